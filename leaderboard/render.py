@@ -102,7 +102,6 @@ def _shared(links: Links) -> dict[str, Any]:
         "card": "",
         "files": [],
         "description": "",
-        "repository": REPOSITORY,
         "version": code_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
@@ -143,6 +142,7 @@ def templates() -> Environment:
     """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
+    made.globals["repository"] = REPOSITORY
     made.filters |= {
         "plain": plain,
         "number": number,

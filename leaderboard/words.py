@@ -1,10 +1,22 @@
 """Hold the words of the pages: questions that protocols ask, and where to read on."""
 
 import re
+from importlib.metadata import PackageNotFoundError, metadata
 
 from roarbench.protocols import SHOWN
 
-REPOSITORY = "https://github.com/roarbench/roarbench"
+
+def _repository() -> str:
+    """Return the public address of the source, as the installed package says it; empty where it says none."""
+    try:
+        urls = metadata("roarbench").get_all("Project-URL") or []
+    except PackageNotFoundError:
+        return ""
+    named = (url.split(", ", 1) for url in urls)
+    return next((address.rstrip("/") for name, address in named if name == "Repository"), "")
+
+
+REPOSITORY = _repository()
 ADVICE = "Results come with roarbench run --suite quick-matched --store STORE; open the board on the same store."
 
 

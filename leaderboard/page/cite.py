@@ -77,7 +77,7 @@ def bibtex(view: SuiteView) -> str:
         "title": f"{{roarbench: {plain(view.title)}}}",
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
-        "howpublished": f"\\url{{{REPOSITORY}}}",
+        **({"howpublished": f"\\url{{{REPOSITORY}}}"} if REPOSITORY else {}),
         "note": f"{view.leading.title}, table {table.hash}",
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items()]

@@ -42,8 +42,14 @@ def context(asked: Asked) -> dict[str, Any]:
         "board": board,
         "row": row,
         "best": board.by_id.get(board.best_control) if board else None,
-        "pull": f"{REPOSITORY}/new/main/submissions?{urlencode({'filename': 'my_estimator.py', 'value': template()})}",
+        "pull": pull_request(),
     }
+
+
+def pull_request() -> str:
+    """Return the address of a pull request with the file to start from; empty where the source has no address."""
+    asked = urlencode({"filename": "my_estimator.py", "value": template()})
+    return f"{REPOSITORY}/new/main/submissions?{asked}" if REPOSITORY else ""
 
 
 def template() -> str:

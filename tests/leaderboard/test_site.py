@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from leaderboard.asked import Asked, NotThere
 from leaderboard.export import export
 from leaderboard.links import AppLinks, address, file_name, from_query
-from leaderboard.render import PAGES, known, message, render
+from leaderboard.render import PAGES, known, message, render, templates
 from leaderboard.views import SuiteView, read_views
 from roarbench.cli.main import app
 from roarbench.datasets.catalogue import DATASETS
@@ -223,4 +223,14 @@ def test_pages_without_content_are_in_no_navigation(site: Path, views: dict[str,
     there = {at.page for at in known(views)}
     labels = [page.label for name, page in PAGES.items() if page.label and name in there]
     header = (site / "index.html").read_text().partition("<header>")[2].partition("</header>")[0]
-    assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels, "GitHub"]
+    assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels]
+
+
+@pytest.mark.parametrize("address", ["", "https://example.org/roarbench"])
+def test_the_source_is_linked_where_the_package_says_its_address(
+    site: Path, monkeypatch: pytest.MonkeyPatch, address: str
+) -> None:
+    found = templates()
+    monkeypatch.setitem(found.globals, "repository", address)
+    shown = found.get_template("head.html").render(nav=[], page="board", live=False)
+    assert ("Source" in shown) is bool(address) and "github" not in (site / "index.html").read_text()
