@@ -25,7 +25,7 @@ quick-test: install-test
 	$(BIN)/python -m pytest -q -n 2 -m "not (browser or process or slow or postgres)"
 
 test: install-test check
-	$(BIN)/python -m pytest -n 2 --cov --cov-report=term:skip-covered
+	$(BIN)/python -m pytest -n 2
 
 # faults and claims at length: at most half an hour
 soak: install-test
