@@ -329,7 +329,7 @@ def test_an_ordinary_user_has_a_sandbox(require: Callable[[str, str], str], tmp_
     if os.geteuid() != 0:
         pytest.skip("every other test here runs as an ordinary user")
     unshare = require("unshare", "part of util-linux")
-    repository = Path(launch.roarbench.__file__).parents[1]
+    repository = Path(launch.__file__).parents[2]
     paths = [sys.base_prefix, sys.prefix, str(repository)]
     private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
     values = {
