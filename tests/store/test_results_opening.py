@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from sqlalchemy import event
 
+from roarbench.cli.proposals import worded
 from roarbench.errors import StoreError
 from roarbench.store import opening, schema
 from roarbench.store.results import ResultsStore, default_url
@@ -21,9 +22,10 @@ NOBODY = 65534
 
 
 def refusal(url: str, read_only: bool) -> str:
+    """What the command line says of a store that it does not open."""
     with pytest.raises(StoreError) as caught:
         ResultsStore.open(url, read_only=read_only)
-    message = str(caught.value)
+    message = worded(caught.value)
     assert "\n" not in message
     assert ";" in message, "what to do stands after what was seen"
     return message
