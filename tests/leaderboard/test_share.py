@@ -1,6 +1,7 @@
 """What others take from the board: a figure, a picture for links, a citation, commands, a pull request."""
 
 import io
+from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -10,6 +11,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
+from leaderboard import words
 from leaderboard.card import card
 from leaderboard.judged import board_record
 from leaderboard.page import cite, submit
@@ -78,13 +80,41 @@ def test_what_changed_since_the_last_version_is_said() -> None:
     assert cite.changes(first, {}) == []
 
 
-def test_the_commands_are_those_of_the_readme_and_the_link_holds_the_file() -> None:
+def test_the_commands_are_those_of_the_readme() -> None:
     for command, _ in submit.COMMANDS[:4]:
         assert command.format("quick-matched") in README
     fields = submit.context(SimpleNamespace(views={}))  # of an empty store
-    asked = parse_qs(urlsplit(fields["pull"]).query)
-    assert asked["value"] == [submit.template()] and asked["filename"] == ["my_estimator.py"]
     assert fields["row"] is None and len(fields["commands"]) == 5
+
+
+def test_the_link_of_a_pull_request_holds_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "REPOSITORY", "https://code.invalid/roarbench")
+    link = urlsplit(submit.context(SimpleNamespace(views={}))["pull"])
+    assert link[:3] == ("https", "code.invalid", "/roarbench/new/main/submissions")
+    assert parse_qs(link.query) == {"value": [submit.template()], "filename": ["my_estimator.py"]}
+
+
+def test_a_source_without_an_address_has_no_link_of_a_pull_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(submit, "REPOSITORY", "")
+    assert submit.context(SimpleNamespace(views={}))["pull"] == ""
+
+
+@pytest.mark.parametrize(
+    ("lines", "address"),
+    [
+        (["Homepage, https://x.invalid", "Repository, https://code.invalid/a/"], "https://code.invalid/a"),
+        (["Homepage, https://x.invalid"], ""),
+        ([], ""),
+    ],
+)
+def test_the_address_of_the_source_is_that_of_the_metadata(
+    monkeypatch: pytest.MonkeyPatch, lines: list[str], address: str
+) -> None:
+    package = Message()
+    for line in lines:
+        package["Project-URL"] = line
+    monkeypatch.setattr(words, "metadata", lambda name: package)
+    assert words._repository() == address
 
 
 def test_the_suite_of_what_only_a_network_can_know_is_the_first_page() -> None:
