@@ -3,7 +3,6 @@
 from dataclasses import replace
 
 import pytest
-import torch
 from captum.attr import Saliency
 
 import roarbench
@@ -11,16 +10,10 @@ from roarbench.execution import local_workers
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import PROTOCOLS
+from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine
 
 ROAR, MORF = PROTOCOLS["roar"], PROTOCOLS["morf"]
-
-
-def gradient_x_input(model, inputs, targets):
-    """Gradient times input, summed over channels."""
-    inputs = inputs.requires_grad_()
-    (gradient,) = torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)
-    return (gradient * inputs).sum(1)
 
 
 @pytest.fixture(scope="session")

@@ -3,35 +3,11 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import roarbench
 from roarbench.api.arrays import network_file
 from roarbench.models.build import build
-
-SCALE = 0.5
-
-
-class Scaled(nn.Module):
-    """A layer of these tests, with a parameter that no layer of torch owns."""
-
-    def __init__(self, channels):
-        super().__init__()
-        self.factor = nn.Parameter(torch.full((channels, 1, 1), SCALE))
-
-    def forward(self, images):
-        return SCALE * self.factor * images
-
-
-def network():
-    torch.manual_seed(0)
-    layers = (Scaled(3), nn.Conv2d(3, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.AdaptiveAvgPool2d(1))
-    return nn.Sequential(*layers, nn.Flatten(), nn.Linear(4, 2))
-
-
-def arrays(n, seed):
-    generator = np.random.default_rng(seed)
-    return generator.uniform(-1, 1, (n, 3, 8, 8)).astype(np.float32), np.arange(n) % 2
+from tests.helpers.given import arrays, network
 
 
 @pytest.fixture(scope="module")

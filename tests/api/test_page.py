@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import roarbench
-from tests.api.test_arrays import arrays, network
+from tests.helpers.given import arrays, network
 
 DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.slow

@@ -10,7 +10,7 @@ import torch
 import roarbench
 from roarbench.submissions.file import read_submission
 from roarbench.terms import Split
-from tests.api.conftest import gradient_x_input
+from tests.helpers.given import gradient_x_input
 
 ONE = torch.ones(8, 16, 16)
 
