@@ -108,7 +108,7 @@ def test_pages_are_accessible_and_fit(driver: webdriver.Chrome, demo_site: Path,
     use(driver, width, scheme)
     for page in first_of_each(demo_site):
         show(driver, page.as_uri())
-        assert driver.execute_script("return document.documentElement.scrollWidth") <= width, page.name
+        see(driver, lambda d: d.execute_script("return document.documentElement.scrollWidth") <= width, True)
         if width in (1280, 390):
             assert violations(driver) == [], page.name
 
@@ -190,7 +190,7 @@ def test_cost_is_a_choice_of_the_axis(driver: webdriver.Chrome, demo_site: Path)
 def test_a_doubt_opens_its_sentence(driver: webdriver.Chrome, demo_site: Path) -> None:
     use(driver, 390)
     show(driver, (demo_site / "index.html").as_uri())
-    details = driver.find_element(By.CSS_SELECTOR, ".doubts")
+    details = until(driver, lambda d: d.find_element(By.CSS_SELECTOR, ".doubts"))
     assert not details.find_element(By.TAG_NAME, "li").is_displayed()
     details.find_element(By.TAG_NAME, "summary").click()
     see(driver, lambda _: details.find_element(By.TAG_NAME, "li").is_displayed(), True)
