@@ -1,5 +1,6 @@
 """A suite of seconds, run once from Python."""
 
+from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
@@ -25,16 +26,24 @@ def suite(tmp_path_factory):
     return roarbench.Suite(plan, tmp_path_factory.mktemp("api"), limit=8)
 
 
-@pytest.fixture(scope="session")
-def inline():
-    """Workers in this process."""
+@contextmanager
+def workers_here():
+    """Workers in this process; not for a session, whose other tests start workers of their own."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(local_workers, "LocalEngine", InlineEngine)
         yield
 
 
+@pytest.fixture(scope="module")
+def inline():
+    """Workers in this process, while a file's tests run."""
+    with workers_here():
+        yield
+
+
 @pytest.fixture(scope="session")
-def result(suite, inline):
+def result(suite):
     """Two rows of functions under ROAR, two trainings each."""
     given = {"mine": gradient_x_input, "ig": Saliency}
-    return roarbench.evaluate(suite, given, quiet=True)
+    with workers_here():
+        return roarbench.evaluate(suite, given, quiet=True)
