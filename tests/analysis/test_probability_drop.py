@@ -153,7 +153,7 @@ def test_an_empty_store_has_the_same_keys():
 
 def demo():
     with open_results(DEMO, "") as results:
-        return collect(find_suite("quick@1"), results)
+        return collect(find_suite("quick@2"), results)
 
 
 def printed(table, width):
@@ -163,12 +163,14 @@ def printed(table, width):
 
 
 @pytest.mark.slow
-def test_columns_say_the_same_where_they_fit():
-    """On the store that comes with the repository: whatever the width, no number is cut."""
-    table = suite_table(demo(), "morf", None, None)
-    fall = probability_drops(table.suite_results, MORF, Unit.SCALAR, (0.5, 0.9))["grad"]
+@pytest.mark.parametrize(("store", "levels"), [(demo, (0.9,)), (with_probabilities, LEVELS)])
+def test_columns_say_the_same_where_they_fit(store, levels):
+    """On the store that comes with the repository, and on one of two levels: whatever the width, no number is cut."""
+    whole = store()
+    table = suite_table(whole, "morf", None, None)
+    fall = probability_drops(whole, MORF, Unit.SCALAR, levels)["grad"]
     cell = f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]"
-    heads = ["AOPC [95%]", "p t=0.5", "p t=0.9", "change t=0.5", "change t=0.9"]
+    heads = ["AOPC [95%]", *(f"p t={t}" for t in levels), *(f"change t={t}" for t in levels)]
     markdown, wide, narrow = render(table, "markdown"), printed(table, 160), printed(table, 80)
     for text in (markdown, wide):
         line = next(line for line in text.splitlines() if line.split()[1:2] == ["grad"] or "| grad |" in line)
@@ -178,4 +180,4 @@ def test_columns_say_the_same_where_they_fit():
     assert max(map(len, narrow.splitlines())) <= 80
     assert f"{', '.join(heads)} (all: --format csv)." in " ".join(narrow.split()).partition("Not shown: ")[2]
     assert "p_0" not in narrow
-    assert "AOPC" not in render(suite_table(demo(), "roar", None, None), "markdown")
+    assert "AOPC" not in render(suite_table(whole, "roar", None, None), "markdown")
