@@ -148,9 +148,10 @@ def test_a_kept_file_is_checked_before_it_is_run(
     )
     mode = submitting.SubmissionMode(trust=False, cuda=False)
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
-        submitting.submit([*paths, tmp_path / "none.py"], mode, store, Workspace(tmp_path), CONSOLE)
+        submitting.read_all([*paths, tmp_path / "none.py"])
+    read = submitting.read_all([*paths, paths[0]])
     assert asked == []
-    made = submitting.submit([*paths, paths[0]], mode, store, Workspace(tmp_path), CONSOLE)
+    made = submitting.submit(read, mode, store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD), check_source(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
