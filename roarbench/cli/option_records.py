@@ -141,7 +141,7 @@ def check_difference(difference: float | None) -> None:
         CallerError: It is not above 0 and below 100 points.
     """
     if difference is not None and not 0 < difference < 100:
-        raise CallerError(f"--difference is {difference:g}; write accuracy points above 0 and below 100, such as 2")
+        raise CallerError(f"--difference is {difference:g}; write accuracy points above 0 and below 100, such as 2.5")
 
 
 def parse_duration(option: str, text: str) -> float:
