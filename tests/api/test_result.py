@@ -14,6 +14,8 @@ from tests.helpers.given import gradient_x_input
 
 ONE = torch.ones(8, 16, 16)
 
+pytestmark = pytest.mark.usefixtures("inline")
+
 
 def test_rows_are_called_as_they_were_given_and_say_that_no_sandbox_held(result):
     frame = result.to_dataframe()
@@ -73,7 +75,7 @@ def test_rows_of_two_results_of_one_store_are_joined(suite, result):
     ],
     ids=["shape", "nothing", "name", "not-in-suite"],
 )
-def test_what_cannot_be_run_is_refused_before_anything_is(suite, inline, given, words):
+def test_what_cannot_be_run_is_refused_before_anything_is(suite, given, words):
     with pytest.raises(Exception, match=words):
         roarbench.evaluate(suite, given, quiet=True)
 
@@ -114,12 +116,12 @@ def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
     ],
     ids=["training-images", "references", "images", "finite", "split", "protocol"],
 )
-def test_maps_that_do_not_fit_are_refused_in_words(suite, inline, given, protocol, words):
+def test_maps_that_do_not_fit_are_refused_in_words(suite, given, protocol, words):
     with pytest.raises(roarbench.CallerError, match=re.escape(words) if "{" in words else words):
         roarbench.evaluate(suite, {"saved": given}, protocol=protocol, quiet=True)
 
 
-def test_a_row_in_the_sandbox_is_not_trusted(suite, inline, tmp_path):
+def test_a_row_in_the_sandbox_is_not_trusted(suite, tmp_path):
     path = roarbench.submission(gradient_x_input, "boxed", tmp_path)
     assert path == roarbench.submission(gradient_x_input, "boxed", tmp_path) == tmp_path / "boxed.py"
     assert read_submission(path).description == "Gradient times input, summed over channels."
