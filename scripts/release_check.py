@@ -94,8 +94,8 @@ def check_contents(wheel: Path, files: Iterable[str]) -> None:
     expected = {name for name in files if name.partition("/")[0] in PACKAGES}
     expected |= {name for name in files if re.fullmatch(r"results/(index\.json|.*\.parquet)", name)}
     with ZipFile(wheel) as opened:
-        names = (re.sub(r"^[^/]*\.data/data/share/roarbench/", "", name) for name in opened.namelist())
-        found = {name for name in names if ".dist-info/" not in name}
+        packed = (re.sub(r"^[^/]*\.data/data/share/roarbench/", "", name) for name in opened.namelist())
+        found = {name for name in packed if ".dist-info/" not in name}
     for words, names in (("lacks", expected - found), ("has, and git does not track,", found - expected)):
         if names:
             raise ReleaseError(f"the wheel {words} {', '.join(sorted(names))}; see package-data in pyproject.toml")
