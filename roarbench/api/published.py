@@ -11,6 +11,7 @@ from roarbench.analysis.load import Question, open_results
 from roarbench.api.result import Result
 from roarbench.errors import UnknownName
 from roarbench.files import sha256
+from roarbench.identity import fingerprint
 from roarbench.plan.suites import find_suite
 from roarbench.store.published import fetched, read_index
 from roarbench.store.transfer import import_results
@@ -38,17 +39,17 @@ def results(suite: str, source: str | Path | None = None) -> Result:
     plan = find_suite(suite)
     folder = next((place for place in _SHIPPED if place.is_dir()), None) if source is None else None
     if folder:
-        entries = {file.suite: folder / file.path for file in read_index(folder)}
-        if (called := f"{plan.name}@{plan.version}") not in entries:
-            raise UnknownName("published suite", called, entries)
-        return Result.read(plan, Question(_cached([entries[called]])))
+        entries, called = read_index(folder), f"{plan.name}@{plan.version}"
+        if not (own := [folder / file.path for file in entries if file.suite == called]):
+            raise UnknownName("published suite", called, {file.suite for file in entries})
+        return Result.read(plan, Question(_cached(own)))
     with fetched(str(source or "")) as files:
         return Result.read(plan, Question(_cached(files)))
 
 
 def _cached(files: list[Path]) -> Path:
     """Return a store that has these files' rows; made once."""
-    place = user_cache_path("roarbench") / "published" / "-".join(sha256(file)[:16] for file in files)
+    place = user_cache_path("roarbench") / "published" / fingerprint([sha256(file) for file in files])
     if not place.exists():
         place.parent.mkdir(parents=True, exist_ok=True)
         made = Path(tempfile.mkdtemp(dir=place.parent))

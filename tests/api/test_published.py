@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 import roarbench
-from roarbench.store.published import read_index
+from roarbench.store.published import add_file, published_file, read_index
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
 
 ROOT = Path(__file__).parents[2]
 
@@ -24,6 +26,26 @@ def test_the_rows_that_come_with_the_package_are_a_board():
     assert frame["beats_controls"].fillna(False).sum() == 2
     difference = published.compare("ig(baseline=mean)", "input-x-grad")
     assert difference.points == pytest.approx(0.5, abs=0.1) and difference.verdict == "not significantly different"
+
+
+def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
+    """Others add files of their own to a suite that has some."""
+    whole = ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet"
+    folder = tmp_path / "results"
+    (folder / "quick-matched" / "1").mkdir(parents=True)
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        import_results(store, whole)
+        runs = store.results(store.keys(""))
+        parts = {"others": set(), "one": set()}
+        for key, result in runs.items():
+            parts["one" if result.run.cell.estimator.startswith("input-x-grad") else "others"].add(key)
+        for name, keys in parts.items():
+            path = f"quick-matched/1/{name}.parquet"
+            count = export_results(store, folder / path, keys=keys)
+            add_file(folder, published_file(folder, path, count, "a part"))
+    monkeypatch.setattr("roarbench.api.published._SHIPPED", (folder,))
+    frame = roarbench.results("quick-matched").to_dataframe()
+    assert len(frame) == 13 and frame["gain"].notna().all()
 
 
 def test_a_suite_that_nobody_published_is_refused_with_those_that_are():
