@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
+from roarbench.api.primitives import array
 from roarbench.api.source import Written, installed
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
@@ -185,9 +186,7 @@ def _structure(model: nn.Module) -> str:
 
 def _steps(train: Arrays, test: Arrays) -> tuple[list[NDArray[np.uint8]], NDArray[np.float64], NDArray[np.float64]]:
     """Return the images of both splits in 256 steps, and the least and the largest training value of each channel."""
-    found = [
-        np.asarray(each[0].detach().cpu() if isinstance(each[0], torch.Tensor) else each[0]) for each in (train, test)
-    ]
+    found = [array(each[0]) for each in (train, test)]
     for one in found:
         if one.ndim != 4 or one.shape[1] not in (1, 3) or one.shape[2] != one.shape[3] or one.dtype.kind != "f":
             seen = f"images have shape {one.shape} and type {one.dtype}"

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.primitives import masks_of, tensor
+from roarbench.api.primitives import fill_of, masks_of, tensor
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
@@ -80,7 +80,7 @@ def curve(
     pixels, classes = tensor(images).float(), tensor(labels).long()
     if classes.shape != (len(pixels),):
         raise CallerError(f"labels have shape {tuple(classes.shape)}, expected ({len(pixels)},)")
-    value = pixels.mean((0, 2, 3)) if fill is None else tensor(fill).float()
+    value = fill_of(pixels, fill)
     steps = (0.0, *levels)
     training = model.training
     model.eval()

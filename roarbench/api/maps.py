@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 
 from roarbench.api.functions import row_name
+from roarbench.api.primitives import array, one_channel
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
@@ -59,12 +60,11 @@ def _listed(found: Any) -> Sequence[Any]:
 
 
 def _array(name: str, found: Any) -> NDArray[np.float32]:
-    array = np.asarray(found.detach().cpu() if isinstance(found, torch.Tensor) else found)
-    if array.ndim not in (3, 4) or not np.issubdtype(array.dtype, np.number):
-        seen = f"an array of shape {array.shape} and type {array.dtype}"
+    values = array(found)
+    if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
+        seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    array = array[:, 0] if array.ndim == 4 and array.shape[1] == 1 else array
-    return np.ascontiguousarray(array, np.float32)
+    return np.ascontiguousarray(one_channel(values), np.float32)
 
 
 def maps_file(name: str, maps: Maps) -> Submission:

@@ -48,8 +48,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
     pixels = tensor(images).float()
-    value = pixels.mean((0, 2, 3)) if fill is None else tensor(fill).float()
-    return degrade(pixels, masks_of(maps, pixels.shape, t, order), value)
+    return degrade(pixels, masks_of(maps, pixels.shape, t, order), fill_of(pixels, fill))
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
@@ -66,11 +65,8 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     """
     if by not in FILLS:
         raise UnknownName("fill", by, FILLS)
-    pixels, gone = tensor(images), tensor(removed).bool()
-    if pixels.dtype != torch.uint8:
-        raise CallerError(f"images are {pixels.dtype}, expected uint8 in 0 … 255")
-    value = pixels.float().mean((0, 2, 3)) if mean is None else tensor(mean).float()
-    return fills.replaced(pixels, gone, by, value, torch.arange(len(pixels)))
+    pixels, gone = _bytes(images), tensor(removed).bool()
+    return fills.replaced(pixels, gone, by, fill_of(pixels, mean), torch.arange(len(pixels)))
 
 
 def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -87,12 +83,9 @@ def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", 
     Returns:
         bool (n, c, h, w), True where removed: in each of the 64 strata as many as the own mask removes.
     """
-    pixels = tensor(images)
-    if pixels.dtype != torch.uint8:
-        raise CallerError(f"images are {pixels.dtype}, expected uint8 in 0 … 255")
+    pixels = _bytes(images)
     shape = tuple(pixels.shape)
-    value = pixels.float().mean((0, 2, 3)) if fill is None else tensor(fill).float()
-    replaced = value[:, None, None].expand(pixels.shape)
+    replaced = fill_of(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matching.strata(fills.change_numbers(pixels, replaced, Unit.SCALAR))
     own = masks_of(maps, shape, t, order).flatten(1).numpy()
     ranked = rank(others, (shape[1], shape[2], shape[3]))
@@ -139,11 +132,33 @@ def tensor(given: Any) -> Tensor:
     return given.detach().cpu() if isinstance(given, Tensor) else torch.as_tensor(np.asarray(given))
 
 
+def array(given: Any) -> NDArray[Any]:
+    """Return an array or a tensor as an array."""
+    return np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
+
+
+def fill_of(pixels: Tensor, given: Any) -> Tensor:
+    """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
+    return pixels.float().mean((0, 2, 3)) if given is None else tensor(given).float()
+
+
+def one_channel(maps: NDArray[Any]) -> NDArray[Any]:
+    """Return maps (n, 1, h, w) as (n, h, w), others as they are."""
+    return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
+
+
+def _bytes(images: Any) -> Tensor:
+    pixels = tensor(images)
+    if pixels.dtype != torch.uint8:
+        raise CallerError(f"images are {pixels.dtype}, expected uint8 in 0 … 255")
+    return pixels
+
+
 def _features(maps: Any, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
     found = tensor(maps).numpy()
     if found.ndim not in (3, 4):
         raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    found = found[:, 0] if found.ndim == 4 and found.shape[1] == 1 else found
+    found = one_channel(found)
     c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
     return ranking.features(found, (c, h, w), Unit.SCALAR)
 
