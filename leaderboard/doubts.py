@@ -51,7 +51,7 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row, mixed: str = "")
 def _rival(found: Beating, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
     rival = human_name(found.nearest)
-    called = " ".join(filter(None, rival))
+    called = rival.whole
     side = "Below" if found.below else "Not told apart from"
     over = f"its {protocol.gain} minus that control’s is {interval(found.over)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"

@@ -4,12 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from leaderboard.names import human_name
-from leaderboard.records import Axis, linear_axis
+from leaderboard.records import Axis, in_points, linear_axis
 from leaderboard.source import lookup_estimator
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.curves import POINTS
 from roarbench.text import interval, signed
 
 WIDTH, HEIGHT = 300, 150  # of the plot, in units of the picture
@@ -79,12 +78,8 @@ def figure(table: SuiteTable, estimator: str) -> Figure | None:
 def _points(table: SuiteTable, row: Row) -> Sequence[Estimate]:
     """Return a row's gains in points, or accuracies in percent, from t = 0 on."""
     if table.by_difference:
-        return [Estimate(0.0, 0.0, 0.0), *map(_scaled, table.board.gains(row))]
-    return list(map(_scaled, (row.clean, *row.accuracies)))
-
-
-def _scaled(found: Estimate) -> Estimate:
-    return Estimate(*(None if end is None else POINTS * end for end in found))
+        return [Estimate(0.0, 0.0, 0.0), *map(in_points, table.board.gains(row))]
+    return list(map(in_points, (row.clean, *row.accuracies)))
 
 
 def _whole(curve: Iterable[Estimate]) -> bool:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 from leaderboard.doubts import doubts_of
 from leaderboard.headline import headline
 from leaderboard.names import human_name
-from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
+from leaderboard.records import BoardRecord, BoardRow, cost_axis, in_points, linear_axis
 from leaderboard.source import about, lookup_estimator, slug, status
 from leaderboard.text import capital, plain
 from roarbench.analysis.boards import VOID, SuiteResults
@@ -18,8 +18,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.stats.board import RANDOM, Board, Row
-from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.curves import POINTS, Scores
+from roarbench.stats.curves import Scores
 from roarbench.stats.places import Place
 from roarbench.terms import Unit
 from roarbench.text import counted
@@ -130,7 +129,7 @@ def _row(
     scores: Scores,
 ) -> BoardRow:
     results, name, estimator = table.suite_results, row.estimator, lookup_estimator(row.estimator)
-    value = row.gain if table.judged else _percent(row.accuracies[-1])
+    value = row.gain if table.judged else in_points(row.accuracies[-1])
     return BoardRow(
         id=name,
         name=human_name(name).name,
@@ -152,10 +151,6 @@ def _row(
         origin=_ORIGINS[status(results, name)] if name in dates else "",
         gap="" if row.place or not table.judged else _gap(table, scores, name),
     )
-
-
-def _percent(accuracy: Estimate) -> Estimate:
-    return Estimate(*(None if end is None else POINTS * end for end in accuracy))
 
 
 def reversed_by(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:

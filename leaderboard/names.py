@@ -23,6 +23,11 @@ class Name(NamedTuple):
     name: str
     detail: str
 
+    @property
+    def whole(self) -> str:
+        """Return both: `Integrated Gradients from the mean`."""
+        return " ".join(filter(None, self))
+
 
 def human_name(estimator: str) -> Name:
     """Return how an estimator is called; what nobody named is called by its id."""

@@ -100,7 +100,7 @@ def methods(view: SuiteView, board: BoardRecord) -> str:
     results, protocol = view.results, SHOWN[board.protocol]
     suite, data = results.suite, results.suite.dataset_record
     estimators = sum(not row.control for row in board.rows)
-    controls = [" ".join(filter(None, human_name(row.id))) for row in board.rows if row.control]
+    controls = [human_name(row.id).whole for row in board.rows if row.control]
     known = [results.references[number] for number in sorted(results.references)]
     right = ", ".join(f"{percent(one.correct / one.total)} %" for one in known)
     levels = ", ".join(f"{t:g}" for t in board.levels)
@@ -120,9 +120,7 @@ def methods(view: SuiteView, board: BoardRecord) -> str:
 
 def _part(view: SuiteView, board: BoardRecord) -> ReportPart:
     table = view.table(SHOWN[board.protocol], board.unit)
-    drawn = [
-        (" ".join(filter(None, (row.name, row.detail))), figure(table, row.id)) for row in board.rows if not row.control
-    ]
+    drawn = [(human_name(row.id).whole, figure(table, row.id)) for row in board.rows if not row.control]
     return ReportPart(
         SHOWN[board.protocol].title, board, methods(view, board), [(name, found) for name, found in drawn if found]
     )

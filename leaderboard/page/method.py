@@ -66,7 +66,7 @@ def context(asked: Asked) -> dict[str, Any]:
     about = profile(name, (view.results for view in views))
     called = human_name(name)
     return {
-        "title": " ".join(filter(None, called)),
+        "title": called.whole,
         "name": called.name,
         "detail": called.detail,
         "id": name,
@@ -106,7 +106,7 @@ def _sentence(view: SuiteView, board: BoardRecord, row: BoardRow) -> str:
         return f"A control: it never asks the network. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. Nothing says yet whether it beats the controls."
-    rival = " ".join(filter(None, human_name(row.beating.nearest)))
+    rival = human_name(row.beating.nearest).whole
     if row.kind == BEATS:
         return f"It beats every control that asks no network: {size}."
     size = f"It has {size}"
@@ -142,7 +142,7 @@ def _against(row: BoardRow) -> list[tuple[str, str]]:
     if not row.beating:
         return []
     each = sorted(row.beating.each.items(), key=lambda item: item[1].value or 0.0)
-    return [(" ".join(filter(None, human_name(control))), interval(over)) for control, over in each]
+    return [(human_name(control).whole, interval(over)) for control, over in each]
 
 
 def _figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
