@@ -83,6 +83,9 @@ def open_once(barrier: Barrier, url: str) -> None:
 
 def test_processes_that_make_the_store_at_the_same_time(store_url: str):
     at_once(open_once, [(store_url,)] * 4)
+    with ResultsStore.open(store_url) as store:
+        lease(store, [make_run().key], Owner.here())
+        assert [each.key for each in store.running()] == [make_run().key]
 
 
 def die_in_a_transaction(barrier: Barrier, url: str) -> None:

@@ -264,7 +264,7 @@ def test_app_shows_new_results_and_failures_by_itself(driver: webdriver.Chrome, 
         store.add_all(absent[:1])
         store.failures.add(absent[1].run, "the disk is full <b>![x](y)")
     see(driver, lambda d: told(d, "footer .runs") == before, False)
-    until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
+    assert until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
 
 
 def test_app_saves_what_it_shows(driver: webdriver.Chrome, app: str, shown: SuiteView, tmp_path: Path) -> None:
