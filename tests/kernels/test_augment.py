@@ -1,6 +1,7 @@
 """Augmentation: slow versions, hand-made cases, and draws that belong to one image and one generator."""
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -20,7 +21,6 @@ from roarbench.kernels.augment import (
     flip,
     heads,
     noise,
-    reach,
     shift,
     shifts,
     shrink,
@@ -31,47 +31,39 @@ from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Unit
 from tests.helpers.streamed import seeded
 
-DRAWING = [kind for kind in Augmentation if kind is not Augmentation.NONE]
-
 
 def pictures(n: int = 6, size: int = 32) -> Tensor:
     return 255 * torch.rand(n, 3, size, size, generator=seeded(5))
 
 
 @pytest.mark.parametrize("kind", Augmentation)
-def test_keeps_shape_and_type_and_leaves_the_argument_alone(kind: Augmentation) -> None:
-    images = pictures()
+def test_depends_on_the_generator_alone_and_leaves_the_argument_as_it_was(kind: Augmentation) -> None:
+    images, state = pictures(20), torch.get_rng_state()
     before = images.clone()
-    out = augment(images, kind, seeded(0))
+    out = augment(images, kind, seeded(1))
     assert (out.shape, out.dtype) == (images.shape, torch.float32)
-    torch.testing.assert_close(images, before, rtol=0, atol=0)
+    torch.testing.assert_close((images, torch.get_rng_state()), (before, state), rtol=0, atol=0)
+    torch.testing.assert_close(augment(images, kind, seeded(1)), out, rtol=0, atol=0)
+    assert torch.equal(augment(images, kind, seeded(2)), out) is (kind is Augmentation.NONE)
 
 
-@pytest.mark.parametrize("kind", DRAWING)
-def test_depends_on_the_generator_alone(kind: Augmentation) -> None:
-    images = pictures(20)
-    before = torch.get_rng_state()
-    first = augment(images, kind, seeded(1))
-    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
-    torch.rand(1)
-    torch.testing.assert_close(augment(images, kind, seeded(1)), first, rtol=0, atol=0)
-    assert not torch.equal(augment(images, kind, seeded(2)), first)
-
-
-def test_what_is_drawn_first_is_as_ever() -> None:
-    """Trainings that were published rest on this order."""
+@pytest.mark.parametrize(
+    ("kind", "first"),
+    [
+        (Augmentation.SHIFT_FLIP, lambda one: torch.randint(-2, 3, (2, 6, 1), generator=one)),
+        (
+            Augmentation.NOISE_FLIP,
+            lambda one: (torch.rand(6, 1, 1, 1, generator=one), torch.randn(6, 3, 32, 32, generator=one)),
+        ),
+        (Augmentation.CROP_FLIP, lambda one: torch.rand(4, 6, generator=one)),
+    ],
+)
+def test_what_is_drawn_first_is_as_ever(kind: Augmentation, first: Callable[[torch.Generator], object]) -> None:
+    """Trainings that were published rest on this order: mirroring is drawn last."""
     one = seeded(9)
-    moves, turned = torch.randint(-2, 3, (2, 6, 1), generator=one), torch.rand(6, generator=one) < 0.5
-    torch.testing.assert_close(draw((6, 3, 32, 32), Augmentation.SHIFT_FLIP, seeded(9)), (moves, turned))
-    one = seeded(9)
-    torch.rand(6, 1, 1, 1, generator=one)
-    torch.randn(6, 3, 32, 32, generator=one)
+    first(one)
     turned = torch.rand(6, generator=one) < 0.5
-    torch.testing.assert_close(draw((6, 3, 32, 32), Augmentation.NOISE_FLIP, seeded(9))[1], turned)
-    one = seeded(9)
-    torch.rand(4, 6, generator=one)
-    turned = torch.rand(6, generator=one) < 0.5
-    torch.testing.assert_close(draw((6, 3, 32, 32), Augmentation.CROP_FLIP, seeded(9))[1], turned)
+    torch.testing.assert_close(draw((6, 3, 32, 32), kind, seeded(9))[-1], turned)
 
 
 def test_flip_by_hand() -> None:
@@ -94,21 +86,6 @@ def test_shift_slowly() -> None:
     torch.testing.assert_close(
         shift(images, shifts(10, 2, seeded(6))), torch.tensor(np.stack(expected)), rtol=0, atol=0
     )
-
-
-def test_shift_and_flip_at_once_is_one_after_the_other() -> None:
-    images, generator = pictures(40, size=32), seeded(3)
-    moves, mirrored = shifts(40, 2, generator), heads(40, generator)
-    apart = flip(shift(images, moves), mirrored)
-    torch.testing.assert_close(shift(images, moves, mirrored), apart, rtol=0, atol=0)
-
-
-def test_shift_reaches_every_place() -> None:
-    dot = torch.zeros(800, 1, 32, 32)
-    dot[:, :, 16, 16] = 1
-    places = shift(dot, shifts(800, reach(32), seeded(0))).flatten(1).argmax(1)
-    expected = {32 * y + x for y in range(14, 19) for x in range(14, 19)}
-    assert set(places.tolist()) == expected
 
 
 @given(seed=st.integers(0, 2**31), shape=st.sampled_from([1.0, 1.5]))
@@ -192,13 +169,8 @@ def test_degrade_then_crop_then_flip_then_normalise_slowly() -> None:
         np.testing.assert_allclose(found[i].numpy(), expected, rtol=0, atol=1e-3)
 
 
-@pytest.mark.parametrize(("full", "side"), [(64, 32), (64, 48), (224, 192), (21, 18), (64, 16), (63, 21), (224, 160)])
+@pytest.mark.parametrize(("full", "side"), [(64, 32), (64, 48), (21, 18), (63, 21), (224, 160)])
 def test_shrink_is_adaptive_pooling_bit_for_bit(full: int, side: int) -> None:
     images = pictures(3, size=full)
     expected = interpolate(images, size=(side, side), mode="area")
     torch.testing.assert_close(shrink(images, side), expected, rtol=0, atol=0)
-
-
-def test_shrink_to_the_full_side_is_nothing() -> None:
-    images = pictures()
-    assert shrink(images, 32) is images

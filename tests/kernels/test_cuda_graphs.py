@@ -87,13 +87,6 @@ class ByNumber(train._Training):
         return super().compute(parts, float(rate))
 
 
-class ByIndex(train._Training):
-    """A training whose images go into the graph as numbers."""
-
-    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
-        return super().compute([part._replace(images=torch.tensor(part.images.tolist())) for part in parts], rate)
-
-
 class Unsteady(train._Training):
     """A training that does not do twice the same."""
 
@@ -117,7 +110,6 @@ class Unrecordable(train._Training):
     ("kind", "reason"),
     [
         (ByNumber, "differs from the step"),
-        (ByIndex, "differs from the step"),
         (Unsteady, "differs from the step"),
         (Unrecordable, "not permitted"),
     ],
@@ -130,17 +122,6 @@ def test_a_graph_that_does_something_else_is_not_believed(
     torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
     assert sizes_recorded(begun) == []
     assert [RECORDED in line and reason in line for line in caplog.messages] == [True]
-
-
-def test_a_graph_of_another_size_ends_with_the_one_that_is_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    begun = training(RECIPE)
-    begun._graphs = Graphs(CPU)
-    while not sizes_recorded(begun):
-        begun.advance()
-    monkeypatch.setattr(graphs, "_alike", lambda *tensors: False)
-    while begun.step < begun.steps:
-        begun.advance()
-    assert sizes_recorded(begun) == []
 
 
 def test_a_training_ends_when_nobody_holds_it_any_more() -> None:

@@ -14,7 +14,7 @@ from roarbench.estimators.noise import noise_draws
 from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment
-from roarbench.kernels.degrade import DegradedImages, RedrawnImages, unpack
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import StreamedImages
@@ -38,22 +38,33 @@ def on_gpu(held):
 
 
 @pytest.mark.parametrize("unit", Unit)
-def test_degraded_images_are_the_same(unit):
+def test_degraded_and_redrawn_images_are_the_same(unit):
     _, held = both(unit=unit)
-    index = torch.tensor([3, 0, 19])
-    torch.testing.assert_close(on_gpu(held).batch(index).cpu(), held.batch(index), rtol=0, atol=0)
-    bits = held.removed[:3]
-    torch.testing.assert_close(unpack(bits.to(GPU), (3, 8, 8), unit).cpu(), unpack(bits, (3, 8, 8), unit))
+    redrawn = [RedrawnImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)]
+    for one, other in ((held, on_gpu(held)), redrawn):
+        for index in torch.randperm(20, generator=seeded(5)).split(8):
+            torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("unit", Unit)
-def test_redrawn_images_are_the_same(unit):
-    _, held = both(unit=unit)
-    one, other = (
-        RedrawnImages(held.pixels.to(where), 0.5, held.fill.to(where), unit, seeded(4)) for where in (CPU, GPU)
-    )
-    for index in torch.randperm(20, generator=seeded(5)).split(8):
-        torch.testing.assert_close(other.batch(index).cpu(), one.batch(index), rtol=0, atol=0)
+def begun(recipe=RECIPE):
+    _, held = both(n=40)
+    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
+    return _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
+
+
+def weights_after(training, steps):
+    """Sizes of the graphs recorded, and all that the steps changed."""
+    with training.stream(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        for _ in range(steps):
+            training.advance()
+        recorded = tuple(training._graphs.sizes) if training._graphs else ()
+    return recorded, [tensor.cpu() for tensor in training.changing()]
+
+
+def assert_alike(found, expected):
+    """To the order of sums in float32."""
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
 
 
 @pytest.mark.parametrize("kind", Augmentation)
@@ -92,10 +103,7 @@ def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_b
 @pytest.mark.parametrize("kind", Augmentation)
 def test_no_step_waits_for_the_gpu(kind, largest, monkeypatch):
     monkeypatch.setattr(train, "LARGEST", largest)
-    _, held = both(n=40)
-    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
-    recipe = replace(RECIPE, augmentation=kind, precision=Precision.BF16)
-    training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
+    training = begun(replace(RECIPE, augmentation=kind, precision=Precision.BF16))
     with training.stream():
         for _ in range(5):  # compiles, fills the stores of memory, and records a step
             training.advance()
@@ -112,35 +120,14 @@ def test_no_step_waits_for_the_gpu(kind, largest, monkeypatch):
 @pytest.mark.parametrize("micro_batch", [0, 3])
 @pytest.mark.parametrize("kind", Augmentation)
 def test_a_step_by_its_graph_is_the_step_by_itself(kind, micro_batch, monkeypatch):
-    """Twenty steps at two sizes, in float32: to the order of sums."""
-    _, held = both(n=40)
-    recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
-    weights = []
-    for largest in (graphs.LARGEST, 0):
+    """Twenty steps at two sizes."""
+    recipe, weights = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0)), []
+    for largest, sizes in ((graphs.LARGEST, (4, 8)), (0, ())):
         monkeypatch.setattr(train, "LARGEST", largest)
-        model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
-        training = _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
-        with training.stream(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-            while training.step < training.steps:
-                training.advance()
-            assert (training._graphs.sizes if training._graphs else ()) == ((4, 8) if largest else ())
-        weights.append([tensor.cpu() for tensor in training.changing()])
-    for one, other in zip(*weights, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
-
-
-def begun():
-    _, held = both(n=40)
-    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
-    return _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, RECIPE, seed=3)
-
-
-def weights_after(training, steps):
-    with training.stream(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
-        for _ in range(steps):
-            training.advance()
-        recorded = training._graphs.sizes
-    return recorded, [tensor.cpu() for tensor in training.changing()]
+        recorded, changed = weights_after(begun(recipe), 20)
+        assert recorded == sizes
+        weights.append(changed)
+    assert_alike(*weights)
 
 
 class Waiting(_Training):
@@ -162,8 +149,7 @@ def test_a_recording_that_fails_leaves_the_process_as_it_was(monkeypatch):
     monkeypatch.setattr(graphs, "_FAILED", [])
     recorded, same = weights_after(begun(), 12)
     assert recorded == (8,)
-    for one, other in zip(weights, same, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
+    assert_alike(weights, same)
 
 
 def test_graphs_of_a_training_that_is_over_leave_the_next_ones_alone():
@@ -179,8 +165,7 @@ def test_graphs_of_a_training_that_is_over_leave_the_next_ones_alone():
             second.advance()
         assert second._graphs.sizes == (8,)
     _, expected = weights_after(begun(), 12)
-    for one, other in zip(second.changing(), expected, strict=True):
-        torch.testing.assert_close(one.cpu(), other, rtol=1e-3, atol=1e-3 * other.abs().max().item() + 1e-6)
+    assert_alike(second.changing(), expected)
 
 
 def test_evaluation_is_float32_on_a_gpu_too():

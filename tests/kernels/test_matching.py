@@ -79,11 +79,3 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: 
             members = np.flatnonzero(found[image] == stratum)
             first = sorted(members, key=lambda feature: (bins[feature], turn[feature]))[: own[image, members].sum()]
             assert sorted(first) == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
-
-
-def test_bin_codes_are_in_the_order_of_the_ranking() -> None:
-    importance = maps(6)
-    codes = bin_codes(encoded(importance), LAYOUT)
-    sorted_codes = np.take_along_axis(codes, np.argsort(-importance, axis=1), 1).astype(int)
-    assert (np.diff(sorted_codes, axis=1) >= 0).all()
-    assert np.bincount(sorted_codes[0])[np.unique(sorted_codes[0])].tolist() == [19, 39, 38, 38, 39, 19]

@@ -64,9 +64,6 @@ def read(importance: NDArray[np.float32], t: float, order: Order, levels: tuple[
     return bits[:, : layout.features].astype(bool)
 
 
-# --- features
-
-
 def slow_sums(importance: NDArray[np.float64], side: int) -> list[list[float]]:
     """Number by number: the sum of what lies in each square, row of squares by row."""
     n, channels, height, width = importance.shape
@@ -91,7 +88,6 @@ def test_features_of_squares_are_sums_over_them(shape: tuple[int, int, int], uni
 
 def test_a_map_without_channels_counts_for_every_channel() -> None:
     importance = np.arange(8.0).reshape(2, 2, 2)
-    np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.PIXEL), [range(4), range(4, 8)])
     np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.SCALAR), [[0, 1, 2, 3] * 3, [4, 5, 6, 7] * 3])
 
 
@@ -107,9 +103,6 @@ def test_importance_that_is_not_finite_names_the_image(bad: float) -> None:
 def test_a_map_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
     with pytest.raises(RunError, match=r"expected \(n, 3, 2, 2\) or \(n, 2, 2\)"):
         features(np.zeros(shape), (3, 2, 2), Unit.SCALAR)
-
-
-# --- the tie rule
 
 
 def test_tie_order_belongs_to_the_image_not_to_the_batch() -> None:
@@ -129,9 +122,6 @@ def test_tie_order_never_changes() -> None:
     )
 
 
-# --- the ranking
-
-
 def test_ranking_by_hand() -> None:
     importance = np.array([[0.5, -3.0, 2.0, -0.0, 0.0, 1e-45]], np.float32)
     ties = np.array([[0, 1, 2, 3, 4, 5]], np.int32)
@@ -141,13 +131,9 @@ def test_ranking_by_hand() -> None:
 
 @given(maps())
 def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
-    before = importance.copy()
+    importance.flags.writeable = False  # raises if written to
     ties = ties_of(importance)
     np.testing.assert_array_equal(rank(importance, ties), slow_rank(importance, ties))
-    np.testing.assert_array_equal(importance.view(np.int32), before.view(np.int32))  # -0.0 is still -0.0
-
-
-# --- counts
 
 
 @pytest.mark.parametrize(
@@ -156,9 +142,6 @@ def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
         (0.29, 100, 29),  # int(100 * 0.29) is 28
         (0.575, 100, 58),  # in floats 57.49999999999999
         (0.285, 100, 28),  # a half goes to the even number
-        (0.1, 5, 0),
-        (0.3, 5, 2),
-        (0.5, 1, 0),
         (0, 7, 0),
         (1, 7, 7),
         (np.float64(0.9), 150528, 135475),
@@ -172,9 +155,6 @@ def test_count_of_removed_features(t: float, d: int, count: int) -> None:
 def test_levels_outside_0_and_1_are_refused(t: float) -> None:
     with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0.3"):
         removed_count(t, 10)
-
-
-# --- bit-planes
 
 
 def test_codes_of_the_papers_levels() -> None:
@@ -196,18 +176,6 @@ def test_planes_by_hand() -> None:
     np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
 
 
-@pytest.mark.parametrize(("t", "needed"), [(0.5, 1), (0.3, 2), (0.7, 2), (0.1, 3), (0.9, 3)])
-@pytest.mark.parametrize("order", Order)
-def test_a_level_reads_only_the_planes_it_needs(t: float, needed: int, order: Order) -> None:
-    layout = Layout((3, 8, 8), Unit.SCALAR, PAPER_LEVELS)
-    planes = encode(np.random.default_rng(0).permutation(192)[None], layout)
-    expected = removed_bits(planes, t, order, layout)
-    planes[:, needed:] = 0xAA
-    np.testing.assert_array_equal(removed_bits(planes, t, order, layout), expected)
-    planes[:, needed - 1] ^= 0xFF
-    assert (removed_bits(planes, t, order, layout) != expected).any()
-
-
 @given(maps(), st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.data())
 def test_any_set_of_levels_can_be_stored(importance: NDArray[np.float32], levels: list[float], data) -> None:
     t, order = data.draw(st.sampled_from([0.0, *levels, 1.0])), data.draw(st.sampled_from(Order))
@@ -220,14 +188,3 @@ def test_a_level_that_is_not_stored_is_refused() -> None:
     planes = np.zeros((1, layout.planes, layout.width), np.uint8)
     with pytest.raises(CallerError, match=r"level 0.5 is not in these rankings; stored: 0.3, 0.9 \(0 and 1 always\)"):
         removed_bits(planes, 0.5, Order.MORF, layout)
-
-
-def test_the_arguments_are_left_as_they_are() -> None:
-    layout = Layout((1, 5, 5), Unit.PIXEL, PAPER_LEVELS)
-    keys = np.random.default_rng(1).permutation(25)[None]
-    before = keys.copy()
-    planes = encode(keys, layout)
-    np.testing.assert_array_equal(keys, before)
-    planes.flags.writeable = False  # raises if written to
-    for t in PAPER_LEVELS:
-        removed_bits(planes, t, Order.LERF, layout)

@@ -70,19 +70,3 @@ def test_by_hand() -> None:
     assert smoothness(packed(square[None, None]), (1, 3, 3), Unit.SCALAR) == 2
     assert smoothness(packed(corners[None, None]), (1, 3, 3), Unit.SCALAR) == 0
     assert smoothness(packed(np.stack([square, corners])[:, None]), (1, 3, 3), Unit.SCALAR) == 1
-
-
-def test_neighbours_do_not_reach_over_rows_channels_or_images() -> None:
-    maps = np.zeros((2, 2, 2, 3), bool)
-    maps[:, 0, 0, 2] = maps[:, 0, 1, 0] = True  # the end of a row and the start of the next
-    assert smoothness(packed(maps), (2, 2, 3), Unit.SCALAR) == 0
-    maps = np.zeros((2, 2, 2, 3), bool)
-    maps[:, 0, 1, 2] = maps[:, 1, 0, 0] = maps[:, 1, 1, 2] = True  # last and first of a channel, last of an image
-    assert smoothness(packed(maps), (2, 2, 3), Unit.SCALAR) == 0
-
-
-def test_nothing_to_compare_is_none_and_all_removed_is_one() -> None:
-    none, one, every = (exact_counts(2, (1, 4, 4), count, seed=0) for count in (0, 1, 16))
-    assert smoothness(packed(none), (1, 4, 4), Unit.SCALAR) is None
-    assert smoothness(packed(one), (1, 4, 4), Unit.SCALAR) is None
-    assert smoothness(packed(every), (1, 4, 4), Unit.SCALAR) == 1

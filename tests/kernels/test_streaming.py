@@ -65,11 +65,8 @@ def test_an_error_of_a_reading_thread_reaches_the_one_who_asks():
         streamed.batch(torch.tensor([99]))
 
 
-@pytest.mark.parametrize("micro_batch", [0, 3])
-def test_a_network_trained_on_streamed_images_is_the_same(micro_batch):
-    recipe = Recipe(
-        "test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32, micro_batch=micro_batch
-    )
+def test_a_network_trained_on_streamed_images_is_the_same():
+    recipe = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32, micro_batch=3)
     norm, labels = Normalisation((120.0,) * 3, (60.0,) * 3), torch.arange(20) % 4
     models = []
     for images in both():
@@ -78,9 +75,6 @@ def test_a_network_trained_on_streamed_images_is_the_same(micro_batch):
         models.append((model.state_dict(), loss, predict(model, images, norm, batch=6)))
     assert [isinstance(images, Streamed) for images in both()] == [True, False]
     torch.testing.assert_close(models[0], models[1], rtol=0, atol=0)
-
-
-# --- what fits
 
 
 def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):

@@ -1,8 +1,10 @@
 """Training: a slow derivation of its steps, the order of operations, chance, and what goes wrong."""
 
 import copy
+import math
 import signal
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,17 +14,19 @@ from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
-from roarbench.kernels import held, scoring, train
-from roarbench.kernels.augment import augment
+from roarbench.kernels import train
+from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
-from roarbench.kernels.held import MOVING
-from roarbench.kernels.inputs import Batches, Normalisation, normalise
+from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.inputs import Inputs, Normalisation, normalise
+from roarbench.kernels.ranking import Layout, encode
 from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import decay_groups, fit
 from roarbench.models.build import build
-from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate
+from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate, side
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Precision, Unit
+from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import seeded
 
 NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
@@ -69,15 +73,18 @@ def pictures(n: int, size: int = 16) -> tuple[FixedImages, Tensor]:
     return FixedImages(images), labels
 
 
-def take(drawn: Batches, count: int) -> list[Tensor]:
-    return [drawn.next() for _ in range(count)]
+def degraded_pictures(n: int) -> tuple[DegradedImages, Tensor]:
+    pixels = torch.randint(0, 256, (n, 3, 16, 16), dtype=torch.uint8, generator=seeded(1))
+    removed = torch.randint(0, 256, (n, 96), dtype=torch.uint8, generator=seeded(2))
+    return DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR), torch.arange(n) % 4
 
 
-def trained(seed: int, recipe: Recipe = RECIPE) -> dict[str, Tensor]:
-    inputs, labels = pictures(40)
-    model = build("resnet-planted", 4, 3, 16, seeded(0))
-    fit(model, inputs, labels, NORM, recipe, seed)
-    return model.state_dict()
+def redrawn_of(fixed: DegradedImages) -> RedrawnImages:
+    return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
+
+
+def network(size: int = 16) -> nn.Module:
+    return build("resnet-planted", 4, 3, size, seeded(0))
 
 
 def slow_fit(weight: np.ndarray, images: np.ndarray, labels: np.ndarray, recipe: Recipe, seed: int) -> np.ndarray:
@@ -111,53 +118,15 @@ def test_fit_slowly() -> None:
     np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)  # ten steps in float32 on weights of size 1
 
 
-def test_images_are_degraded_then_flipped_then_normalised() -> None:
-    inputs, labels = pictures(8, size=4)
-    model = Linear(48, 4)
-    fit(model, inputs, labels, NORM, replace(RECIPE, epochs=1, augmentation=Augmentation.FLIP), seed=5)
-    generator = seeded(5)
-    index = torch.randperm(8, generator=generator)
-    heads = torch.rand(8, generator=generator) < 0.5
-    for got, i, mirrored in zip(model.seen[0], index.tolist(), heads.tolist(), strict=True):
-        image = inputs.images[i].numpy()
-        image = image[:, :, ::-1] if mirrored else image
-        expected = np.stack([(image[c] - NORM.mean[c]) / NORM.std[c] for c in range(3)])
-        np.testing.assert_allclose(got.numpy(), expected, rtol=1e-6, atol=1e-6)  # float32
-
-
 def test_normalise_by_hand() -> None:
     images = torch.tensor([180.0, 60.0, 100.0]).reshape(1, 3, 1, 1)
     torch.testing.assert_close(normalise(images, NORM).flatten(), torch.tensor([1.0, -1.0, 0.0]))
     assert images.flatten().tolist() == [180.0, 60.0, 100.0]  # not in place
 
 
-def test_coming_batches_are_those_that_come_and_draw_nothing() -> None:
-    generator = seeded(1)
-    drawn = Batches(20, 3, generator)
-    drawn.next()
-    before = generator.get_state()
-    coming = list(drawn.coming())
-    torch.testing.assert_close(generator.get_state(), before, rtol=0, atol=0)
-    assert len(coming) == 5  # 17 are left of the first pass
-    torch.testing.assert_close(take(drawn, 5), coming, rtol=0, atol=0)
-    assert list(drawn.coming()) == []
-
-
-@pytest.mark.parametrize("precision", Precision)
-def test_a_seed_fixes_every_bit(precision: Precision) -> None:
-    recipe = replace(RECIPE, epochs=2, precision=precision)
-    before = torch.get_rng_state()
-    first = trained(7, recipe)
-    torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
-    torch.rand(1)  # the global generator has no say
-    torch.testing.assert_close(trained(7, recipe), first, rtol=0, atol=0)
-    other = trained(8, recipe)
-    assert all(not torch.equal(other[key], first[key]) for key in first if "weight" in key)
-
-
 def test_a_training_that_diverges_says_so_early() -> None:
     inputs, labels = pictures(40)
-    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    model = network()
     with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
         fit(model, inputs, labels, NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
 
@@ -179,7 +148,7 @@ def test_small_images_are_scored_128_at_once_and_large_ones_32() -> None:
 
 def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
     inputs, _ = pictures(11)
-    model = build("resnet-planted", 4, 3, 16, seeded(0))
+    model = network()
     logits = predict(model, inputs, NORM, batch=4)
     assert (logits.shape, logits.dtype, logits.requires_grad) == ((11, 4), torch.float32, False)
     assert not model.training
@@ -191,60 +160,32 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
     torch.testing.assert_close(predict(model, inputs, NORM, batch=11), logits, rtol=1e-4, atol=1e-6)
 
 
-def test_reading_inputs_in_parts_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, _ = degraded_pictures()
-    model = build("resnet-planted", 4, 3, 16, seeded(0))
-    in_parts = predict(model, inputs, NORM, batch=128)
-    read = [len(part) for part in torch.arange(128).split(scoring._READ)]
-    assert len(read) > 1
-    monkeypatch.setattr(scoring, "_READ", 128)
-    torch.testing.assert_close(in_parts, predict(model, inputs, NORM, batch=128), rtol=0, atol=0)
-
-
-@pytest.mark.parametrize("kind", sorted(MOVING))
-@pytest.mark.parametrize("precision", Precision)
-def test_images_drawn_anew_are_moved_as_augmented_bit_for_bit(kind: Augmentation, precision: Precision) -> None:
-    fixed, labels = degraded_pictures()
-    redrawn = [RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(0)) for _ in range(2)]
-    recipe = replace(RECIPE, augmentation=kind, precision=precision)
-    model = build("resnet-planted", 4, 3, 16, seeded(0))
-    training = train._Training(model, redrawn[0], labels, NORM, recipe, seed=3)
-    index, generator = torch.arange(9).flip(0), seeded(3)
-    for _ in range(2):
-        found = training._images(index)
-        expected = normalise(augment(redrawn[1].batch(index), kind, generator), NORM)
-        torch.testing.assert_close(found, expected.to(found.dtype), rtol=0, atol=0)
-        assert found.is_contiguous(memory_format=torch.channels_last)
-
-
-def test_what_is_drawn_anew_is_read_a_batch_at_a_time() -> None:
-    """Its draws depend on how it is read."""
-    fixed, _ = degraded_pictures()
-    redrawn = [RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(0)) for _ in range(2)]
-    model = build("resnet-planted", 4, 3, 16, seeded(0)).eval()
-    found = predict(model, redrawn[0], NORM, batch=128)
-    first = redrawn[1].batch(torch.arange(128))
+@pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
+def test_predict_is_the_network_on_normalised_batches(drawing: str) -> None:
+    """Fixed images are read in parts, which changes no bit; the draws of redrawn ones depend on how they are read."""
+    fixed, _ = degraded_pictures(300)
+    one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
+    model = network().to(memory_format=torch.channels_last).eval()
+    found = predict(model, one, NORM, batch=128)
     with torch.inference_mode():
-        torch.testing.assert_close(found[:128], model(normalise(first, NORM)), rtol=0, atol=0)
+        for index in torch.arange(256).split(128):
+            torch.testing.assert_close(found[index], model(normalise(other.batch(index), NORM)), rtol=0, atol=0)
 
 
-def test_float32_never_asks_for_bf16() -> None:
-    assert not uses_bf16(Precision.FLOAT32, torch.device("cpu"))
-
-
-def plain_fit(model: nn.Module, inputs: FixedImages, labels: Tensor, recipe: Recipe, seed: int) -> None:
-    """Training as a short loop, without parts, checkpoints or reading ahead."""
-    generator, n = seeded(seed), len(inputs)
+def plain_fit(model: nn.Module, inputs: Inputs, labels: Tensor, recipe: Recipe, seed: int) -> float:
+    """Training as a short loop, without parts, checkpoints, held images or reading ahead."""
+    generator, n, losses = seeded(seed), len(inputs), []
     optimiser = torch.optim.SGD(
         decay_groups(model, recipe.weight_decay), lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True
     )
     model.to(memory_format=torch.channels_last).train()
-    order = torch.empty(0, dtype=torch.int64)
-    for step in range(round(recipe.epochs * n / recipe.batch)):
+    order, steps = torch.empty(0, dtype=torch.int64), round(recipe.epochs * n / recipe.batch)
+    for step in range(steps):
         while len(order) < recipe.batch:
             order = torch.cat([order, torch.randperm(n, generator=generator)])
         index, order = order[: recipe.batch], order[recipe.batch :]
-        images = normalise(augment(inputs.batch(index), recipe.augmentation, generator), NORM)
+        images = shrink(inputs.batch(index), side(recipe, step, steps, 16))
+        images = normalise(augment(images, recipe.augmentation, generator), NORM)
         with torch.autocast("cpu", torch.bfloat16, enabled=uses_bf16(recipe.precision, torch.device("cpu"))):
             logits = model(images)
         loss = torch.nn.functional.cross_entropy(logits.float(), labels[index], label_smoothing=recipe.smoothing)
@@ -253,16 +194,33 @@ def plain_fit(model: nn.Module, inputs: FixedImages, labels: Tensor, recipe: Rec
         for group in optimiser.param_groups:
             group["lr"] = learning_rate(recipe, step, n / recipe.batch)
         optimiser.step()
+        losses.append(loss.item())
+    return float(np.mean(losses[-math.ceil(n / recipe.batch) :]))
 
 
-@pytest.mark.parametrize("title", ["quick@1", "planted@1", "cifar10@1", "imagenette64@1"])
-def test_published_recipes_train_as_ever_bit_for_bit(title: str) -> None:
-    recipe = replace(find_recipe(title), epochs=2, batch=16)
-    inputs, labels = pictures(40)
-    models = [build("resnet-planted", 4, 3, 16, seeded(0)) for _ in range(2)]
-    fit(models[0], inputs, labels, NORM, recipe, seed=3)
-    plain_fit(models[1], inputs, labels, recipe, seed=3)
+PUBLISHED = ("quick@1", "planted@1", "cifar10@1", "imagenette64@1")
+GROWING = replace(RECIPE, epochs=4, batch=20, sides=(0.5, 0.75, 1.0, 1.0))
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        *(replace(find_recipe(title), epochs=2, batch=20) for title in PUBLISHED),
+        *(replace(GROWING, augmentation=kind, precision=Precision.BF16) for kind in Augmentation),
+        GROWING,
+    ],
+    ids=lambda recipe: f"{recipe.name}-{recipe.augmentation}-{recipe.precision}",
+)
+@pytest.mark.parametrize("drawing", ["held", "redrawn"])
+def test_a_training_is_the_plain_loop_bit_for_bit(recipe: Recipe, drawing: str) -> None:
+    """Published rows hang on every bit; images that stay the same are held for all epochs."""
+    fixed, labels = degraded_pictures(60)
+    models, loss = [network(), network()], []
+    for train_one, model in zip((partial(fit, norm=NORM), plain_fit), models, strict=True):
+        inputs = fixed if drawing == "held" else redrawn_of(fixed)
+        loss.append(train_one(model, inputs, labels, recipe=recipe, seed=3))
     torch.testing.assert_close(models[0].state_dict(), models[1].state_dict(), rtol=0, atol=0)
+    assert loss[0] == pytest.approx(loss[1], rel=1e-5)  # float32 losses
 
 
 def test_parts_in_a_batch_count_as_one_step() -> None:
@@ -278,84 +236,11 @@ def test_parts_in_a_batch_count_as_one_step() -> None:
     assert [len(x) for x in models[1].seen] == [3, 3, 3, 1] * 6
 
 
-def test_the_loss_is_the_mean_of_the_last_epoch() -> None:
-    inputs, labels = pictures(20, size=2)
-    recipe = replace(RECIPE, epochs=3, batch=5, augmentation=Augmentation.NONE)
-    model = Linear(12, 4)
-    found = fit(model, inputs, labels, NORM, recipe, seed=3)
-    assert len(model.seen) == 12
-    again, losses = Linear(12, 4), []
-    training = train._Training(again, inputs, labels, NORM, recipe, 3)
-    while training.step < training.steps:
-        training.advance()
-        losses.append(training.losses[-1].item())
-    assert found == pytest.approx(sum(losses[-4:]) / 4, rel=1e-6)
-
-
 def test_a_set_smaller_than_a_batch_is_the_batch() -> None:
     inputs, labels = pictures(6, size=2)
     model = Linear(12, 4)
     fit(model, inputs, labels, NORM, replace(RECIPE, epochs=5, batch=4096, micro_batch=4), seed=3)
     assert [len(x) for x in model.seen] == [4, 2] * 5
-
-
-def test_images_grow_over_the_training() -> None:
-    inputs, labels = pictures(8, size=8)
-    recipe = replace(RECIPE, epochs=8, augmentation=Augmentation.NONE, sides=(0.5, 0.75, 1.0, 1.0))
-    model = build("resnet-planted", 4, 3, 8, seeded(0))
-    seen: list[Tensor] = []
-    model.register_forward_pre_hook(lambda module, arguments: seen.append(arguments[0].detach().clone()))
-    fit(model, inputs, labels, NORM, recipe, seed=5)
-    assert [x.shape[2:] for x in seen] == [(4, 4)] * 2 + [(6, 6)] * 2 + [(8, 8)] * 4
-    first = inputs.images[torch.randperm(8, generator=seeded(5))]
-    means = first.reshape(8, 3, 4, 2, 4, 2).mean(dim=(3, 5))  # of 2 x 2 pixels
-    torch.testing.assert_close(seen[0], normalise(means, NORM), rtol=1e-5, atol=1e-5)  # float32
-    predict(model, inputs, NORM, batch=8)
-    assert seen[-1].shape[2:] == (8, 8)
-
-
-def degraded_pictures() -> tuple[DegradedImages, Tensor]:
-    generator = seeded(1)
-    pixels = torch.randint(0, 256, (300, 3, 16, 16), dtype=torch.uint8, generator=generator)
-    removed = torch.randint(0, 256, (300, 96), dtype=torch.uint8, generator=generator)
-    return DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR), torch.arange(300) % 4
-
-
-@pytest.mark.parametrize(
-    ("kind", "precision"), [(kind, Precision.BF16) for kind in Augmentation] + [(Augmentation.NONE, Precision.FLOAT32)]
-)
-def test_held_images_are_those_that_every_step_would_make(
-    monkeypatch: pytest.MonkeyPatch, kind: Augmentation, precision: Precision
-) -> None:
-    """Bit for bit: the same weights with and without."""
-    inputs, labels = degraded_pictures()
-    recipe = replace(RECIPE, epochs=4, batch=50, augmentation=kind, sides=(0.5, 0.75, 1.0, 1.0), precision=precision)
-    weights = []
-    for most in (2e9, 0):
-        monkeypatch.setattr(held, "MOST", most)
-        model = build("resnet-planted", 4, 3, 16, seeded(0))
-        fit(model, inputs, labels, NORM, recipe, seed=5)
-        weights.append(model.state_dict())
-    torch.testing.assert_close(*weights, rtol=0, atol=0)
-
-
-@pytest.mark.parametrize(("kind", "sizes"), [(Augmentation.SHIFT_FLIP, 3), (Augmentation.CROP_FLIP, 2)])
-def test_held_images_are_read_once_for_each_size(
-    monkeypatch: pytest.MonkeyPatch, kind: Augmentation, sizes: int
-) -> None:
-    """Crops are taken of images at full size, which are not held: they are read in every step."""
-    inputs, labels = degraded_pictures()
-    read: list[int] = []
-    whole = DegradedImages.batch
-
-    def counted(self: DegradedImages, index: Tensor) -> Tensor:
-        read.append(len(index))
-        return whole(self, index)
-
-    monkeypatch.setattr(DegradedImages, "batch", counted)
-    recipe = replace(RECIPE, epochs=8, batch=50, augmentation=kind, sides=(0.5, 0.75, 1.0, 1.0))
-    fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, recipe, seed=5)
-    assert sum(read) == sizes * 300 + (3 - sizes) * 4 * 300
 
 
 # --- checkpoints
@@ -379,14 +264,13 @@ def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch: pytest.
     kept, asked = Memory(), iter([False, False, True])
     monkeypatch.setattr(train, "asked", lambda: next(asked))
     with pytest.raises(SystemExit) as ended:
-        fit(build("resnet-planted", 4, 3, 16, seeded(0)), inputs, labels, NORM, replace(RECIPE, epochs=3), 7, kept)
+        fit(network(), inputs, labels, NORM, replace(RECIPE, epochs=3), 7, kept)
     assert ended.value.code == 128 + signal.SIGTERM
     assert [state["step"] for state in kept.states] == [3]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("drawing", ["held", "redrawn"])
-@pytest.mark.parametrize("micro_batch", [0, 3])
+@pytest.mark.parametrize(("drawing", "micro_batch"), [("fixed", 0), ("redrawn", 3), ("exchanged", 0)])
 def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
     monkeypatch: pytest.MonkeyPatch, drawing: str, micro_batch: int
 ) -> None:
@@ -394,11 +278,17 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
     recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
 
     def train_from(checkpoint: Memory | None) -> tuple[dict[str, Tensor], float]:
-        held, labels = pictures(20)
-        inputs = held
+        inputs, labels = pictures(20)
+        pixels, fill = inputs.images.to(torch.uint8), torch.tensor(NORM.mean)
         if drawing == "redrawn":
-            inputs = RedrawnImages(held.images.to(torch.uint8), 0.5, torch.tensor(NORM.mean), Unit.SCALAR, seeded(4))
-        model = build("resnet-planted", 4, 3, 16, seeded(0))
+            inputs = RedrawnImages(pixels, 0.5, fill, Unit.SCALAR, seeded(4))
+        if drawing == "exchanged":
+            layout = Layout((3, 16, 16), Unit.PIXEL, (0.5,))
+            cut = Cut(
+                encode(np.random.default_rng(1).permuted([range(256)] * 20, axis=1), layout), layout, 0.5, Order.MORF
+            )
+            inputs = ExchangedImages(pixels, (cut,), fill, Unit.PIXEL, seeded(4))
+        model = network()
         loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
         return model.state_dict(), loss
 
