@@ -33,8 +33,10 @@ def show() -> None:
     asked = from_query({name: st.query_params[name] for name in st.query_params})
     try:
         selection = Selection(os.environ.get(DATA, ""), os.environ.get(REFERENCE, ""))
-        views = live_store(os.environ[URL], Path(os.environ.get(STORE, ".")), selection).views()
+        live = live_store(os.environ[URL], Path(os.environ.get(STORE, ".")), selection)
+        views = live.views()
         title, html = render(Asked(asked, views, links, known(views)))
+        live.shown.set()
     except (NotThere, StoreError) as error:
         title, html = message(str(error), links)
     st.set_page_config(page_title=f"{title} – roarbench")

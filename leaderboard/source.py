@@ -41,14 +41,15 @@ ALL = Selection()
 
 
 def shown_order(store: ResultsStore) -> list[Suite]:
-    """Return all suites in the order of the pages: those that matched gain leads, then as they are listed.
+    """Return the suites that a store may have, in the order of the pages: what matched gain leads, then as listed.
 
     Of each name the newest version is first. Those from somebody's file are last.
     """
-    listed = list(SUITES)
+    listed, there = list(SUITES), store.places()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
     named = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
-    return [*named, *reversed(kept_suites(store.database))]
+    found = [*named, *reversed(kept_suites(store.database))]
+    return [suite for suite in found if (suite.dataset, suite.model) in there]
 
 
 def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:

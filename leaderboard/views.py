@@ -5,7 +5,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from threading import RLock
+from threading import Event, RLock
 from time import sleep
 from typing import Any, TypeVar
 
@@ -190,6 +190,7 @@ class LiveStore:
         self.store = ResultsStore.open(url, read_only=True)
         self.folder = folder
         self.selection = selection
+        self.shown = Event()
         self._lock = RLock()
         self._state = ""
         self._stamps: dict[Suite, str] = {}
@@ -222,11 +223,12 @@ class LiveStore:
         return [SuiteView(each, self.folder, lambda: self._views, self.store) for each in found]
 
     def keep_ready(self) -> None:
-        """Compute ahead of visitors, for ever: the boards of every suite, the first of each before the others."""
+        """Compute ahead of visitors, for ever: the first board, once it was shown those of every suite."""
         while True:
             with suppress(StoreError):  # a visitor is told
                 for view in self.views().values():
                     view.board  # noqa: B018
+                    self.shown.wait(_PAUSE)
                 for view in self.views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)

@@ -4,9 +4,10 @@ import hashlib
 import json
 import math
 import re
+from collections.abc import Hashable
 from dataclasses import MISSING, fields, is_dataclass
 from datetime import datetime
-from functools import cache
+from functools import cache, lru_cache
 from types import UnionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -37,6 +38,12 @@ def canonical(value: object) -> str:
 def fingerprint(value: object) -> str:
     """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
     return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
+
+
+@lru_cache(4096)
+def key_of(item: Hashable) -> str:
+    """Return the hash of a frozen record; those that many runs share are hashed once."""
+    return fingerprint(record(item))
 
 
 def check_record(item: Any) -> None:

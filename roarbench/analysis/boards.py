@@ -1,7 +1,7 @@
 """What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from roarbench.analysis.mixtures import Dropped, differing, ignoring, mixture, u
 from roarbench.analysis.untouched import at_chance, told
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.keys import bind
+from roarbench.plan.keys import keys_of
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN, untouched_by
 from roarbench.plan.suite import Suite
@@ -88,10 +88,10 @@ class SuiteResults:
         void = (VOID,) if self.at_chance else ()
         return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
 
-    @cached_property
-    def keys(self) -> dict[Point, str]:
+    @property
+    def keys(self) -> Mapping[Point, str]:
         """Return the key of every run that the suite asks for, done or not; they depend on the images."""
-        return {point: bind(self.suite, point, self.data, self.limit).key for point in expand(self.suite)}
+        return keys_of(self.suite, self.data, self.limit)
 
     @property
     def has_rows(self) -> bool:

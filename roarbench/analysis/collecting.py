@@ -8,8 +8,7 @@ from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.keys import bind, explains, reference_points
-from roarbench.plan.points import expand
+from roarbench.plan.keys import bind, explains, keys_of, reference_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
@@ -54,9 +53,9 @@ def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = 
 
 def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
     suite = with_given(versions.suite, version.given)
-    keys = {bind(suite, point, version.data, version.limit).key: point for point in expand(suite)}
-    found = store.results(keys)
-    results = {point: found[key] for key, point in keys.items() if key in found}
+    keys = keys_of(suite, version.data, version.limit)
+    found = store.results(keys.values())
+    results = {point: found[key] for point, key in keys.items() if key in found}
     return SuiteResults(
         suite,
         version.data,

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
@@ -56,8 +55,8 @@ def _begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]
     """Return what at least one run of is done, running or failed."""
     points = [point for point in expand(suite_results.suite) if point.cell.estimator != CLEAN]
     missing = [point for point in points if point not in suite_results.results]
-    keys = {point: bind(suite_results.suite, point, suite_results.data, suite_results.limit).key for point in missing}
-    tried = {*results.failures.history(keys.values()), *(lease.key for lease in results.running())}
+    keys = suite_results.keys
+    tried = {*results.failures.history([keys[point] for point in missing]), *(lease.key for lease in results.running())}
     cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
     return {_question(cell.estimator, cell.order, cell.retrain) for cell in cells}
 

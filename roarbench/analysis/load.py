@@ -1,6 +1,6 @@
 """From the store that a command names to what it shows. Nothing here imports torch."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -12,8 +12,8 @@ from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError, EmptyStore, Hint
 from roarbench.identity import record
-from roarbench.plan.keys import bind
-from roarbench.plan.points import expand
+from roarbench.plan.keys import keys_of
+from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
@@ -149,25 +149,32 @@ def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults
 
 
 def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
-    """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun."""
-    suite, own = suite_results.suite, _done(suite_results.suite, suite_results, results)
+    """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun.
+
+    Runs on untouched images begin no suite: any that explains the same references has them.
+    """
+    suite, found = suite_results.suite, suite_results.results
+    own = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
     kin = [
         other for other in all_suites(results.database) if (other.dataset, other.model) == (suite.dataset, suite.model)
     ]
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
-    shared = ((other.title, _done(with_entered(other, results), suite_results, results)) for other in kin)  # one by one
-    return any(own < theirs or (own and own == theirs and title in before) for title, theirs in shared)
+    return any(
+        more or (more == 0 and own and other.title in before)
+        for other in kin
+        if (more := _more(with_entered(other, results), suite_results, own, results)) is not None
+    )
 
 
-def _done(suite: Suite, suite_results: SuiteResults, results: ResultsStore) -> set[str]:
-    """Return the keys of what is stored of a suite's rows on the images and the reference of these results.
-
-    Runs on untouched images begin no suite: any that explains the same references has them.
-    """
-    asked = with_given(suite, suite_results.suite.given)
-    rows = (point for point in expand(asked) if point.cell.estimator != CLEAN)
-    return results.done({bind(asked, point, suite_results.data, suite_results.limit).key for point in rows})
+def _more(other: Suite, suite_results: SuiteResults, own: Mapping[Point, str], results: ResultsStore) -> int | None:
+    """Return how many results a suite has besides all these, by their keys; None where it lacks one of them."""
+    asked = with_given(other, suite_results.suite.given)
+    keys = keys_of(asked, suite_results.data, suite_results.limit)
+    if not own.items() <= keys.items():
+        return None
+    others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
+    return len(results.done(others))
 
 
 def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:

@@ -5,13 +5,12 @@ fingerprint is of is known from notes in the database, from the manifests of dec
 Nothing here imports torch.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Set
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.datasets.catalogue import PINNED
-from roarbench.plan.keys import bind, needs_reference
-from roarbench.plan.points import expand
+from roarbench.plan.keys import keys_of, needs_reference
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import own_reference, with_given
@@ -19,7 +18,6 @@ from roarbench.store.image_notes import LOCAL, ImageNote
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
 
-_SOME = 200  # points that are looked up at once
 _SHOWN = 8  # hex digits of a fingerprint that a reader sees, and may write
 
 
@@ -63,8 +61,9 @@ def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
         asked = [Version(data, limit, given) for given in dict.fromkeys([own, *_together(seeds)])]
-        explained = [version for version in asked if any(map(needs_reference, _cells(suite, version, store)))]
-        stored += explained or [version for version in asked[:1] if any(True for _ in _cells(suite, version, store))]
+        cells = {version: _cells(suite, version, store) for version in asked}
+        explained = [version for version in asked if any(map(needs_reference, cells[version]))]
+        stored += explained or [version for version in asked[:1] if cells[version]]
     return stored
 
 
@@ -85,12 +84,11 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
     return [*seeds]
 
 
-def _cells(suite: Suite, version: Version, store: ResultsStore) -> Iterator[Cell]:
-    """Yield the cells of a version that have a result; some are looked up at a time, for mostly the first will do."""
-    asked, points = with_given(suite, version.given), expand(suite)
-    for some in (points[start : start + _SOME] for start in range(0, len(points), _SOME)):
-        keys = {bind(asked, point, version.data, version.limit).key: point.cell for point in some}
-        yield from (keys[key] for key in store.done(keys))
+def _cells(suite: Suite, version: Version, store: ResultsStore) -> set[Cell]:
+    """Return the cells of a version that have a result."""
+    keys = keys_of(with_given(suite, version.given), version.data, version.limit)
+    done = store.done(keys.values())
+    return {point.cell for point, key in keys.items() if key in done}
 
 
 @dataclass(frozen=True)

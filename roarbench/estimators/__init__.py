@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from roarbench.estimators.ids import EstimatorId
@@ -95,7 +96,7 @@ class Estimator:
     most_features: int = _declared(0)
     module: str = _declared("")
 
-    @property
+    @cached_property
     def fingerprint(self) -> str:
         """Return the hash of everything that fixes its maps."""
         if self.submitted and not self.twin:  # the file fixes its maps, and the id has the file's hash

@@ -7,6 +7,7 @@ means something else later: a changed definition gets a new version.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
@@ -70,6 +71,11 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     if parent is None or twin not in _twins(parent):
         twins = (twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), "estimators")
+    return _twin(parent, twin, name)
+
+
+@cache
+def _twin(parent: Estimator, twin: str, name: str) -> Estimator:
     return replace(parent, id=name, twin=twin, about=f"{parent.id}: {TWINS[twin]}")
 
 

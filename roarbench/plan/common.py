@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import fingerprint, record
+from roarbench.identity import fingerprint, key_of, record
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import find_recipe
@@ -52,7 +52,7 @@ class CommonNetwork:
     @property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
+        return key_of(self)
 
 
 def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean") -> CommonNetwork:

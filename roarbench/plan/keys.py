@@ -1,5 +1,8 @@
 """How a planned point becomes a run with a key: which reference, splits and levels a suite takes."""
 
+from collections.abc import Mapping
+from functools import lru_cache
+
 from roarbench.plan.common import common_network
 from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
@@ -45,6 +48,12 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
         network=common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key if common else "",
     )
+
+
+@lru_cache(32)  # a store is asked for the same ones again and again
+def keys_of(suite: Suite, data: str, limit: int | None) -> Mapping[Point, str]:
+    """Return the key of every planned run of a suite on the data of this fingerprint."""
+    return {point: bind(suite, point, data, limit).key for point in expand(suite)}
 
 
 def needs_reference(cell: Cell) -> bool:

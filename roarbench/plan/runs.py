@@ -11,7 +11,7 @@ from typing import Any
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator, ranked_by
-from roarbench.identity import fingerprint, record
+from roarbench.identity import fingerprint, key_of, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
@@ -127,7 +127,7 @@ class Reference:
     @property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
+        return key_of(self)
 
 
 def run_of(values: Mapping[str, Any]) -> Run:

@@ -205,6 +205,11 @@ class ResultsStore:
             found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(made["seed"])
         return found
 
+    def places(self) -> set[tuple[str, str]]:
+        """Return the data sets and networks that there are results on, together."""
+        wanted = select(results.c.dataset, results.c.model).distinct()
+        return self._database.ask(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
+
     def stamp(self, dataset: str, model: str) -> str:
         """Return a stamp that changes with every result on a data set and network, and when rows are vouched for."""
         columns = select(func.count(), func.max(results.c.created))
