@@ -6,7 +6,7 @@ SUITE ?= quick-matched
 
 PORT ?= 8501
 
-.PHONY: run demo test first-gpu quick-test soak site install install-test check benchmark release-check clean
+.PHONY: run demo test first-gpu quick-test soak site install install-test check benchmark release clean
 
 run: install
 	$(BIN)/roarbench run --suite $(SUITE)
@@ -44,9 +44,9 @@ benchmark: install-test
 site: install-test
 	$(BIN)/python scripts/site_pages.py
 
-# sdist and wheel into dist/, the wheel in a bare environment, `roarbench toy` there
-release-check: install-test
-	$(BIN)/python scripts/release_check.py --out dist
+# sdist, wheel and the tag's text into dist/, the wheel tried in bare environments; tag and upload are yours
+release: install-test
+	$(BIN)/python scripts/release.py --out dist
 
 install: $(VENV)/installed
 install-test: $(VENV)/installed-test

@@ -20,7 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"
 
 @pytest.fixture
 def release() -> ModuleType:
-    return import_module("release_check")
+    return import_module("release")
 
 
 @pytest.mark.process
@@ -55,6 +55,43 @@ def write_versions(folder: Path, project: str, citation: str, heading: str) -> P
 def test_another_version_is_told(release, tmp_path, citation, heading, said):
     with pytest.raises(release.ReleaseError, match=re.escape(said)):
         release.same_version(write_versions(tmp_path, "1.2.3", citation, heading))
+
+
+def test_the_text_of_a_tag_is_its_part_of_the_changelog(release, tmp_path):
+    root = write_versions(
+        tmp_path, "1.2.3", "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A."
+    )
+    (tmp_path / "wheel").write_bytes(b"")
+    empty = hashlib.sha256(b"").hexdigest()
+    text = release.tag_text(root, "1.2.3", [tmp_path / "wheel"])
+    assert text == f"roarbench 1.2.3, 2026-11-20\n\nAdded\n\n- A.\n\n{empty}  wheel\n"
+
+
+@pytest.mark.parametrize(
+    ("citation", "day", "said"),
+    [
+        ("1.2.3", "Unreleased", "CHANGELOG.md says '1.2.3 - Unreleased'; write the day"),
+        ("1.2.3", "2026-11-20", "CITATION.cff has date-released none, CHANGELOG.md 2026-11-20"),
+        ("1.2.3\ndate-released: 2026-11-19", "2026-11-20", "CITATION.cff has date-released 2026-11-19, CHANGELOG.md"),
+    ],
+)
+def test_a_release_has_one_day(release, tmp_path, citation, day, said):
+    with pytest.raises(release.ReleaseError, match=re.escape(said)):
+        release.tag_text(write_versions(tmp_path, "1.2.3", citation, f"1.2.3 - {day}"), "1.2.3", [])
+
+
+def test_what_is_not_committed_is_told(release, tmp_path):
+    release.run_program(["git", "init", "--quiet"], tmp_path)
+    release.check_committed(tmp_path)
+    (tmp_path / "new.py").touch()
+    with pytest.raises(release.ReleaseError, match=r"\?\? new\.py is not committed"):
+        release.check_committed(tmp_path)
+
+
+def test_pythons_that_are_not_here_are_said(release, monkeypatch, capsys):
+    monkeypatch.setattr(release.shutil, "which", lambda name: f"/bin/{name}" if name == "python3.12" else None)
+    assert release.at_hand() == ["/bin/python3.12"]
+    assert capsys.readouterr().out == "not at hand, so not tried: python3.11, python3.13, python3.14\n"
 
 
 def toy_answer(untouched: float, informative_gone: float, others_gone: float) -> str:

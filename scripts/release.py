@@ -1,10 +1,11 @@
-"""Check a release: build sdist and wheel, install the wheel in a bare environment, and run `roarbench toy` there.
+"""Make a release ready: build sdist and wheel, try the wheel in bare environments, write the text of its tag.
 
-    python scripts/release_check.py [--out dist]
+    python scripts/release.py [--out dist]
 
 The sdist is built from the files that git tracks and the wheel from the sdist, so that a file forgotten in either is
-missed here. The environment is new; pip installs torch, torchvision and the wheel with the versions of
-constraints.txt. Ends with exit code 1 and one line at the first thing that is wrong.
+missed here. Each environment is new, one for every Python of `PYTHONS` that is at hand; pip installs torch, torchvision
+and the wheel with the versions of constraints.txt. Ends with exit code 1 and one line at the first thing that is wrong.
+Nothing is tagged and nothing is uploaded.
 """
 
 import argparse
@@ -19,10 +20,12 @@ import tarfile
 import tempfile
 import tomllib
 from collections.abc import Iterable
+from hashlib import sha256
 from pathlib import Path
 from zipfile import ZipFile
 
 ROOT = Path(__file__).resolve().parents[1]
+PYTHONS = tuple(f"python3.{minor}" for minor in range(11, 15))
 PACKAGES = ("leaderboard", "roarbench", "toy")
 _BUILD = "import sys, setuptools.build_meta as build; getattr(build, sys.argv[1])(sys.argv[2])"
 
@@ -32,9 +35,9 @@ class ReleaseError(Exception):
 
 
 def main() -> None:
-    """Build, install, run; print a line for each."""
+    """Build, install, run, and write the tag's text; print a line for each."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path("dist"), help="where sdist and wheel are kept")
+    parser.add_argument("--out", type=Path, default=Path("dist"), help="where sdist, wheel and the tag's text are kept")
     out = parser.parse_args().out.resolve()
     try:
         version = same_version(ROOT)
@@ -44,21 +47,66 @@ def main() -> None:
             wheel = build(ROOT, files, Path(folder), out)
             print(f"built: {wheel}", flush=True)
             check_contents(wheel, files)
-            programs = install(wheel, Path(folder, "bare"))
-            check_toy(programs, version, Path(folder))
+            for python in at_hand():
+                programs = install(python, wheel, Path(folder, Path(python).name))
+                check_installed(programs, version, Path(folder))
+                print(f"{Path(python).name}: installed; the toy's figure and the published rows are there", flush=True)
+        text = out / f"v{version}.txt"
+        text.write_text(tag_text(ROOT, version, [wheel, out / f"roarbench-{version}.tar.gz"]), "utf-8")
+        check_committed(ROOT)
     except ReleaseError as error:
-        sys.exit(f"release-check: {error}")
-    print("installed in a bare environment; roarbench toy gives the figure")
+        sys.exit(f"release: {error}")
+    print(f"next: git tag --annotate v{version} --file {text}")
 
 
 def same_version(root: Path) -> str:
     """Return the version that pyproject.toml, CITATION.cff and the newest heading of CHANGELOG.md agree on."""
     version: str = tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"]
     for name, pattern in (("CITATION.cff", r"(?m)^version: (\S+)$"), ("CHANGELOG.md", r"(?m)^## (\S+) - \S+$")):
-        found = re.search(pattern, (root / name).read_text())
-        if (seen := found[1] if found else "none") != version:
+        if (seen := _found(root / name, pattern)) != version:
             raise ReleaseError(f"{name} has version {seen}, pyproject.toml {version}; write the same in both")
     return version
+
+
+def _found(path: Path, pattern: str) -> str:
+    found = re.search(pattern, path.read_text("utf-8"))
+    return found[1] if found else "none"
+
+
+def tag_text(root: Path, version: str, files: Iterable[Path]) -> str:
+    """Return the text of a release's tag: its day, its part of the changelog, the SHA-256 of what was built.
+
+    Raises:
+        ReleaseError: It has no day yet, or CITATION.cff has another one.
+    """
+    changes = (root / "CHANGELOG.md").read_text("utf-8").split("\n## ")[1]
+    day = changes.partition("\n")[0].rpartition(" - ")[2]
+    if day == "Unreleased":
+        raise ReleaseError(
+            f"CHANGELOG.md says '{version} - Unreleased'; write the day, in CITATION.cff as date-released"
+        )
+    if (seen := _found(root / "CITATION.cff", r"(?m)^date-released: (\S+)$")) != day:
+        raise ReleaseError(f"CITATION.cff has date-released {seen}, CHANGELOG.md {day}; write the same in both")
+    plain = re.sub(r"(?m)^#+ ", "", changes.partition("\n")[2])  # git takes lines that begin so for comments
+    sums = "\n".join(f"{sha256(file.read_bytes()).hexdigest()}  {file.name}" for file in files)
+    return f"roarbench {version}, {day}\n\n{plain.strip()}\n\n{sums}\n"
+
+
+def check_committed(root: Path) -> None:
+    """Raise ReleaseError where a tag would not have what was built."""
+    changed = run_program(["git", "status", "--porcelain"], root).splitlines()
+    if changed:
+        raise ReleaseError(f"{changed[0].strip()} is not committed; commit what belongs to the release")
+
+
+def at_hand() -> list[str]:
+    """Return the Pythons that are installed here, and print which of those that the package is for are not."""
+    found = {name: shutil.which(name) for name in PYTHONS}
+    if missing := [name for name, path in found.items() if not path]:
+        print(f"not at hand, so not tried: {', '.join(missing)}", flush=True)
+    if not any(found.values()):
+        raise ReleaseError(f"no Python to try the wheel with; install one of {', '.join(PYTHONS)}")
+    return [path for path in found.values() if path]
 
 
 def tracked(root: Path) -> list[str]:
@@ -101,17 +149,17 @@ def check_contents(wheel: Path, files: Iterable[str]) -> None:
             raise ReleaseError(f"the wheel {words} {', '.join(sorted(names))}; see package-data in pyproject.toml")
 
 
-def install(wheel: Path, environment: Path) -> Path:
+def install(python: str, wheel: Path, environment: Path) -> Path:
     """Make a virtual environment with the wheel and what it needs; return the folder of its programs."""
-    run_program([sys.executable, "-m", "venv", str(environment)], ROOT)
+    run_program([python, "-m", "venv", str(environment)], ROOT)
     pip = [str(environment / "bin" / "pip"), "install", "--quiet", "-c", "constraints.txt"]
     run_program([*pip, "torch", "torchvision"], ROOT)
     run_program([*pip, str(wheel)], ROOT)
     return environment / "bin"
 
 
-def check_toy(programs: Path, version: str, folder: Path) -> None:
-    """Raise ReleaseError unless the installed command has this version and draws the toy with the known outcome."""
+def check_installed(programs: Path, version: str, folder: Path) -> None:
+    """Raise ReleaseError unless what is installed has this version, draws the toy as known and has published rows."""
     said = run_program([str(programs / "roarbench"), "--version"], folder)
     if said.strip() != f"roarbench {version}":
         raise ReleaseError(f"roarbench --version says {said.strip()}, expected roarbench {version}")
@@ -119,6 +167,7 @@ def check_toy(programs: Path, version: str, folder: Path) -> None:
     check_curves(run_program([str(programs / "roarbench"), "toy", "--format", "json", "-o", str(picture)], folder))
     if not picture.read_bytes().startswith(b"\x89PNG\r\n"):
         raise ReleaseError("roarbench toy -o toy.png did not write a PNG")
+    run_program([str(programs / "python"), "-c", "import roarbench; roarbench.results('quick').table()"], folder)
 
 
 def check_curves(answer: str) -> None:
