@@ -5,15 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.primitives import fill_of, masks_of, tensor
+from roarbench.api.primitives import fill_of, masks_of, pixels_of, samples, tensor
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
 from roarbench.stats.curves import area_weights
-from roarbench.stats.draws import image_weights
 from roarbench.terms import PAPER_LEVELS
 
 if TYPE_CHECKING:
@@ -77,11 +75,12 @@ def curve(
     Raises:
         CallerError: These do not fit together.
     """
-    pixels, classes = tensor(images).float(), tensor(labels).long()
+    pixels, classes = pixels_of(images), tensor(labels).long()
     if classes.shape != (len(pixels),):
         raise CallerError(f"labels have shape {tuple(classes.shape)}, expected ({len(pixels)},)")
-    value = fill_of(pixels, fill)
-    steps = (0.0, *levels)
+    value, steps = fill_of(pixels, fill), (0.0, *levels)
+    if list(steps) != sorted(set(steps)):
+        raise CallerError(f"levels are {levels}, expected numbers above 0 and up to 1, each larger than the last")
     training = model.training
     model.eval()
     try:
@@ -91,14 +90,9 @@ def curve(
     correct = (logits.argmax(2) == classes).double().numpy()
     predicted = logits[0].argmax(1)
     probability = logits.softmax(2)[:, torch.arange(len(pixels)), predicted].mean(1)
-    samples = _samples(correct)
-    area = area_weights(steps)
-    joined = Sample(
-        float(sum(w * one.value for w, one in zip(area, samples, strict=True))),
-        np.sum([w * one.draws for w, one in zip(area, samples, strict=True)], 0),
-    )
-    found = tuple(estimate(one, Bootstrap().confidence) for one in samples)
-    return Curve(order, steps, found, tuple(probability.tolist()), estimate(joined, Bootstrap().confidence))
+    rows = np.vstack([correct, np.asarray(area_weights(steps)) @ correct])  # the last one's mean is the area
+    *found, area = (estimate(one, Bootstrap().confidence) for one in samples(rows, Bootstrap()))
+    return Curve(order, steps, tuple(found), tuple(probability.tolist()), area)
 
 
 def _logits(model: nn.Module, pixels: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
@@ -107,10 +101,3 @@ def _logits(model: nn.Module, pixels: Tensor, removed: Tensor, fill: Tensor) -> 
     parts = [slice(start, start + _BATCH) for start in range(0, len(pixels), _BATCH)]
     with torch.inference_mode():
         return torch.cat([model(degrade(pixels[part], removed[part], fill).to(device)).cpu().float() for part in parts])
-
-
-def _samples(correct: NDArray[np.float64]) -> list[Sample]:
-    """Return the accuracy at each level with its draws; the same images are drawn for all levels."""
-    weights = np.concatenate(list(image_weights(correct.shape[1], Bootstrap())))
-    draws = weights @ correct.T / correct.shape[1]
-    return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(correct)]

@@ -1,5 +1,7 @@
 """The steps of a suite one at a time, on arrays or tensors: rank, remove, fill, match, and draw again."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -7,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.kernels import fill as fills
 from roarbench.kernels import matching, ranking
 from roarbench.kernels.degrade import degrade
@@ -28,10 +30,11 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
         int64 (n, c h w), indices into each image's numbers, flattened.
 
     Raises:
-        RunError: A value is not finite, or the maps have another shape.
+        CallerError: A value is not finite, or the maps have another shape.
     """
-    flat = _features(maps, shape)
-    return ranking.rank(flat, ranking.tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
+    with _refused():
+        flat = _features(maps, shape)
+        return ranking.rank(flat, ranking.tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
 
 
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -47,7 +50,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
     Returns:
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
-    pixels = tensor(images).float()
+    pixels = pixels_of(images)
     return degrade(pixels, masks_of(maps, pixels.shape, t, order), fill_of(pixels, fill))
 
 
@@ -109,10 +112,18 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
         Value, low and high; images are drawn with replacement, seeds are averaged.
     """
     asked = bootstrap or Bootstrap()
-    values = np.atleast_2d(np.asarray(correct, np.float64))
-    values = (values if other is None else values - np.atleast_2d(np.asarray(other, np.float64))).mean(0)
-    draws = np.concatenate([weights @ values for weights in image_weights(len(values), asked)]) / len(values)
-    return estimate(Sample(float(values.mean()), draws), asked.confidence)
+    values = np.atleast_2d(array(correct)).astype(np.float64)
+    less = np.zeros_like(values) if other is None else np.atleast_2d(array(other)).astype(np.float64)
+    if values.shape != less.shape:
+        raise CallerError(f"answers have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
+    (drawn,) = samples((values - less).mean(0)[None], asked)
+    return estimate(drawn, asked.confidence)
+
+
+def samples(values: NDArray[np.float64], asked: Bootstrap) -> list[Sample]:
+    """Return the mean of each row, (rows, images), with its draws; the same images are drawn for all rows."""
+    draws = np.concatenate([weights @ values.T for weights in image_weights(values.shape[1], asked)]) / values.shape[1]
+    return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(values)]
 
 
 def masks_of(maps: Any, shape: tuple[int, ...], t: float, order: str) -> Tensor:
@@ -120,7 +131,8 @@ def masks_of(maps: Any, shape: tuple[int, ...], t: float, order: str) -> Tensor:
     ranked, (n, *rest) = rank(maps, (shape[1], shape[2], shape[3])), shape
     if len(ranked) != n:
         raise CallerError(f"there are {len(ranked)} maps of {n} images; expected one for each")
-    count = ranking.removed_count(t, ranked.shape[1])
+    with _refused():
+        count = ranking.removed_count(t, ranked.shape[1])
     gone = ranked[:, :count] if _order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)
@@ -137,9 +149,20 @@ def array(given: Any) -> NDArray[Any]:
     return np.asarray(given.detach().cpu() if isinstance(given, Tensor) else given)
 
 
+def pixels_of(images: Any) -> Tensor:
+    """Return images as a tensor (n, c, h, w), float32."""
+    pixels = tensor(images).float()
+    if pixels.ndim != 4:
+        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w)")
+    return pixels
+
+
 def fill_of(pixels: Tensor, given: Any) -> Tensor:
     """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
-    return pixels.float().mean((0, 2, 3)) if given is None else tensor(given).float()
+    value = pixels.float().mean((0, 2, 3)) if given is None else tensor(given).float()
+    if value.shape != pixels.shape[1:2]:
+        raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
+    return value
 
 
 def one_channel(maps: NDArray[Any]) -> NDArray[Any]:
@@ -148,10 +171,9 @@ def one_channel(maps: NDArray[Any]) -> NDArray[Any]:
 
 
 def _bytes(images: Any) -> Tensor:
-    pixels = tensor(images)
-    if pixels.dtype != torch.uint8:
-        raise CallerError(f"images are {pixels.dtype}, expected uint8 in 0 … 255")
-    return pixels
+    if (seen := tensor(images).dtype) != torch.uint8:
+        raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
+    return pixels_of(images).byte()
 
 
 def _features(maps: Any, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
@@ -161,6 +183,15 @@ def _features(maps: Any, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
     found = one_channel(found)
     c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
     return ranking.features(found, (c, h, w), Unit.SCALAR)
+
+
+@contextmanager
+def _refused() -> Iterator[None]:
+    """Let what a kernel cannot do be the caller's mistake, who chose the maps and the level."""
+    try:
+        yield
+    except (RunError, ValueError) as error:
+        raise CallerError(str(error)) from None
 
 
 def _order(name: str) -> Order:

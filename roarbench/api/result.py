@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.load import Question, load_from, open_results
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
@@ -124,6 +124,8 @@ class Result:
         Raises:
             CallerError: The suite does not have it.
         """
+        if unit and unit not in list(Unit):
+            raise UnknownName("unit", unit, Unit)
         return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows)
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None) -> "pandas.DataFrame":

@@ -92,9 +92,15 @@ def test_a_curve_falls_where_the_feature_that_counts_goes_first():
         (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
         (lambda: roarbench.rank(MAPS[0]), r"maps have shape \(2, 2\)"),
         (lambda: roarbench.rank(MAPS / 0), "not finite"),
+        (lambda: roarbench.rank(MAPS, (3, 4, 4)), "expected .n, 3, 4, 4. or .n, 4, 4."),
         (lambda: roarbench.fill(IMAGES, IMAGES > 0), "expected uint8"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 30), r"level t must be in \[0, 1\], got 30"),
+        (lambda: roarbench.remove(IMAGES[0], MAPS, 0.5), r"images have shape \(1, 2, 2\), expected \(n, c, h, w\)"),
+        (lambda: roarbench.remove(IMAGES, MAPS, 0.5, fill=[0, 0]), r"fill has shape \(2,\), expected \(1,\)"),
+        (lambda: roarbench.curve(First(), IMAGES, [1, 0], MAPS, levels=(0.9, 0.5)), r"levels are \(0.9, 0.5\)"),
+        (lambda: roarbench.bootstrap([1, 0], [1]), r"answers have shapes \(1, 2\) and \(1, 1\)"),
     ],
 )
 def test_what_does_not_fit_is_refused_in_words(call, words):
-    with pytest.raises(roarbench.RoarbenchError, match=words):
+    with pytest.raises(roarbench.CallerError, match=words):
         call()
