@@ -215,7 +215,8 @@ def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
 
 
 def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
-    needs = references[context.number] if run.cell.retrain is Retrain.NONE else ()
+    scored = {context.number, context.suite.reference_number(run.seed)} if run.cell.retrain is Retrain.NONE else set()
+    needs = tuple(step for number in sorted(scored) for step in references[number])
     if estimator := run.cell.ranked_by:
         spec = context.ranking_spec(estimator, run.cell.unit)
         needs += (seal_name(context, spec),) if spec in lacking else ()

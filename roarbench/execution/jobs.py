@@ -137,7 +137,8 @@ def _network(
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
     if run.cell.retrain is Retrain.NONE:
-        return context.trained_reference().to(device()), context.reference_norm, None
+        scored = context.explaining(context.suite.reference_number(run.seed))  # not that of `~other-reference`'s map
+        return scored.trained_reference().to(device()), scored.reference_norm, None
     if run.cell.retrain is Retrain.COMMON:
         return scoring_network(context, run, rankings), context.norm, None
     norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm

@@ -17,8 +17,8 @@ from roarbench.execution.context import RunContext
 from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
-from roarbench.plan.common import common_network
-from roarbench.plan.keys import reference_of, reference_points
+from roarbench.plan.keys import reference_of, reference_points, scored_network
+from roarbench.plan.points import Point
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import with_given
@@ -170,15 +170,10 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        if place and does and run.reference in ("", explained.key) and run.network in ("", _common(asked, run)):
+        network = scored_network(asked, Point(run.cell, run.seed), run.data)
+        if place and does and run.reference in ("", explained.key) and run.network == network:
             return asked
     raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
-
-
-def _common(suite: Suite, run: Run) -> str:
-    """Return the key of the common network that a suite has for a run: it also says whose masks it is tuned on."""
-    cell = run.cell
-    return common_network(suite, run.data, cell.order, cell.unit, run.seed, cell.fill).key
 
 
 def _weights(given: str, reference: str) -> str:

@@ -34,8 +34,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
     """
     cell, number = point.cell, suite.reference_number(point.seed, point.cell.estimator)
     reference = reference_of(suite, data, number)
-    explained, common = needs_reference(cell), cell.retrain is Retrain.COMMON
-    estimator = cell.estimator_record
+    explained, estimator = needs_reference(cell), cell.estimator_record
     return Run(
         cell=cell,
         seed=point.seed,
@@ -46,7 +45,7 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
         limit=limit,
         given=suite.given_to(number) if explained else "",
         maps=suite.maps if estimator and estimator.shared else Making.FLOAT32,
-        network=common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key if common else "",
+        network=scored_network(suite, point, data),
     )
 
 
@@ -54,6 +53,15 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
 def keys_of(suite: Suite, data: str, limit: int | None) -> Mapping[Point, str]:
     """Return the key of every planned run of a suite on the data of this fingerprint."""
     return {point: bind(suite, point, data, limit).key for point in expand(suite)}
+
+
+def scored_network(suite: Suite, point: Point, data: str) -> str:
+    """Return the key of the network that scores a point, where it is neither trained for it nor the explained one."""
+    cell, number = point.cell, suite.reference_number(point.seed)
+    if cell.retrain is Retrain.COMMON:
+        return common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
+    other = cell.retrain is Retrain.NONE and number != suite.reference_number(point.seed, cell.estimator)
+    return reference_of(suite, data, number).key if other else ""
 
 
 def needs_reference(cell: Cell) -> bool:

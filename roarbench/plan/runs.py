@@ -79,7 +79,8 @@ class Run:
         given: `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where
             nothing depends on it.
         maps: How the explained model's maps were to be made; float32 where nothing depends on them.
-        network: Key of the common network; empty where a network of the run's own, or the reference, is scored.
+        network: Key of the common network, or of the reference that is scored where another one is explained; else
+            empty.
     """
 
     cell: Cell

@@ -63,7 +63,7 @@ class Protocol:
     @property
     def by_difference(self) -> bool:
         """Return whether gains are differences of answers, image by image, so that there is one at every level."""
-        return self.retrain is Retrain.COMMON or bool(self.made_of)
+        return self.retrain is Retrain.COMMON or self.paired or bool(self.made_of)
 
     @property
     def random_is_zero(self) -> bool:

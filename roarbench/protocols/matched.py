@@ -1,4 +1,7 @@
-"""Matched gain: specific gain whose other mask changes the image as much (docs/decisions/0039)."""
+"""Matched gain: an image's own mask against one that follows another image's map and changes the image as much.
+
+On the network of `specific`, or on the explained one (docs/decisions/0039).
+"""
 
 from dataclasses import replace
 
@@ -37,4 +40,17 @@ MATCHED_LERF = replace(
     "changes it as much, least important features removed. 0 = knows nothing about this image beyond its contrast.",
     limits="As `matched`",
     use="Beside `matched`",
+)
+MATCHED_MORF = replace(
+    MATCHED,
+    name="matched-morf",
+    retrain=Retrain.NONE,
+    title="Matched MoRF gain",
+    tab="Which network was explained?",
+    question="What does it know that the explained network itself uses?",
+    method=f"score the reference as it is, not retrained: how much more an image's own mask costs {_OTHER}",
+    dot=f"{OWN} that changes it as much, and the *explained network* answers. It never saw such images. "
+    "0 = knows nothing about this image beyond its contrast.",
+    limits="As `matched`; and degraded images are unlike all that the network was trained on",
+    use="With the twin `~other-reference`, to ask whether a map tells its network from another one of its kind",
 )
