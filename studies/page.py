@@ -14,8 +14,8 @@ def filled(page: str, name: str, table: str) -> str:
     Raises:
         ValueError: The page lacks one of the marks.
     """
-    (begin, end), old = _marks(name), between(page, name)
-    return page.replace(f"{begin}\n{old}\n{end}", f"{begin}\n{table}\n{end}")
+    begin, end = _marks(name)
+    return f"{page[: page.index(begin)]}{begin}\n{table}\n{page[page.index(end) :]}"
 
 
 def between(page: str, name: str) -> str:

@@ -124,7 +124,7 @@ def score(context: RunContext, run: Run) -> Scored:
         tested = _inputs(context, run, rankings, Split.TEST)
     logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
     correct = logits.argmax(1).numpy() == context.data.test.labels
-    probability = _target_probability(context, logits) if run.cell.retrain is Retrain.NONE else None
+    probability = _target_probability(_judging(context, run), logits) if run.cell.retrain is Retrain.NONE else None
     seconds = time.perf_counter() - start
     layout, checksum = (rankings.layout, rankings.checksum) if rankings else (None, "")
     smooth = smoothness(removed, layout.shape, layout.unit) if layout and removed is not None else None
@@ -137,14 +137,19 @@ def _network(
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
     if run.cell.retrain is Retrain.NONE:
-        scored = context.explaining(context.suite.reference_number(run.seed))  # not that of `~other-reference`'s map
-        return scored.trained_reference().to(device()), scored.reference_norm, None
+        judge = _judging(context, run)
+        return judge.trained_reference().to(device()), judge.reference_norm, None
     if run.cell.retrain is Retrain.COMMON:
         return scoring_network(context, run, rankings), context.norm, None
     norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
     model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
     images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
     return model, norm, fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
+
+
+def _judging(context: RunContext, run: Run) -> RunContext:
+    """Return the context of the reference that is scored as it is: the seed's, whichever one a twin's map explains."""
+    return context.explaining(context.suite.reference_number(run.seed))
 
 
 def _computed_with(run: Run) -> Provenance:

@@ -3,16 +3,20 @@
 import shutil
 from dataclasses import replace
 
+import numpy as np
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, shards
+from roarbench.execution import importance, jobs, shards
 from roarbench.execution import job_graph as graph
 from roarbench.execution.job_graph import steps
+from roarbench.execution.placed_inputs import without
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
+from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.scoring import predict
 from roarbench.plan.keys import bind, reference_of, reference_points
-from roarbench.plan.points import expand
+from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -20,7 +24,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Split, Unit
+from roarbench.terms import Retrain, Split, Unit
 from tests.helpers.made_up import SUITE as MADE_UP
 from tests.helpers.made_up import held
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
@@ -101,6 +105,25 @@ def test_a_run_removes_by_the_maps_of_its_own_reference(done):
     assert used[0] == used[2] != used[1]
     random = {results[run.key].rankings for run in runs if run.cell.estimator == "random"}
     assert len(random) == 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own_network(done, seed):
+    context, runs, *_ = done
+    morf = {run.seed: run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.NONE)}
+    cell = replace(morf[seed].cell, estimator="grad~other-reference")
+    asked = bind(TWO, Point(cell, seed), context.data.fingerprint, None)
+    assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
+    found = jobs.score(context.of(asked), asked)
+    judge, maker = context.explaining(seed), context.of(asked)
+    planes = maker.rankings.open(maker.ranking_spec(find_estimator("grad"), Unit.SCALAR))
+    removed = removed_bits(planes.planes(Split.TEST), cell.t, cell.order, planes.layout)
+    logits = predict(judge.trained_reference(), without(judge, Split.TEST, removed, cell), judge.norm, 64)
+    assert found.rankings == planes.checksum
+    assert (found.correct == (logits.argmax(1).numpy() == judge.data.test.labels)).all()
+    said = judge.references.predictions(judge.reference, Split.TEST).targets
+    np.testing.assert_allclose(found.probability, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)
 
 
 @pytest.mark.slow
