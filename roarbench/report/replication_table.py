@@ -46,6 +46,8 @@ def replication_record(found: Replication, first: SuiteResults, again: SuiteResu
         "inside": found.inside,
         "inside_share": found.inside_share,
         "tau": found.tau,
+        "beats_asked": found.beats[0],
+        "beats_equal": found.beats[1],
     }
 
 
@@ -59,6 +61,7 @@ def _row_record(row: Repeated) -> dict[str, Any]:
         "inside": row.inside,
         "inside_again": row.inside_again,
         "verdicts": [{"control": said.control, "first": said.one, "again": said.other} for said in row.verdicts],
+        "beats_controls": dict(zip(("first", "again"), row.beats, strict=False)),
     }
 
 
@@ -69,34 +72,38 @@ def _numbers(estimate: Estimate) -> dict[str, float | None]:
 def replication_text(found: Replication, first: SuiteResults, again: SuiteResults) -> Group:
     """Return the comparison for a terminal: a row for each estimator, and what they add up to."""
     table = Table(title=f"{first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
-    for heading in ("estimator", "gain [95%]", "again [95%]", "predicted", "Random", "again"):
-        right = "[" in heading or heading == "predicted"
-        table.add_column(heading, justify="right" if right else "left", no_wrap=True)
+    leads = any(row.beats for row in found.rows)
+    for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "Random"):
+        table.add_column(heading, justify="right" if "[" in heading else "left", no_wrap=True)
     for row in found.rows:
-        words = {said.control: said for said in row.verdicts}
-        said = words.get("random")
-        table.add_row(
-            row.estimator,
-            interval(row.gain),
-            interval(row.again),
-            MISSING if row.inside is None else "yes" if row.inside else "no",
-            said.one.replace(Verdict.SAME, SAME) if said else MISSING,
-            said.other.replace(Verdict.SAME, SAME) if said else MISSING,
-        )
+        outside = " (!)" if row.inside is False else ""
+        said = _beats(row) if leads else _against_random(row)
+        table.add_row(row.estimator, interval(row.gain), interval(row.again) + outside, said)
     return Group(table, *_sums(found), *_legend())
+
+
+def _beats(row: Repeated) -> str:
+    return " → ".join(dict.fromkeys("yes" if said else "no" for said in row.beats)) or MISSING
+
+
+def _against_random(row: Repeated) -> str:
+    said = next((said for said in row.verdicts if said.control == "random"), None)
+    words = dict.fromkeys(word.replace(Verdict.SAME, SAME) for word in (said.one, said.other)) if said else ()
+    return " → ".join(words) or MISSING
 
 
 def _legend() -> list[str]:
     return [
-        "predicted: whether the second gain lies in the 95% prediction interval of the first board;",
-        f"Random: verdict against it on each board; {SAME}: not significantly different.",
+        "(!): outside the 95% prediction interval of the first board; →: another verdict on the second board.",
         "Both boards have the same test images, network architecture and recipe.",
     ]
 
 
 def _sums(found: Replication) -> list[str]:
     """Return what the rows add up to, in words."""
-    lines = [f"Verdicts against the controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]
+    asked, same = found.beats
+    lines = [f"Beats every control: {same} of {asked} verdicts equal."] if asked else []
+    lines += [f"Verdicts against single controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]
     if found.inside_share is not None:
         lines += [
             f"Gains inside the other's 95% prediction interval: {found.inside} of {found.gains} "

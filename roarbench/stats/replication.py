@@ -35,7 +35,8 @@ class Repeated(NamedTuple):
         inside: Whether `again` is in `predicted`; None where there is no interval, or none of any width: Random's gain
             is 0 on every board.
         inside_again: Whether `gain` is in `predicted_again`.
-        verdicts: Those that both boards have.
+        verdicts: Those against single controls that both boards have.
+        beats: Whether it beats every control that asks no network, on the one and on the other; empty for a control.
     """
 
     estimator: str
@@ -46,6 +47,7 @@ class Repeated(NamedTuple):
     inside: bool | None
     inside_again: bool | None
     verdicts: tuple[Words, ...]
+    beats: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class Replication:
 
     Attributes:
         rows: Those with a gain on both, in the order of the first.
-        verdicts: Number of verdicts that both boards have.
+        verdicts: Number of verdicts against single controls that both boards have.
         equal: Those of them that are the same word.
         opposed: Those that are better on one and worse on the other.
         gains: Number of gains that a prediction interval of the other board was there for, both ways.
@@ -69,6 +71,12 @@ class Replication:
     gains: int
     inside: int
     tau: float | None
+
+    @property
+    def beats(self) -> tuple[int, int]:
+        """Return of how many rows both boards say whether they beat every control, and for how many the same."""
+        said = [row.beats for row in self.rows if row.beats]
+        return len(said), sum(one == other for one, other in said)
 
     @property
     def equal_share(self) -> float | None:
@@ -127,7 +135,8 @@ def _repeated(row: Row, again: Row) -> Repeated:
     )
     verdicts = tuple(Words(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
     inside = _inside(again.gain, row.predicted), _inside(row.gain, again.predicted)
-    return Repeated(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts)
+    beats = (row.beating.verdict, again.beating.verdict) if row.beating and again.beating else ()
+    return Repeated(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts, beats)
 
 
 def _inside(gain: Estimate, predicted: Estimate) -> bool | None:

@@ -43,8 +43,23 @@ def test_a_program_is_told_all_numbers_and_a_person_what_they_add_up_to():
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
     assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
-    console = Console(width=120, record=True, file=StringIO())
+    console = Console(width=80, record=True, file=StringIO())
     console.print(replication_text(found, first, again))
     text = console.export_text()
     assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in text
     assert "var-grad" in text
+
+
+def test_a_verdict_that_changes_is_shown_as_both():
+    first, again = held(), held(AGAIN, opposite)
+    found = compare(first, again, Unit.SCALAR)
+    record = replication_record(found, first, again)
+    assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
+    assert next(row["beats_controls"] for row in record["rows"] if row["estimator"] == "grad") == {
+        "first": False,
+        "again": True,
+    }
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(replication_text(found, first, again))
+    lines = console.export_text().splitlines()
+    assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
