@@ -5,9 +5,8 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.asked import Asked, NotThere
 from leaderboard.commands import DATA, REFERENCE, STORE, URL
-from leaderboard.links import AppLinks, from_query
+from leaderboard.links import AppLinks, Asked, NotThere, from_query
 from leaderboard.render import TEMPLATES, known, message, render
 from leaderboard.source import Selection
 from leaderboard.views import live_store
@@ -42,7 +41,7 @@ def show() -> None:
     st.set_page_config(page_title=f"{title} – roarbench")
     st.html(html)
     with st.container(horizontal=True):
-        for name, content in links.offered.items():
+        for name, content in links.files.items():
             st.download_button(name, content, file_name=name, on_click="ignore")
 
 

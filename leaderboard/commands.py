@@ -28,20 +28,21 @@ def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     with ResultsStore.open(url, read_only=True) as results:
         if any(selection):
             _refuse_none(read_suites(results, store, selection), selection)
-    data = selection.data
-    if data and Path(data).is_dir():
-        data = str(Path(data).resolve())
-    run_app(_absolute(url), store.resolve(), port, selection._replace(data=data))
+    folder = selection.data and Path(selection.data).is_dir()
+    data = str(Path(selection.data).resolve()) if folder else selection.data
+    head, mark, path = url.partition("sqlite:///")
+    anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
+    run_app(anywhere, store.resolve(), port, selection._replace(data=data))
 
 
 def run_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     """Run the app in this process, with a thread that computes ahead of visitors, until it is stopped.
 
     Args:
-        url: Of the results, from any working folder.
-        store: The store's folder, from any working folder.
+        url: Of the results.
+        store: The store's folder; this and the others hold from any working folder.
         port: On 127.0.0.1.
-        selection: Which boards are shown; a folder in it holds from any working folder.
+        selection: Which boards are shown.
 
     Raises:
         StoreError: The store cannot be opened.
@@ -92,9 +93,3 @@ def _check_port(port: int) -> None:
             trial.bind(("127.0.0.1", port))
         except OSError as error:
             raise CallerError(f"cannot serve on 127.0.0.1:{port}: {error.strerror}; write another --port") from None
-
-
-def _absolute(url: str) -> str:
-    """Return the same URL for any working folder."""
-    head, mark, path = url.partition("sqlite:///")
-    return f"{mark}{Path(path).resolve()}" if mark and not head else url

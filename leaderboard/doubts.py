@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 
-from leaderboard.names import human_name
 from leaderboard.records import Doubt
-from leaderboard.text import capital, plain
+from leaderboard.words import capital, human_name, plain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from leaderboard.asked import Asked
-from leaderboard.links import StaticLinks, file_name
+from leaderboard.links import Asked, StaticLinks, file_name
 from leaderboard.render import TEMPLATES, known, message, render
 from leaderboard.views import Views
 from roarbench.errors import CallerError
@@ -28,7 +27,7 @@ def export(views: Views, folder: Path) -> int:
             (folder / "index.html").write_text(message("No results yet.", links).html, encoding="utf-8")
         for at in pages:
             html = render(Asked(at, views, links, pages)).html
-            for name in {links.to(at.page, at.suite, **dict(at.choices)), file_name(at)}:  # the first has two
+            for name in {links.at(at), file_name(at)}:  # the first has two
                 (folder / name).write_text(html, encoding="utf-8")
         files = links.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():

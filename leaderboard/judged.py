@@ -1,38 +1,26 @@
 """Make boards from the evidence of a suite: what was judged, as records to show."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import NamedTuple
 
 from leaderboard.doubts import doubts_of
 from leaderboard.headline import headline
-from leaderboard.names import human_name
 from leaderboard.records import BoardRecord, BoardRow, cost_axis, in_points, linear_axis
-from leaderboard.source import about, lookup_estimator, slug, status
-from leaderboard.text import capital, plain
+from leaderboard.source import slug
+from leaderboard.words import capital, human_name, lookup_estimator, plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.protocols.declaration import Protocol
-from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
-from roarbench.stats.board import RANDOM, Board, Row
+from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Scores
 from roarbench.stats.places import Place
-from roarbench.terms import Unit
 from roarbench.text import counted
-
-_ORIGINS = {"verified": "run here", "trusted": "trusted", "self-reported": "imported"}
 
 
 class Places(NamedTuple):
-    """Where rows stand under ROAR.
-
-    Attributes:
-        title: Of the suite that says it.
-        by_id: Their places.
-    """
+    """Where rows stand under ROAR, by their ids, in the suite of this title."""
 
     title: str
     by_id: Mapping[str, Place]
@@ -52,70 +40,42 @@ def board_record(
         roar: Places that stand beside.
         seconds: For the maps of 1,000 images, by estimator.
     """
-    board, protocol, unit = table.board, table.board.protocol, table.unit
-    results = evidence.suite_results
-    rows = _rows(evidence, table, {} if protocol == ROAR else roar.by_id, seconds or {})
-    ends = [end for row in rows for end in row.value if end is not None]
+    board, protocol, results = table.board, table.board.protocol, evidence.suite_results
+    scores, places = evidence.drawn(protocol, table.unit).scores, {} if protocol == ROAR else roar.by_id
+    rows = tuple(_row(evidence, table, row, places, (seconds or {}).get(row.estimator), scores) for row in table.rows)
     controls = [row for row in rows if lookup_estimator(row.id).asks_nothing and row.value.value is not None]
     return BoardRecord(
         slug=slug(results),
         title=results.title,
         protocol=protocol.name,
-        unit=unit,
+        unit=table.unit,
         levels=board.levels,
         headline=headline(rows, results.suite.entered, board.one_network),
-        facts=_facts(results, board, rows),
-        measured=_measured(protocol, board),
-        caption=table.caption,
-        footnote=remarks(table),
-        rows=tuple(rows),
-        best_control=controls[0].id if controls and protocol != MASK_ONLY else "",
-        axis=linear_axis(ends),
+        facts=tuple(filter(None, _facts(table, rows))),
+        measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
+        caption=f"{table.caption}. {remarks(table)}",
+        rows=rows,
+        best=controls[0] if controls and table.judged else None,
+        axis=linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.title if any(row.roar for row in rows) else "",
-        gained=protocol != MASK_ONLY,
+        gained=table.judged,
     )
 
 
-def _measured(protocol: Protocol, board: Board) -> str:
-    return protocol.gain_axis if protocol != MASK_ONLY else f"accuracy at t = {board.levels[-1]:g}, %"
-
-
-def _facts(results: SuiteResults, board: Board, rows: list[BoardRow]) -> tuple[str, ...]:
+def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
     """Return what was asked of what, on how many networks, when."""
-    suite, record = results.suite, results.suite.dataset_record
-    where = plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px"
-    networks = (
-        f"{plain(suite.model)}, {counted(board.references, 'network')}" if board.references else plain(suite.model)
-    )
-    controls = sum(row.control for row in rows)
-    counts = f"{counted(len(rows) - controls, 'estimator')}, {counted(controls, 'control')}"
+    results, board, suite = table.suite_results, table.board, table.suite_results.suite
+    record, controls = suite.dataset_record, sum(row.control for row in rows)
     newest = max((result.created for result in results.results.values()), default=None)
-    when = f"{newest.day} {newest:%b %Y}" if newest else ""
-    return tuple(
-        filter(
-            None,
-            (
-                capital(board.protocol.gain) if board.protocol != MASK_ONLY else "Masks alone",
-                where,
-                networks,
-                f"{board.images:,} test images",
-                counts,
-                when,
-            ),
-        )
+    return (
+        capital(board.protocol.gain) if table.judged else "Masks alone",
+        plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px",
+        plain(suite.model) + (f", {counted(board.references, 'network')}" if board.references else ""),
+        f"{board.images:,} test images",
+        f"{counted(len(rows) - controls, 'estimator')}, {counted(controls, 'control')}",
+        f"{newest.day} {newest:%b %Y}" if newest else "",
     )
-
-
-def _rows(
-    evidence: Evidence, table: SuiteTable, roar: Mapping[str, Place], seconds: Mapping[str, float]
-) -> list[BoardRow]:
-    results, protocol = table.suite_results, table.board.protocol
-    dates, scores = _dates(results, protocol, table.unit), evidence.drawn(protocol, table.unit).scores
-    here = {row.estimator: row.place for row in table.rows if row.place}
-    found = [_row(evidence, table, row, roar, here, seconds, dates, scores) for row in table.rows]
-    best = _frontier(found)
-    return [replace(row, frontier=row.id in best) for row in found]
 
 
 def _row(
@@ -123,34 +83,32 @@ def _row(
     table: SuiteTable,
     row: Row,
     roar: Mapping[str, Place],
-    here: Mapping[str, Place],
-    seconds: Mapping[str, float],
-    dates: Mapping[str, str],
+    seconds: float | None,
     scores: Scores,
 ) -> BoardRow:
-    results, name, estimator = table.suite_results, row.estimator, lookup_estimator(row.estimator)
-    value = row.gain if table.judged else in_points(row.accuracies[-1])
+    name, mixed = row.estimator, table.mixed.get(row.estimator, "")
+    here = {row.estimator: row.place for row in table.rows if row.place}
     return BoardRow(
-        id=name,
-        name=human_name(name).name,
-        detail=human_name(name).detail,
-        about=about(results, name),
-        family=estimator.base,
-        control=estimator.control,
+        name,
+        *human_name(name),
+        about=about(table.suite_results, name),
+        control=lookup_estimator(name).control,
         place=row.place,
-        value=value,
+        value=row.gain if table.judged else in_points(row.accuracies[-1]),
         beating=row.beating,
-        accuracies=row.accuracies,
+        seeds=row.seeds,
         roar=roar.get(name),
         reversed_by=reversed_by(name, here, roar),
-        doubts=doubts_of(evidence, table.board.protocol, row, table.mixed.get(name, "")),
-        seconds=seconds.get(name),
-        frontier=False,
-        seeds=row.seeds,
-        date=dates.get(name, ""),
-        origin=_ORIGINS[status(results, name)] if name in dates else "",
-        gap="" if row.place or not table.judged else _gap(table, scores, name),
+        doubts=doubts_of(evidence, table.board.protocol, row, mixed),
+        seconds=seconds,
+        gap="" if row.place or not table.judged else plain(mixed) or _gap(table, scores, name),
     )
+
+
+def about(suite_results: SuiteResults, name: str) -> str:
+    """Return what an estimator is, in a sentence: of a submission its author's."""
+    submission, row = suite_results.submissions.get(name), lookup_estimator(name)
+    return plain(submission.description if submission and not row.twin else row.about)
 
 
 def reversed_by(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
@@ -168,21 +126,8 @@ def _above(one: Place, other: Place) -> int:
     return 1 if one.place < other.place else -1
 
 
-def _dates(results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, str]:
-    """Return the day of the newest run of each curve."""
-    kinds = {(part.order, part.retrain, unit) for part in protocol.made_of or (protocol,)}
-    dates: dict[str, str] = {}
-    for point, result in results.results.items():
-        cell = point.cell
-        if (cell.order, cell.retrain, cell.unit) in kinds:
-            dates[cell.estimator] = max(dates.get(cell.estimator, ""), f"{result.created:%Y-%m-%d}")
-    return dates
-
-
 def _gap(table: SuiteTable, scores: Scores, estimator: str) -> str:
-    """Return why an estimator has no place: results that differ in origin, missing levels, or networks at chance."""
-    if reason := table.mixed.get(estimator):
-        return plain(reason)
+    """Return why an estimator has no place: missing levels, or networks at chance."""
     for name in (estimator, RANDOM):
         points = [(who, t) for who, t in scores.curve(name) if t in (0.0, *table.board.levels)]
         absent = [t for who, t in points if (who, t) not in scores.correct]
@@ -190,14 +135,3 @@ def _gap(table: SuiteTable, scores: Scores, estimator: str) -> str:
             whose = "the untouched images" if absent == [0.0] else plain(name)
             return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for t in absent)}"
     return f"at chance, {VOID}" if table.suite_results.at_chance else ""
-
-
-def _frontier(rows: list[BoardRow]) -> set[str]:
-    """Return the rows that none beats at the same or a smaller cost."""
-    best, found = float("-inf"), set[str]()
-    priced = [(row.seconds, row.value.value, row.id) for row in rows if row.seconds and row.value.value is not None]
-    for _, gain, name in sorted(priced, key=lambda row: (row[0], -row[1])):
-        if gain > best:
-            best = gain
-            found.add(name)
-    return found

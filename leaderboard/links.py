@@ -1,11 +1,17 @@
-"""Addresses of pages and files: of the static site, or of the app."""
+"""What a page is asked for, and how it links to other pages and keeps files: on the static site, or in the app."""
 
 import base64
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from mimetypes import guess_type
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 from urllib.parse import urlencode
+
+from leaderboard.views import SuiteView, Views
+
+
+class NotThere(LookupError):
+    """The store does not have what an address asks for; the text is a sentence for the reader."""
 
 
 class Address(NamedTuple):
@@ -31,24 +37,16 @@ def address(page: str, suite: str = "", **choices: str) -> Address:
     return Address(page, suite, tuple(sorted((name, value) for name, value in choices.items() if value)))
 
 
-class Links(Protocol):
-    """What templates link through."""
-
-    live: bool  # whether a running program answers: any level, any pair
-
-    def to(self, page: str, suite: str = "", **choices: str) -> str:
-        """Return the address of a page; empty where there is no such page."""
-        ...
-
-    def file(self, name: str, content: bytes) -> str:
-        """Keep a file that the page shows or offers; return its address."""
-        ...
+def from_query(query: Mapping[str, str]) -> Address:
+    """Return what the app is asked for by its address."""
+    return address(**{"page": "board", **query})
 
 
 class StaticLinks:
     """Links between the files of an exported site.
 
     Attributes:
+        live: Whether a running program answers: any level, any pair.
         files: By name, all that pages show or offer.
     """
 
@@ -57,60 +55,74 @@ class StaticLinks:
     def __init__(self, known: Sequence[Address]) -> None:
         """Take the pages of the site, of which the first one is its index."""
         self.files: dict[str, bytes] = {}
-        self._names = {each: file_name(each) for each in known}
-        self._names.update(dict.fromkeys(known[:1], "index.html"))
+        self._names = {each: file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
+
+    def at(self, page: Address) -> str:
+        """Return the address of a page; empty where there is no such page."""
+        return self._names.get(page, "")
 
     def to(self, page: str, suite: str = "", **choices: str) -> str:
-        """Return the name of a page's file; empty where the site has no such page."""
-        return self._names.get(address(page, suite, **choices), "")
+        """Return the address of a page by what it is asked for."""
+        return self.at(address(page, suite, **choices))
 
     def file(self, name: str, content: bytes) -> str:
-        """Keep a file once; return its name."""
+        """Keep a file that the page shows or offers; return its address."""
         self.files[name] = content
         return name
 
 
-class AppLinks:
-    """Links within the app.
-
-    Attributes:
-        offered: By name, the files that the page offers, for buttons.
-    """
+class AppLinks(StaticLinks):
+    """Links within the app: queries that it answers. Pictures stand in their address; other files wait for buttons."""
 
     live = True
 
     def __init__(self) -> None:
-        self.offered: dict[str, bytes] = {}
+        super().__init__(())
 
-    def to(self, page: str, suite: str = "", **choices: str) -> str:
+    def at(self, page: Address) -> str:
         """Return the query that the app answers with a page."""
-        found = address(page, suite, **choices)
-        return "?" + urlencode([("page", page), *([("suite", suite)] if suite else []), *found.choices])
+        return "?" + urlencode([("page", page.page), *([("suite", page.suite)] if page.suite else []), *page.choices])
 
     def file(self, name: str, content: bytes) -> str:
-        """Return a picture within its address; any other file waits for a button."""
-        kind = guess_type(name)[0] or "application/octet-stream"
+        """Return a picture within its address; keep any other file, which has none."""
+        kind = guess_type(name)[0] or ""
         if kind.startswith("image/"):
-            return data_uri(content, kind)
-        self.offered[name] = content
+            return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+        super().file(name, content)
         return ""
-
-
-def data_uri(content: bytes, kind: str) -> str:
-    """Return a file within an address."""
-    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def file_name(of: Address) -> str:
     """Return a file name of harmless letters, whatever the address is made of; different for different addresses."""
-    parts = [of.page, of.suite, *(value for _, value in of.choices)]
-    plain = "-".join(filter(None, parts))
+    plain = "-".join(filter(None, [of.page, of.suite, *(value for _, value in of.choices)]))
     harmless = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in plain)[:60]
     mark = "" if harmless == plain else f"-{sha256(repr(of).encode()).hexdigest()[:8]}"
     return f"{harmless}{mark}.html"
 
 
-def from_query(query: Mapping[str, str]) -> Address:
-    """Return what the app is asked for by its address."""
-    choices = {name: value for name, value in query.items() if name not in ("page", "suite")}
-    return address(query.get("page", "board"), query.get("suite", ""), **choices)
+class Asked(NamedTuple):
+    """A page that is asked for.
+
+    Attributes:
+        at: Its address.
+        views: All suites of the store, by slug, in the order of the pages.
+        links: How the page links to others and keeps files.
+        known: All pages that there are.
+    """
+
+    at: Address
+    views: Views
+    links: StaticLinks
+    known: Sequence[Address]
+
+    @property
+    def view(self) -> SuiteView:
+        """Return the suite that is asked for; the first one where none is.
+
+        Raises:
+            NotThere: The store does not have it, or is empty.
+        """
+        name = self.at.suite or next(iter(self.views), "")
+        if name not in self.views:
+            raise NotThere(f"There is no suite {name!r} here." if name else "No results yet.")
+        return self.views[name]

@@ -8,6 +8,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 from zipfile import ZipFile
 
 import numpy as np
@@ -15,7 +16,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.remains import Bytes, Makes
-from leaderboard.source import lookup_estimator, main_rows, protocols, slug, units
+from leaderboard.source import protocols, slug, units
+from leaderboard.words import lookup_estimator
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
@@ -96,13 +98,25 @@ def _from_file(path: Path) -> Pictures:
     return Pictures(**(about | tuples), damaged=(), sheet=sheet)
 
 
-def answers_of(
-    results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
-) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return how many answers to each image are right, over all levels: with a row's own masks, and with the others."""
-    found = [_answers(results, protocol, unit, each) for each in (name, protocol.counterpart(name))]
-    own, others = (tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in found)
-    return own, others
+class Answers(NamedTuple):
+    """How many answers to each of some images are right, over all levels.
+
+    Attributes:
+        own: With a row's own masks.
+        against: With those that it is held against; empty where there are none.
+        of: How many answers there are to each image.
+    """
+
+    own: tuple[int, ...]
+    against: tuple[int, ...]
+    of: int
+
+
+def answers_of(results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]) -> Answers:
+    """Return how many answers of a row's networks to these images are right."""
+    own, others = (_answers(results, protocol, unit, each) for each in (name, protocol.counterpart(name)))
+    counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
+    return Answers(counts[0], counts[1], len(own))
 
 
 def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, name: str) -> list[Bits]:
@@ -114,7 +128,7 @@ def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, name: str) -
 
 def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES) -> tuple[NDArray[np.int64], str]:
     """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
-    asking = [name for name in main_rows(results) if not lookup_estimator(name).control]
+    asking = [name for name in results.suite.placed if not lookup_estimator(name).control]
     own, other = (
         [made for name in asking for made in _answers(results, protocol, unit, form(name))]
         for form in (str, protocol.counterpart)
@@ -175,7 +189,7 @@ def _rankings(
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
     """Return the rankings of the rows by the first reference, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
-    for name in main_rows(results):
+    for name in results.suite.placed:
         spec = ranking_spec(results.suite, images, find_estimator(name), unit)
         if store.has(spec):
             try:

@@ -4,83 +4,54 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaderboard.source import lookup_estimator
-from leaderboard.text import plain, plain_lines
+from leaderboard.words import capital, lookup_estimator, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import NOISY, Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.parameters import PARAMETERS, written
-from roarbench.submissions.file import Submission
+from roarbench.text import printable
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Facts about an estimator.
+    """Facts about an estimator, as plain text; empty where there are none.
 
     Attributes:
-        estimator: Its id.
         about: One sentence.
-        control: Never looks at the model.
-        authors: Of these papers.
+        source: File of the repository that computes it, or what was submitted.
+        settings: Its parameters in words.
         papers: Where its base and its form were published, one line each.
-        bibtex: The same for a bibliography; empty where there is none.
-        source: File of the repository that computes it.
-        settings: Its parameters in words; empty where it has none.
-        claim: What the authors of a submission say that it is good for; empty where they do not.
-        code: The file that was submitted; empty for what comes with the benchmark.
+        bibtex: The same for a bibliography.
+        claim: What the authors of a submission say that it is good for.
+        code: The file that was submitted, with spaces for what could move or hide letters.
     """
 
-    estimator: str
     about: str
-    control: bool
-    authors: str
-    papers: tuple[str, ...]
-    bibtex: str
     source: str
     settings: str
+    papers: tuple[str, ...] = ()
+    bibtex: str = ""
     claim: str = ""
     code: str = ""
 
 
 def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
-    """Return what is known of an estimator, as plain text.
-
-    Args:
-        name: Its id.
-        suites: Those that may have a submission of this id.
-    """
-    found = [each.submissions[name] for each in suites if name in each.submissions]
-    return _submitted(name, found[0]) if found else _built_in(name)
-
-
-def _submitted(name: str, submission: Submission) -> Profile:
-    return Profile(
-        estimator=plain(name),
-        about=plain(submission.description),
-        control=False,
-        authors=plain(submission.authors),
-        papers=(plain(submission.paper),) if submission.paper else (),
-        bibtex="",
-        source=f"submitted file, sha256 {submission.sha256}",
-        settings="; ".join(f"{name} {written(value)}" for name, value in submission.values),
-        claim=plain(submission.claim),
-        code=plain_lines(submission.source.decode("utf-8-sig", errors="replace")),
-    )
-
-
-def _built_in(name: str) -> Profile:
+    """Return what is known of an estimator; some of the suites may have a submission of this id."""
     row = lookup_estimator(name)
+    submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
+    if submission:
+        code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
+        return Profile(
+            about=plain(submission.description),
+            source=f"submitted file, sha256 {submission.sha256}",
+            settings="; ".join(f"{name} {written(value)}" for name, value in submission.values),
+            papers=(plain(submission.paper),) if submission.paper else (),
+            claim=plain(submission.claim),
+            code="\n".join(map(printable, code.splitlines())),
+        )
     published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
-    return Profile(
-        estimator=plain(name),
-        about=row.about[:1].upper() + plain(row.about)[1:],
-        control=row.control,
-        authors=", ".join(dict.fromkeys(author for paper in published for author in paper.authors)),
-        papers=tuple(paper.text for paper in published),
-        bibtex="\n\n".join(paper.bibtex for paper in published),
-        source=row.source,
-        settings=_settings(row),
-    )
+    papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
+    return Profile(capital(plain(row.about)), row.source, _settings(row), papers, bibtex)
 
 
 def _settings(row: Estimator) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import floor, log10
+from math import ceil, floor, log10
 from typing import NamedTuple
 
 from roarbench.stats.beating import Beating
@@ -11,7 +11,14 @@ from roarbench.stats.curves import POINTS
 from roarbench.stats.places import Place
 from roarbench.terms import Unit
 
-BEATS, BELOW, OPEN, CONTROL, UNJUDGED = "beats", "below", "open", "control", "unjudged"  # kinds of rows
+BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
+KINDS = {  # of rows, by what they are coloured, in words
+    BEATS: "beats every control",
+    OPEN: "not told apart from a control",
+    BELOW: "below a control",
+    CONTROL: "control: asks no network",
+    UNJUDGED: "no verdict",
+}
 
 
 class Doubt(NamedTuple):
@@ -34,23 +41,17 @@ class BoardRow:
 
     Attributes:
         id: What the command line takes.
-        name: What people call it.
-        detail: What about it changes the answer: `from the mean`; empty where nothing does.
+        name, detail: What people call it, and what changes the answer: `from the mean`.
         about: What it is, in one sentence.
-        family: The base that it is built on.
         control: Whether it never looks at the network.
         place: Among all rows of the board; None where the gain is missing.
         value: What the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains.
         beating: Beside every control that asks no network; None of a control and where there is no verdict.
-        accuracies: Per level of the board, in [0, 1].
+        seeds: Fewest trainings in a cell of its curve.
         roar: Its place under ROAR; None where that is not known.
         reversed_by: Ids of rows that it is significantly above here and below under ROAR, or the other way round.
         doubts: Why it should be doubted, gravest first.
         seconds: Processor seconds for the maps of 1,000 images; None where not known.
-        frontier: Whether no row has a larger gain at the same or a smaller cost.
-        seeds: Fewest trainings in a cell of its curve.
-        date: Day of the newest run of its curve; empty where there is none.
-        origin: `run here`, `trusted` or `imported`; empty where nothing of its curve has been run.
         gap: Why it has no place; empty where it has one.
     """
 
@@ -58,20 +59,15 @@ class BoardRow:
     name: str
     detail: str
     about: str
-    family: str
     control: bool
     place: Place | None
     value: Estimate
     beating: Beating | None
-    accuracies: tuple[Estimate, ...]
+    seeds: int
     roar: Place | None
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     seconds: float | None
-    frontier: bool
-    seeds: int
-    date: str
-    origin: str
     gap: str
 
     @property
@@ -84,14 +80,16 @@ class BoardRow:
         return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN
 
 
-class Axis(NamedTuple):
-    """A common scale.
+class Mark(NamedTuple):
+    """Where a row's interval and dot stand, in percent of the figure's width."""
 
-    Attributes:
-        low, high: Its ends.
-        ticks: Values that are written at its head.
-        log: Whether equal steps are equal ratios.
-    """
+    low: float
+    width: float
+    dot: float
+
+
+class Axis(NamedTuple):
+    """A common scale: its ends, the values that are written at its head, whether equal steps are equal ratios."""
 
     low: float
     high: float
@@ -103,6 +101,13 @@ class Axis(NamedTuple):
         low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
 
+    def mark(self, found: Estimate) -> Mark | None:
+        """Return where an estimate stands; None where it is missing."""
+        if found.value is None:
+            return None
+        low, high = (self.at(found.value if end is None else end) for end in (found.low, found.high))
+        return Mark(low, round(high - low, 1), self.at(found.value))
+
 
 def in_points(fraction: Estimate) -> Estimate:
     """Return an estimate in accuracy points, or in percent."""
@@ -113,21 +118,17 @@ def linear_axis(values: list[float]) -> Axis:
     """Return a scale that holds these values and 0, with about six round ticks."""
     low, high = min(0.0, *values, 0.0), max(0.0, *values, 0.0)
     span = (high - low) or 1.0
-    step = next(
-        m * 10.0 ** floor(log10(span / 6))
-        for m in (1, 2, 2.5, 5, 10)
-        if span / (m * 10.0 ** floor(log10(span / 6))) <= 7
-    )
+    power = 10.0 ** floor(log10(span / 6))
+    step = next(m * power for m in (1, 2, 2.5, 5, 10) if span / (m * power) <= 7)
     low, high = low - 0.03 * span, high + 0.03 * span
-    first = -floor(-low / step)
-    return Axis(low, high, tuple(round(step * n, 10) + 0.0 for n in range(first, floor(high / step) + 1)))
+    return Axis(low, high, tuple(round(step * n, 10) + 0.0 for n in range(ceil(low / step), floor(high / step) + 1)))
 
 
 def cost_axis(seconds: list[float]) -> Axis | None:
     """Return a scale of ratios that holds these numbers, with powers of ten; None where there is none."""
     if not seconds:
         return None
-    low, high = floor(log10(min(seconds))), -floor(-log10(max(seconds)))
+    low, high = floor(log10(min(seconds))), ceil(log10(max(seconds)))
     low, high = (low - 1, high) if low == high else (low, high)
     return Axis(0.8 * 10.0**low, 1.25 * 10.0**high, tuple(10.0**n for n in range(low, high + 1)), log=True)
 
@@ -145,10 +146,9 @@ class BoardRecord:
         headline: Who wins, in a sentence or two; empty where the verdicts do not say it.
         facts: What was asked of what, on how many networks, when.
         measured: What the figure shows, such as `matched gain, points`.
-        caption: Of what the numbers are.
-        footnote: What the intervals cover, and what is exceptional.
+        caption: Of what the numbers are, what the intervals cover, and what is exceptional.
         rows: By value, the best first; those without one last.
-        best_control: Id of the control with the largest gain; empty where there is none.
+        best: The control with the largest gain; None where there is none.
         axis: Of the figure.
         costs: Scale of seconds for 1,000 maps; None where no row's cost is known.
         roar_from: Title of the suite whose ROAR places stand beside; empty where there are none.
@@ -164,9 +164,8 @@ class BoardRecord:
     facts: tuple[str, ...]
     measured: str
     caption: str
-    footnote: str
     rows: tuple[BoardRow, ...]
-    best_control: str
+    best: BoardRow | None
     axis: Axis
     costs: Axis | None
     roar_from: str

@@ -1,76 +1,50 @@
 """Render pages: one set of templates for the static site and for the app.
 
-**How a page is added.** A page is one module in `leaderboard/page/` and one template in `leaderboard/templates/`.
-
-The module has two pure functions:
+**How a page is added.** A page is one module in `leaderboard/page/` with two pure functions:
 
     def addresses(views: Views) -> Iterable[Address]     which pages of this kind a static site has
-    def context(asked: Asked) -> dict[str, Any]          fields of the template, of plain records
+    def context(asked: Asked) -> dict[str, Any]          fields of the template, of plain records; `title` at least
 
 `asked` says which page it is (`asked.at`, `asked.view`), what the store has (`asked.views`), and how to link
 (`asked.links.to("method", estimator=id)`, empty where there is no such page; `asked.links.file("name.csv", content)`
-keeps a file that the page shows or offers). `context` returns at least `title`; `files` lists what is offered: pairs
-of a label and an address. It raises `NotThere` with a sentence where the store does not have what is asked for.
-Nothing of it imports a template or HTML.
+keeps a file that the page shows or offers). It raises `NotThere` with a sentence where something is not there.
 
-The template is `templates/NAME.html`: it extends `layout` (`page.html` of the site, `bare.html` within the app), fills
-the block `main` and shows all text by autoescape. `parts.html` has macros that pages share. Then one line in `PAGES`.
+`templates/NAME.html` extends `layout` (`page.html` of the site, `bare.html` within the app), fills the block `main` and
+shows all text by autoescape. `parts.html` has macros that pages share. Then one line in `PAGES`.
 """
 
-from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.asked import Asked, NotThere
-from leaderboard.links import Address, Links
+from leaderboard.links import Address, Asked, NotThere, StaticLinks
 from leaderboard.page import board, cite, claims, compare, images, method, submit, suites, trust
-from leaderboard.text import plain
+from leaderboard.records import KINDS
 from leaderboard.views import Views
-from leaderboard.words import ADVICE, REPOSITORY
+from leaderboard.words import ADVICE, REPOSITORY, plain
 from roarbench.store.provenance import code_version
-from roarbench.text import MISSING, place_interval
+from roarbench.text import place_interval, signed
 
 TEMPLATES = Path(__file__).parent / "templates"
-
-
-class Page(NamedTuple):
-    """A kind of page.
-
-    Attributes:
-        label: What the navigation calls it; empty where it is not in it.
-        addresses: Those that a static site has.
-        context: Fields of its template.
-    """
-
-    label: str
-    addresses: Callable[[Views], Iterable[Address]]
-    context: Callable[[Asked], dict[str, Any]]
-
-
-PAGES = {  # by name in addresses, in the order of the navigation
-    "board": Page("Board", board.addresses, board.context),
-    "suites": Page("Suites", suites.addresses, suites.context),
-    "claims": Page("Claims", claims.addresses, claims.context),
-    "method": Page("", method.addresses, method.context),
-    "images": Page("Images", images.addresses, images.context),
-    "compare": Page("Compare", compare.addresses, compare.context),
-    "trust": Page("Can I trust this?", trust.addresses, trust.context),
-    "submit": Page("Submit", submit.addresses, submit.context),
-    "cite": Page("", cite.addresses, cite.context),
+PAGES: dict[str, tuple[str, ModuleType]] = {  # by name in addresses, with the label in the navigation, in its order
+    "board": ("Board", board),
+    "suites": ("Suites", suites),
+    "claims": ("Claims", claims),
+    "method": ("", method),
+    "images": ("Images", images),
+    "compare": ("Compare", compare),
+    "trust": ("Can I trust this?", trust),
+    "submit": ("Submit", submit),
+    "cite": ("", cite),
 }
 
 
 class Rendered(NamedTuple):
-    """A page.
-
-    Attributes:
-        title: For the browser.
-        html: The whole document, or what stands within the app.
-    """
+    """A page: its title for the browser, and the whole document or what stands within the app."""
 
     title: str
     html: str
@@ -85,56 +59,45 @@ def render(asked: Asked) -> Rendered:
     name = asked.at.page
     if name not in PAGES:
         raise NotThere(f"There is no page {plain(name, 40)!r} here.")
-    fields = PAGES[name].context(asked)
-    nav = [(key, PAGES[key].label, _link(key, asked)) for key in _listed(asked)]
-    shared = _shared(asked.links) | {"page": name, "nav": nav}
-    shared["cite"] = asked.links.to("cite", asked.at.suite or next(iter(asked.views), "")) if asked.views else ""
-    return Rendered(fields["title"], templates().get_template(f"{name}.html").render(shared | fields))
+    there = {at.page for at in asked.known}
+    nav = [(key, label, _link(key, asked)) for key, (label, _) in PAGES.items() if label and key in there]
+    suite = asked.at.suite or next(iter(asked.views), "")
+    fields = {"page": name, "nav": nav, "cite": asked.links.to("cite", suite) if suite else ""}
+    return _rendered(f"{name}.html", asked.links, fields | PAGES[name][1].context(asked))
 
 
-def _shared(links: Links) -> dict[str, Any]:
-    return {
+def message(text: str, links: StaticLinks) -> Rendered:
+    """Return a page that says in a sentence what is not there, and what to do."""
+    nav = [("board", "Board", links.to("board"))]
+    return _rendered(
+        "message.html", links, {"page": "", "title": "Nothing here", "text": plain(text), "advice": ADVICE, "nav": nav}
+    )
+
+
+def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Rendered:
+    shared = {
         "layout": "bare.html" if links.live else "page.html",
         "live": links.live,
-        "link": links.to,
+        "to": links.to,
         "keep": lambda name, text: links.file(name, str(text).encode()),
         "cite": "",
         "card": "",
-        "files": [],
         "description": "",
         "version": code_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-
-
-def message(text: str, links: Links) -> Rendered:
-    """Return a page that says in a sentence what is not there, and what to do."""
-    fields = {
-        "page": "",
-        "title": "Nothing here",
-        "text": plain(text, 300),
-        "advice": ADVICE,
-        "nav": [("board", "Board", links.to("board"))],
-    }
-    return Rendered("Nothing here", templates().get_template("message.html").render(_shared(links) | fields))
+    return Rendered(fields["title"], templates().get_template(template).render(shared | fields))
 
 
 def known(views: Views) -> list[Address]:
     """Return the addresses of all pages that a static site of these suites has, the first board first."""
-    return [at for page in PAGES.values() for at in page.addresses(views)]
-
-
-def _listed(asked: Asked) -> list[str]:
-    """Return the pages of the navigation: those that have anything to show."""
-    there = {at.page for at in asked.known}
-    return [name for name, page in PAGES.items() if page.label and name in there]
+    return [at for _, page in PAGES.values() for at in page.addresses(views)]
 
 
 def _link(page: str, asked: Asked) -> str:
     """Return the address of a page, of the suite that is looked at if it has one."""
     found = [at for at in asked.known if at.page == page]
-    at = next((at for at in found if at.suite and (at.suite, at.choices) == (asked.at.suite, ())), found[0])
-    return asked.links.to(at.page, at.suite, **dict(at.choices))
+    return asked.links.at(next((at for at in found if at == Address(page, asked.at.suite)), found[0]))
 
 
 @cache
@@ -142,19 +105,11 @@ def templates() -> Environment:
     """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals["repository"] = REPOSITORY
+    made.globals |= {"repository": REPOSITORY, "kinds": KINDS}
     made.filters |= {
         "plain": plain,
-        "number": number,
+        "number": lambda value, plus=True: (signed(value) if plus else f"{value:.1f}").replace("-", "−"),
         "place": lambda place: place_interval(place).replace("-", "–"),
-        "tick": lambda value, signed: f"{value:{'+' if signed and value else ''}g}".replace("-", "−"),
+        "tick": lambda value, plus: f"{value:{'+' if plus and value else ''}g}".replace("-", "−"),
     }
     return made
-
-
-def number(value: float | None, signed: bool = True) -> str:
-    """Return a number with one decimal and a real minus; a dash where it is missing."""
-    if value is None:
-        return MISSING
-    text = f"{value:+.1f}" if signed else f"{value:.1f}"
-    return "0.0" if text[1:] == "0.0" else text.replace("-", "−")

@@ -3,17 +3,12 @@
 from pathlib import Path
 from typing import NamedTuple
 
-from leaderboard.text import plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
 from roarbench.analysis.entered import with_entered, without_idle
 from roarbench.analysis.load import fits, only_part
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
-from roarbench.errors import CallerError
-from roarbench.estimators import Estimator
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import TRUSTED
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN
@@ -26,12 +21,7 @@ from roarbench.terms import Unit
 
 
 class Selection(NamedTuple):
-    """Boards that are shown.
-
-    Attributes:
-        data: Only those of these images, as `analysis.load.fits` takes them; all if empty.
-        reference: Only those of this reference; all if empty.
-    """
+    """Boards that are shown: those of these images and of this reference, as `analysis.load.fits` takes them."""
 
     data: str = ""
     reference: str = ""
@@ -52,28 +42,22 @@ def shown_order(store: ResultsStore) -> list[Suite]:
     return [suite for suite in found if (suite.dataset, suite.model) in there]
 
 
-def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
-    """Return every suite that has at least one result, by slug, in the order of the pages, those with rows first.
-
-    Args:
-        store: The results.
-        folder: The store's folder, with rankings and images if it has them.
-        selection: Which boards are shown.
-    """
-    found = [each for suite in shown_order(store) for each in read_suite(store, suite, folder, selection)]
-    return {slug(each): each for each in sorted(found, key=shown_first)}
-
-
 def shown_first(results: SuiteResults) -> tuple[bool, bool]:
     """Return what suites are sorted by: with rows, then those whose first question is what only a network can know."""
     return not results.has_rows, results.leading != MATCHED
+
+
+def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
+    """Return every suite that has at least one result, by slug, in the order of the pages, those with rows first."""
+    found = [each for suite in shown_order(store) for each in read_suite(store, suite, folder, selection)]
+    return {slug(each): each for each in sorted(found, key=shown_first)}
 
 
 def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
     """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 
     Where the store has it on several sets of images or with several references, each has results of its own, the
-    suite's own first.
+    suite's own first. The store's folder has rankings and images, if there are any.
     """
     notes = image_notes(store, folder, suite.dataset)
     versions = collect_all(with_entered(suite, store), store, notes)
@@ -93,42 +77,14 @@ def slug(suite_results: SuiteResults) -> str:
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)
 
 
-def main_rows(suite_results: SuiteResults) -> tuple[str, ...]:
-    """Return the estimators and controls of a suite; checks are in the validity panel of what they are made from."""
-    return suite_results.suite.placed
-
-
 def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:
-    """Return the protocols that a suite has: the one that leads it, then the others in the order of the vocabulary."""
-    others = (protocol for protocol in SHOWN.values() if units(suite_results, protocol))
-    return tuple(dict.fromkeys((suite_results.leading, *others)))
+    """Return the protocols that a suite has: the one that leads it, then ROAR, then the others."""
+    first = suite_results.leading
+    others = sorted(SHOWN.values(), key=lambda protocol: protocol != ROAR)
+    return (first, *(each for each in others if each != first and units(suite_results, each)))
 
 
-def units(suite_results: SuiteResults, protocol: Protocol = ROAR) -> tuple[Unit, ...]:
+def units(suite_results: SuiteResults, protocol: Protocol) -> tuple[Unit, ...]:
     """Return the units that a suite has under a protocol, the one of its tables first."""
     found = dict.fromkeys(block.unit for block in suite_results.suite.blocks)
     return tuple(unit for unit in found if suite_results.levels(protocol, unit))
-
-
-def about(suite_results: SuiteResults, name: str) -> str:
-    """Return what an estimator is, in a sentence: of a submission its author's."""
-    submission, row = suite_results.submissions.get(name), lookup_estimator(name)
-    return plain(submission.description if submission and not row.twin else row.about)
-
-
-def status(suite_results: SuiteResults, name: str) -> str:
-    """Return who vouches for an estimator's rows: `verified`, `trusted` or `self-reported`."""
-    if TRUSTED in lookup_estimator(name).marks:
-        return "trusted"
-    return "self-reported" if name in suite_results.doubts else "verified"
-
-
-def lookup_estimator(name: str) -> Estimator:
-    """Return the estimator of this id, or a bare record where the table has none.
-
-    A store may come from a newer version, whose estimators this one does not know.
-    """
-    try:
-        return find_estimator(name)
-    except CallerError:
-        return Estimator(name, "", "", "not in this version's table of estimators")

@@ -1,6 +1,6 @@
 """The suites of one store as pages need them: each part is computed once, and again only where results came."""
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 
 from leaderboard.judged import NOWHERE, Places, board_record
 from leaderboard.pictures import Pictures, read_pictures
-from leaderboard.records import BoardRecord, BoardRow
+from leaderboard.records import BoardRecord
 from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_first, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
+from roarbench.plan.suites import leading
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import status_record
@@ -27,6 +28,7 @@ from roarbench.terms import Unit
 
 Made = TypeVar("Made")
 Views = Mapping[str, "SuiteView"]  # by slug, in the order of the pages
+_PAUSE = 10.0  # seconds between two looks for new results
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,15 +59,15 @@ class SuiteView:
         """Return suite and version, and what nobody may overlook."""
         return self.results.title
 
-    @property
+    @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols of its boards: the leading one, then ROAR, then the others."""
-        return tuple(sorted(protocols(self.results), key=lambda one: (one != self.leading, one != ROAR)))
+        return protocols(self.results)
 
     @property
     def leading(self) -> Protocol:
         """Return the protocol of the first board."""
-        return protocols(self.results)[0]
+        return self.protocols[0]
 
     def units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return what one feature is on the boards of a protocol, that of its tables first."""
@@ -83,14 +85,17 @@ class SuiteView:
 
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
         """Return a board of the suite; its first unit and all levels if nothing else is asked for."""
-        unit = unit or self.units(protocol)[0]
-        return self.kept(
-            ("board", protocol, unit, levels),
-            lambda: board_record(self.evidence, self.table(protocol, unit, levels), self.roar, self.seconds),
-        )
+        roar = self.roar  # before the lock is held: it may ask other suites for their tables
 
-    def table(self, protocol: Protocol, unit: Unit, levels: tuple[float, ...] = ()) -> SuiteTable:
+        def make() -> BoardRecord:
+            seconds = self.pictures.seconds if self.pictures else {}
+            return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
+
+        return self.kept(("board", protocol, unit or self.units(protocol)[0], levels), make)
+
+    def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
         """Return the table that a board is made from, as `roarbench table` shows it."""
+        unit = unit or self.units(protocol)[0]
 
         def make() -> SuiteTable:
             table = table_of(self.evidence, protocol, self.results.suite.placed, unit, levels)
@@ -110,11 +115,9 @@ class SuiteView:
         return [self.board_of(protocol) for protocol in self.protocols]
 
     @property
-    def rows(self) -> dict[str, BoardRow]:
-        """Return a row of every estimator: those of the first board, then what only others have."""
-        first = {row.id: row for row in self.board.rows}
-        others = {row.id: row for board in reversed(self.boards[1:]) for row in board.rows if row.id not in first}
-        return first | others
+    def leading_boards(self) -> list[BoardRecord]:
+        """Return those that say whether a row knows anything: of the leading protocol, and of ROAR beside it."""
+        return [self.board_of(protocol) for protocol in dict.fromkeys((self.leading, *leading(self.results.suite)))]
 
     @property
     def siblings(self) -> list["SuiteView"]:
@@ -126,21 +129,11 @@ class SuiteView:
     @property
     def roar(self) -> Places:
         """Return the places under ROAR: the suite's own, or those of another one on the same images and network."""
-        return self.kept("roar", self._roar)
-
-    def _roar(self) -> Places:
         for view in (self, *self.siblings):
-            if ROAR in protocols(view.results):
-                board = view.evidence.board(ROAR, view.units(ROAR)[0], view.results.suite.placed)
-                found = {row.estimator: row.place for row in board.rows if row.place} if board else {}
-                if found:
-                    return Places(view.title, found)
+            rows = view.table(ROAR).rows if ROAR in view.protocols else []
+            if found := {row.estimator: row.place for row in rows if row.place}:
+                return Places(view.title, found)
         return NOWHERE
-
-    @property
-    def seconds(self) -> Mapping[str, float]:
-        """Return processor seconds for the maps of 1,000 images, by estimator, as far as the store knows them."""
-        return self.pictures.seconds if self.pictures else {}
 
     @property
     def pictures(self) -> Pictures | None:
@@ -161,10 +154,6 @@ class SuiteView:
             made: Made = self._made[name]
             return made
 
-    def rest(self) -> None:
-        """Let go of the draws, which are most of a suite's memory; they are drawn again if they are asked for."""
-        self.__dict__.pop("evidence", None)
-
 
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
     """Return the view of every suite that has at least one result; the arguments are those of `read_suites`."""
@@ -174,27 +163,20 @@ def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) ->
     return views
 
 
-_PAUSE = 10.0  # seconds between two looks for new results
-
-
 class LiveStore:
     """The suites of a store that have results, as a running app shows them.
 
     Attributes:
-        store: Opened read-only.
-        folder: The store's folder, with rankings and images if it has them.
-        selection: Which of its boards are shown.
+        shown: Whether a visitor has been shown a page.
     """
 
     def __init__(self, url: str, folder: Path, selection: Selection = ALL) -> None:
-        self.store = ResultsStore.open(url, read_only=True)
-        self.folder = folder
-        self.selection = selection
         self.shown = Event()
+        self._store = ResultsStore.open(url, read_only=True)
+        self._folder, self._selection = folder, selection
         self._lock = RLock()
         self._state = ""
-        self._stamps: dict[Suite, str] = {}
-        self._read: dict[Suite, list[SuiteView]] = {}
+        self._read: dict[Suite, tuple[str, list[SuiteView]]] = {}  # with the stamp of each
         self._views: Views = {}
 
     def views(self) -> Views:
@@ -206,24 +188,23 @@ class LiveStore:
             StoreError: The database refuses.
         """
         with self._lock:
-            state = self.store.state()
+            state = self._store.state()
             if state != self._state:
-                order = shown_order(self.store)
-                self._read = {suite: self._fresh(suite) for suite in order}
-                self._views = _ordered(view for views in self._read.values() for view in views)
+                self._read = {suite: self._fresh(suite) for suite in shown_order(self._store)}
+                found = [view for _, views in self._read.values() for view in views]
+                self._views = {view.slug: view for view in sorted(found, key=lambda view: shown_first(view.results))}
                 self._state = state
             return self._views
 
-    def _fresh(self, suite: Suite) -> list[SuiteView]:
-        stamp = self.store.stamp(suite.dataset, suite.model)
-        if stamp == self._stamps.get(suite):
+    def _fresh(self, suite: Suite) -> tuple[str, list[SuiteView]]:
+        stamp = self._store.stamp(suite.dataset, suite.model)
+        if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
-        self._stamps[suite] = stamp
-        found = read_suite(self.store, suite, self.folder, self.selection)
-        return [SuiteView(each, self.folder, lambda: self._views, self.store) for each in found]
+        found = read_suite(self._store, suite, self._folder, self._selection)
+        return stamp, [SuiteView(each, self._folder, lambda: self._views, self._store) for each in found]
 
     def keep_ready(self) -> None:
-        """Compute ahead of visitors, for ever: the first board, once it was shown those of every suite."""
+        """Compute ahead of visitors, for ever: the first board, and once it was shown those of every suite."""
         while True:
             with suppress(StoreError):  # a visitor is told
                 for view in self.views().values():
@@ -232,10 +213,6 @@ class LiveStore:
                 for view in self.views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)
-
-
-def _ordered(views: Iterable[SuiteView]) -> Views:
-    return {view.slug: view for view in sorted(views, key=lambda view: shown_first(view.results))}
 
 
 @cache

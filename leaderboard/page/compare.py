@@ -3,13 +3,12 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from leaderboard.asked import Asked, NotThere
-from leaderboard.links import Address, address
-from leaderboard.page.images import Shown, answers, photos, shown
+from leaderboard.links import Address, Asked, NotThere, address
+from leaderboard.page import images
 from leaderboard.pairs import Pair, pair
 from leaderboard.records import BoardRow
-from leaderboard.text import plain
-from leaderboard.views import SuiteView, Views
+from leaderboard.views import Views
+from leaderboard.words import plain
 from roarbench.protocols.mask_only import MASK_ONLY
 
 _PAIRS = 3  # on a static page; a running program compares any two rows
@@ -17,20 +16,21 @@ _EACH = 2  # images that speak for each row
 
 
 class Compared(NamedTuple):
-    """Two rows as they are shown.
+    """Two rows beside each other.
 
     Attributes:
-        first, second: Their rows on the board.
+        rows: Both.
         pair: Their numbers.
-        pictures: Both with their sheets; empty where the store has none of one.
+        sheets: Addresses of their pictures; empty where the store has none of one.
         places: Of the images that speak most for the first, then for the second.
+        shown: What is shown of each, as `images.shown`.
     """
 
-    first: BoardRow
-    second: BoardRow
+    rows: tuple[BoardRow, BoardRow]
     pair: Pair
-    pictures: tuple[Shown, ...]
-    places: tuple[int, ...]
+    sheets: tuple[str, ...] = ()
+    places: tuple[int, ...] = ()
+    shown: tuple[tuple[str, int, str, tuple[int, ...], int], ...] = ()
 
 
 def addresses(views: Views) -> Iterator[Address]:
@@ -41,25 +41,20 @@ def addresses(views: Views) -> Iterator[Address]:
             yield address("compare", view.slug)
 
 
-def _rows(view: SuiteView) -> list[BoardRow]:
-    return [row for row in view.board.rows if row.value.value is not None] if view.board.gained else []
-
-
 def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of the page of a suite: the pair that is asked for, or the best row beside some others."""
     view = asked.view
-    rows = {row.id: row for row in _rows(view)}
-    found = [_compared(asked, *each) for each in _pairs(asked, rows)] if len(rows) > 1 else []
+    rows = {row.id: row for row in view.board.rows if view.board.gained and row.value.value is not None}
+    found = [_compared(asked, best, other) for best, other in _pairs(asked, rows)]
     return {
         "title": f"{plain(view.title)}: compare",
         "description": "Two estimators beside each other: by gains, by answers and on images",
         "found": found,
         "rows": list(rows.values()),
         "gain": view.leading.gain,
-        "answers": answers(view, found[0].first.id) if found else 0,
         "caption": view.board.caption,
         "pictures": view.pictures,
-        "photos": photos(asked) if any(each.pictures for each in found) else "",
+        "photos": images.photos(asked, view) if any(each.sheets for each in found) else "",
         "suite": view.slug,
     }
 
@@ -69,26 +64,22 @@ def _pairs(asked: Asked, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, 
     for name in names:
         if name not in rows:
             raise NotThere(f"There is no row {plain(name, 60)!r} with a gain in {plain(asked.view.title)}.")
-    asking = [row for row in rows.values() if not row.control] or list(rows.values())
-    best = rows[names[0]] if names else asking[0]
-    control = rows.get(asked.view.board.best_control)
-    others = [rows[names[1]]] if len(names) > 1 else [*asking[:_PAIRS], *([control] if control else []), *rows.values()]
-    different = {row.id: row for row in others if row is not best}
-    yield from ((best, row) for row in list(different.values())[:_PAIRS])
+    control = asked.view.board.best
+    asking = [name for name, row in rows.items() if not row.control]
+    order = dict.fromkeys([*names, *asking[:_PAIRS], *([control.id] if control else []), *rows])
+    found = [rows[name] for name in order]
+    for row in found[1 : 2 if len(names) > 1 else 1 + _PAIRS]:
+        yield found[0], row
 
 
 def _compared(asked: Asked, first: BoardRow, second: BoardRow) -> Compared:
-    view, found = asked.view, asked.view.pictures
+    view, found, rows = asked.view, asked.view.pictures, (first, second)
     made = pair(view.evidence, view.leading, view.units(view.leading)[0], first.id, second.id)
     if not found or not {first.id, second.id} <= set(found.rows):
-        return Compared(first, second, made, (), ())
-    one, two = (shown(asked, row.id, held=True) for row in (first, second))
-    over = [_costs(one, at) - _costs(two, at) for at in range(len(found.numbers))]
-    order = sorted(range(len(over)), key=lambda at: -over[at])
-    places = [at for at in order[:_EACH] if over[at] > 0] + [at for at in order[::-1][:_EACH] if over[at] < 0]
-    return Compared(first, second, made, (one, two), tuple(places))
-
-
-def _costs(row: Shown, at: int) -> int:
-    """Return how many answers to an image a row's own masks cost."""
-    return (row.against[at] if row.against else 0) - row.own[at]
+        return Compared(rows, made)
+    sheets, answers = zip(*(images.sheet(asked, view, row.id) for row in rows), strict=True)
+    left = [second - first for first, second in zip(*(each.own for each in answers), strict=True)]
+    order = sorted(range(len(left)), key=lambda at: -left[at])
+    places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
+    shown = [(kind, 1, row.name, of.own, of.of) for kind, row, of in zip("ab", rows, answers, strict=True)]
+    return Compared(rows, made, sheets, tuple(places), tuple(shown))

@@ -4,12 +4,9 @@ from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-from leaderboard.asked import Asked
-from leaderboard.links import Address, address
-from leaderboard.records import BoardRecord, BoardRow
-from leaderboard.source import lookup_estimator
+from leaderboard.links import Address, Asked, address
 from leaderboard.views import Views
-from leaderboard.words import REPOSITORY
+from leaderboard.words import REPOSITORY, lookup_estimator, plain, question
 from roarbench.submissions.file import TEMPLATE
 
 COMMANDS = (  # with what each is for; {} is the suite
@@ -30,34 +27,22 @@ def addresses(views: Views) -> Iterator[Address]:
 
 
 def context(asked: Asked) -> dict[str, Any]:
-    """Return the fields of the page, with a row of the first suite as an example."""
+    """Return the fields of the page; the example is a submission of the first board, or its best estimator."""
     view = next(iter(asked.views.values()), None)
-    name = view.results.suite.name if view else "quick-matched"
-    board = view.board if view else None
-    row = example(board) if board else None
+    there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
+    there.sort(key=lambda row: not lookup_estimator(row.id).submitted)
+    named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     return {
         "title": "Submit an estimator",
         "description": "Five commands from an idea to a row of the board",
-        "commands": [(command.format(name), why) for command, why in COMMANDS],
-        "board": board,
-        "row": row,
-        "best": board.by_id.get(board.best_control) if board else None,
-        "pull": pull_request(),
+        "commands": [
+            (words.format(view.results.suite.name if view else "quick-matched"), why) for words, why in COMMANDS
+        ],
+        "example": [
+            ((asked.links.to("method", estimator=row.id), row.name, row.detail), row, view.board)
+            for row in there[:1]
+            if view
+        ],
+        "of": f"{plain(view.title)}: {question(view.leading.name)}" if view else "",
+        "pull": f"{REPOSITORY}/new/main/submissions?{named}" if REPOSITORY else "",
     }
-
-
-def pull_request() -> str:
-    """Return the address of a pull request with the file to start from; empty where the source has no address."""
-    asked = urlencode({"filename": "my_estimator.py", "value": template()})
-    return f"{REPOSITORY}/new/main/submissions?{asked}" if REPOSITORY else ""
-
-
-def template() -> str:
-    """Return the file to start from."""
-    return TEMPLATE.read_text(encoding="utf-8")
-
-
-def example(board: BoardRecord) -> BoardRow | None:
-    """Return a submission of the board, else its best estimator; None where no row has a value."""
-    there = [row for row in board.rows if row.value.value is not None and not row.control]
-    return next((row for row in there if lookup_estimator(row.id).submitted), there[0] if there else None)

@@ -3,39 +3,13 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from leaderboard.asked import Asked
-from leaderboard.links import Address, address
-from leaderboard.names import human_name
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRecord, BoardRow
-from leaderboard.text import plain
+from leaderboard.links import Address, Asked, address
+from leaderboard.records import BEATS, CONTROL, KINDS, OPEN, BoardRecord
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import question
+from leaderboard.words import human_name, plain, question
 from roarbench.text import interval
 
-SHOWN = 6  # suites of a kind; the others are under "more"
-WORDS = {
-    BEATS: "beats every control",
-    OPEN: "not told apart from a control",
-    BELOW: "below a control",
-    CONTROL: "control",
-    UNJUDGED: "no verdict",
-}
-
-
-class Column(NamedTuple):
-    """The leading board of a suite.
-
-    Attributes:
-        title: Of the suite.
-        asked: The question of its protocol.
-        href: The board.
-        cells: By estimator, the kind of its row and what it says in words.
-    """
-
-    title: str
-    asked: str
-    href: str
-    cells: dict[str, tuple[str, str]]
+_SHOWN = 6  # suites of a kind; the others are under "more"
 
 
 class Part(NamedTuple):
@@ -43,13 +17,16 @@ class Part(NamedTuple):
 
     Attributes:
         title: The kind.
-        rows: Estimators and controls, those that beat the controls of most suites first: id, name, detail, link.
-        columns: The suites.
+        more: Whether it is what does not fit beside the first suites.
+        rows: Estimators and controls, those that beat the controls of most suites first: name, detail, link, and for
+            each suite the kind of the row and what it says in words.
+        columns: Title, question and address of each suite.
     """
 
     title: str
-    rows: list[tuple[str, str, str, str]]
-    columns: list[Column]
+    more: bool
+    rows: list[tuple[str, str, str, list[tuple[str, str]]]]
+    columns: list[tuple[str, str, str]]
 
 
 def addresses(views: Views) -> Iterator[Address]:
@@ -60,23 +37,20 @@ def addresses(views: Views) -> Iterator[Address]:
 
 def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of the page."""
-    kinds: dict[str, list[SuiteView]] = {}
+    kinds: dict[str, list[BoardRecord]] = {}
     for view in asked.views.values():
         if view.results.has_rows:
-            kinds.setdefault(_kind(view), []).append(view)
+            kinds.setdefault(_kind(view), []).append(view.board)
     parts = []
-    for kind, views in kinds.items():
-        columns = [_column(asked, view) for view in views]
-        parts.append(_part(asked, kind, columns[:SHOWN]))
-        if columns[SHOWN:]:
-            parts.append(_part(asked, f"{kind}: {len(columns) - SHOWN} more", columns[SHOWN:]))
-    counts = {kind: len(views) for kind, views in kinds.items()}
+    for kind, boards in kinds.items():
+        parts.append(_part(asked, kind, boards[:_SHOWN]))
+        if more := boards[_SHOWN:]:
+            parts.append(_part(asked, f"{kind}: {len(more)} more", more, True))
     return {
         "title": "All suites",
         "description": "Which estimators beat every control that asks no network, suite by suite",
         "parts": parts,
-        "words": WORDS,
-        "facts": [f"{kind.lower()}: {count}" for kind, count in counts.items()],
+        "facts": [f"{kind.lower()}: {len(boards)}" for kind, boards in kinds.items()],
     }
 
 
@@ -87,19 +61,17 @@ def _kind(view: SuiteView) -> str:
     return "Known truth" if record.seed is not None and not (record.hub or record.bundled) else "Photographs"
 
 
-def _column(asked: Asked, view: SuiteView) -> Column:
-    board = view.board
-    cells = {row.id: (row.kind, _words(row, board)) for row in board.rows if row.value.value is not None}
-    return Column(plain(view.title), question(board.protocol), asked.links.to("board", view.slug), cells)
-
-
-def _words(row: BoardRow, board: BoardRecord) -> str:
-    return f"{WORDS[row.kind]}: {interval(row.value)} {board.measured}"
-
-
-def _part(asked: Asked, title: str, columns: list[Column]) -> Part:
-    names = dict.fromkeys(name for column in columns for name in column.cells)
-    kinds = {name: [column.cells.get(name, ("", ""))[0] for column in columns] for name in names}
-    order = sorted(names, key=lambda name: [-kinds[name].count(kind) for kind in (BEATS, OPEN, CONTROL)])
-    rows = [(name, *human_name(name), asked.links.to("method", estimator=name)) for name in order]
-    return Part(title, rows, columns)
+def _part(asked: Asked, title: str, boards: list[BoardRecord], more: bool = False) -> Part:
+    there = [{row.id: row for row in board.rows if row.value.value is not None} for board in boards]
+    cells: dict[str, list[tuple[str, str]]] = {}
+    for name in dict.fromkeys(name for rows in there for name in rows):
+        found = [(rows.get(name), board) for rows, board in zip(there, boards, strict=True)]
+        cells[name] = [
+            (row.kind, f"{KINDS[row.kind]}: {interval(row.value)} {board.measured}") if row else ("", "")
+            for row, board in found
+        ]
+    kinds = {name: [kind for kind, _ in each] for name, each in cells.items()}
+    order = sorted(cells, key=lambda name: [-kinds[name].count(kind) for kind in (BEATS, OPEN, CONTROL)])
+    rows = [(*human_name(name), asked.links.to("method", estimator=name), cells[name]) for name in order]
+    heads = [(plain(b.title), question(b.protocol), asked.links.to("board", b.slug)) for b in boards]
+    return Part(title, more, rows, heads)

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leaderboard.asked import Asked
-from leaderboard.links import Address, address
+from leaderboard.links import Address, Asked, address
 from leaderboard.views import Views
 from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES

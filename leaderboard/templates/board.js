@@ -14,9 +14,6 @@ if (!window.roarbenchBoard) {
     show();
   };
 
-  const fits = (row, words, family) =>
-    (!family || row.dataset.family === family) && words.every((word) => row.text.includes(word));
-
   const sort = (rows, key) => {
     const value = (row) => key === "name" ? row.dataset.name.toLowerCase() : row.dataset[key] === "" ? null : Number(row.dataset[key]);
     const side = RISING.includes(key) ? 1 : -1;
@@ -35,10 +32,9 @@ if (!window.roarbenchBoard) {
     rows.forEach((row, at) => { row.at ??= at; row.text ??= `${row.dataset.name} ${row.dataset.about}`.toLowerCase(); });
     const words = (state.get("q") || "").toLowerCase().split(/\s+/).filter(Boolean);
     form.q.value === (state.get("q") || "") || document.activeElement === form.q || (form.q.value = state.get("q") || "");
-    form.family.value = state.get("family") || "";
     const axis = form.querySelector(`[name=x][value="${state.get("x") === "cost" ? "cost" : ""}"]`);
     if (axis) axis.checked = true;
-    for (const row of rows) row.hidden = !fits(row, words, form.family.value);
+    for (const row of rows) row.hidden = !words.every((word) => row.text.includes(word));
     const key = ["place", "name", "value", "roar"].includes(state.get("sort")) ? state.get("sort") : "";
     sort(rows, key);
     body.append(...rows);
@@ -73,10 +69,9 @@ if (!window.roarbenchBoard) {
     const links = [...document.querySelectorAll("[data-sheet]")];
     const row = links.find((link) => link.hash === location.hash) || (!location.hash && links[0]);
     if (!row) return;
-    pictures().style.setProperty("--sheet", `url('${row.dataset.sheet}')`);
-    for (const kind of ["own", "against"]) {
-      const counts = row.dataset[kind].split(" ");
-      pictures().querySelectorAll(`.${kind} span`).forEach((place, at) => { place.textContent = counts[at]; });
+    pictures().style.setProperty("--a", `url('${row.dataset.sheet}')`);
+    for (const [line, counts] of Object.entries(row.dataset)) {
+      pictures().querySelectorAll(`span.${line}`).forEach((place, at) => { place.textContent = counts.split(" ")[at]; });
     }
     for (const link of links) link.toggleAttribute("aria-current", link === row);
     document.getElementById("called").textContent = row.textContent;

@@ -2,8 +2,7 @@
 
 from pathlib import Path
 
-from leaderboard.asked import Asked
-from leaderboard.links import AppLinks, StaticLinks, address
+from leaderboard.links import AppLinks, Asked, StaticLinks, address
 from leaderboard.render import known
 from leaderboard.views import read_views
 from roarbench.plan.suite import Suite

@@ -13,7 +13,6 @@ from screenshots import CLI, browser, free_port, until_up
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
-from selenium.webdriver.support.ui import Select
 
 from leaderboard.export import export
 from leaderboard.links import address, file_name
@@ -157,9 +156,9 @@ def check_choices(driver: webdriver.Chrome, url: str, view: SuiteView) -> None:
         f"1 of {len(order)} rows; places are those among all"
     ]
     search(driver, " ")
-    Select(driver.find_element(By.NAME, "family")).select_by_value("control")
+    search(driver, "control")
     see(driver, lambda d: set(ids(d)), {row.id for row in view.board.rows if row.control})
-    Select(driver.find_element(By.NAME, "family")).select_by_value("")
+    search(driver, " ")
     driver.find_element(By.CSS_SELECTOR, "[data-sort=name]").click()
     names = sorted((f"{row.name} {row.detail}".lower(), order.index(row.id)) for row in view.board.rows)
     see(driver, ids, [order[at] for _, at in names])

@@ -62,6 +62,6 @@ def test_the_demo_is_run_here_from_committed_code_and_has_every_kind_of_doubt() 
             assert not view.results.doubts and view.status["missing"] <= 2 * (view is not first)
             assert not [r for r in view.results.results.values() if "dirty" in r.provenance.code_version]
         assert first.pictures and first.board.headline and first.board.roar_from
-        shorts = {doubt.short for row in first.rows.values() for doubt in row.doubts}
+        shorts = {doubt.short for board in first.boards for row in board.rows for doubt in row.doubts}
     assert any("of noisy copies" in short for short in shorts) and any(short.startswith("<") for short in shorts)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 4_000_000

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from leaderboard.asked import NotThere
+from leaderboard.links import NotThere
 from leaderboard.pairs import pair
 from leaderboard.render import render
 from roarbench.analysis.evidence import Evidence

@@ -115,13 +115,13 @@ def test_images_are_chosen_by_what_masks_cost() -> None:
     numbers, rule = chosen(found, SPECIFIC, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert chosen(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
-    assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0))
+    assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6)
 
 
 def test_without_second_answers_what_is_lost_counts() -> None:
     found = answered(stored(suite(ROAR), "x"), {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
-    assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), ())
+    assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6)
     assert not len(chosen(replace(found, results={}), ROAR, UNIT)[0])
 
 

@@ -4,7 +4,6 @@ import io
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
@@ -45,18 +44,8 @@ def test_the_picture_for_links_has_the_dots(board: BoardRecord) -> None:
     assert len(picture.convert("RGB").getcolors()) > 3
 
 
-def svg(board: BoardRecord, **changed: Any) -> ElementTree.Element:
-    rows = [cite.drawn(board, row) | changed for row in board.rows]
-    fields = {
-        "rows": rows,
-        "name": "n",
-        "question": "q",
-        "measured": "m",
-        "ticks": [(1.0, "0")],
-        "zero": 1.0,
-        "best": 9.0,
-    }
-    return ElementTree.fromstring(templates().get_template("figure.svg").render(fields | changed))
+def svg(board: BoardRecord, name: str = "n") -> ElementTree.Element:
+    return ElementTree.fromstring(templates().get_template("figure.svg").render(board=board, name=name, question="q"))
 
 
 def test_the_figure_has_every_row_and_hostile_names_are_text(board: BoardRecord) -> None:
@@ -84,14 +73,14 @@ def test_the_commands_are_those_of_the_readme() -> None:
     for command, _ in submit.COMMANDS[:4]:
         assert command.format("quick-matched") in README
     fields = submit.context(SimpleNamespace(views={}))  # of an empty store
-    assert fields["row"] is None and len(fields["commands"]) == 5
+    assert not fields["example"] and len(fields["commands"]) == 5
 
 
 def test_the_link_of_a_pull_request_holds_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(submit, "REPOSITORY", "https://code.invalid/roarbench")
     link = urlsplit(submit.context(SimpleNamespace(views={}))["pull"])
     assert link[:3] == ("https", "code.invalid", "/roarbench/new/main/submissions")
-    assert parse_qs(link.query) == {"value": [submit.template()], "filename": ["my_estimator.py"]}
+    assert parse_qs(link.query) == {"value": [submit.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
 
 
 def test_a_source_without_an_address_has_no_link_of_a_pull_request(monkeypatch: pytest.MonkeyPatch) -> None:

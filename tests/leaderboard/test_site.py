@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.asked import Asked, NotThere
 from leaderboard.export import export
-from leaderboard.links import AppLinks, address, file_name, from_query
+from leaderboard.links import AppLinks, Asked, NotThere, address, file_name, from_query
 from leaderboard.render import PAGES, known, message, render, templates
 from leaderboard.views import SuiteView, read_views
 from roarbench.cli.main import app
@@ -102,7 +101,7 @@ def test_downloads_are_what_the_command_writes(site: Path, views: dict[str, Suit
     links, at = AppLinks(), address("board", "quick-v2", protocol="roar")
     render(Asked(at, views, links, known(views)))
     assert (
-        links.offered["board-quick-v2-roar-scalar.csv"].decode()
+        links.files["board-quick-v2-roar-scalar.csv"].decode()
         == as_format(view.table(ROAR, view.units(ROAR)[0]), "csv") + "\n"
     )
 
@@ -112,7 +111,7 @@ UNKNOWN = {
     "suite=wurst": "There is no suite 'wurst' here.",
     "suite=quick-v1&protocol=wurst": "There is no protocol 'wurst' in quick v1.",
     "suite=quick-v1&unit=wurst": "There is no unit 'wurst' in quick v1.",
-    "suite=quick-v1&level=0.7": "There is no level '0.7' under ROAR (2019).",
+    "suite=quick-v1&level=0.7": "There is no level '0.7' in quick v1.",
     "page=method&estimator=nobody": "There is no estimator 'nobody' here.",
 }
 
@@ -221,7 +220,7 @@ def test_what_cannot_be_written_or_read_is_one_line(views: dict[str, SuiteView],
 def test_pages_without_content_are_in_no_navigation(site: Path, views: dict[str, SuiteView]) -> None:
     """Images and others were dead ends on a board without them."""
     there = {at.page for at in known(views)}
-    labels = [page.label for name, page in PAGES.items() if page.label and name in there]
+    labels = [label for name, (label, _) in PAGES.items() if label and name in there]
     header = (site / "index.html").read_text().partition("<header>")[2].partition("</header>")[0]
     assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels]
 

@@ -80,4 +80,4 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(stores, tmp_p
     said = {row.id: " ".join(doubt.sentence for doubt in row.doubts).replace("\u202f", "") for row in board.rows}
     assert "ignores the network" in said[ENTRY.id] and all(IMPORTED in text for text in said.values())
     assert NOISE in said["var-grad"] and NOISE not in said["grad"]
-    assert NETWORK in board.footnote and NOISE in board.footnote
+    assert NETWORK in board.caption and NOISE in board.caption
