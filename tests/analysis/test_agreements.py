@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.analysis.agreements import Compared
 from roarbench.analysis.validity import Panel, panel
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
@@ -42,22 +41,18 @@ def made() -> Panel:
     return panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
 
 
-def found(made: Panel) -> dict[str, Compared]:
-    return {compared.other: compared for compared in made.agreements}
-
-
-def test_every_other_order_is_compared_once(made: Panel) -> None:
+def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth(made: Panel) -> None:
     assert [compared.other for compared in made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
-
-
-@pytest.mark.parametrize(("other", "tau"), [("kar", -1), ("morf", 1), ("lerf", -1), ("unit pixel", -1)])
-def test_tau_has_the_sign_of_the_truth(made: Panel, other: str, tau: int) -> None:
-    alike = found(made)[other].found
-    assert alike is not None
-    assert (alike.rows, alike.tau.value) == (4, tau)
-    assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
-    assert alike.tau.low is not None and alike.tau.high is not None
-    assert alike.tau.low <= tau <= alike.tau.high
+    for compared, tau in zip(made.agreements, (-1, 1, -1, -1), strict=False):
+        alike = compared.found
+        assert alike is not None and alike.tau.low is not None and alike.tau.high is not None
+        assert (alike.rows, alike.tau.value) == (4, tau), compared.other
+        assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
+        assert alike.tau.low <= tau <= alike.tau.high
+    lines = agreement_lines(made)
+    assert lines[1].startswith("ROAR and morf: Kendall's tau +1.00 [")
+    assert "over 4 rows" in lines[1] and lines[1].endswith("0 in opposite order.")
+    assert len(lines) == 5
 
 
 def test_twins_are_no_opinions_of_their_own() -> None:
@@ -65,21 +60,11 @@ def test_twins_are_no_opinions_of_their_own() -> None:
     assert {alike.rows for alike in compared.values() if alike} == {len(MAIN)}
 
 
-def test_without_repeated_trainings_there_is_a_tau_and_no_interval() -> None:
+def test_without_repeated_trainings_there_is_no_interval_and_two_rows_say_nothing() -> None:
     compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements[0].found
     assert compared is not None
     assert (compared.tau.value, compared.tau.low, compared.tau.high) == (-1, None, None)
-
-
-def test_two_rows_say_nothing() -> None:
     few = replace(ORDERED, blocks=tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks))
     short = panel(held(few, turned), BOOTSTRAP)
     assert {compared.found for compared in short.agreements} == {None}
     assert "fewer than 3 rows" in agreement_lines(short)[0]
-
-
-def test_a_sentence_each(made: Panel) -> None:
-    lines = agreement_lines(made)
-    assert lines[1].startswith("ROAR and morf: Kendall's tau +1.00 [")
-    assert "over 4 rows" in lines[1] and lines[1].endswith("0 in opposite order.")
-    assert len(lines) == 5

@@ -16,7 +16,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.claim_table import claim_records, results_record
+from roarbench.report.claim_table import results_record
 from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
@@ -92,11 +92,6 @@ def test_every_output_says_so(void, sound):
     assert chart(table).title == f"made-up v1 (small version: 2000 images a split) {VOID}: ROAR"
 
 
-def test_no_claim_is_held_against_them(void, sound):
-    assert {row["ours"]["verdict"] for row in claim_records(Evidence(void, Unit.SCALAR, Bootstrap(50)))} == {"no data"}
-    assert {row["ours"]["verdict"] for row in claim_records(Evidence(sound, Unit.SCALAR, Bootstrap(50)))} > {"no data"}
-
-
 def test_networks_are_judged_by_their_mean():
     """500 of 2,000 is a guess of four classes; 583, the mean with a network of 750, is not."""
     whole = held(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
@@ -108,11 +103,6 @@ def test_networks_are_judged_by_their_mean():
     assert replace(whole, results={p: row for p, row in rows.items() if p != clean[0]}).at_chance
 
 
-def test_before_untouched_images_were_scored_nothing_is_said(void):
-    rows = {point: row for point, row in void.results.items() if point.cell.estimator != CLEAN}
-    assert replace(void, results=rows).at_chance == ""
-
-
 def test_the_reference_is_told_where_it_is_known():
     table = suite_table(held(accuracy=at(0.9, reference=0.8)), "roar", None, None)
     accuracy = json.loads(render(table, "json"))["reference_accuracy"]
@@ -122,12 +112,8 @@ def test_the_reference_is_told_where_it_is_known():
     unknown = suite_table(replace(held(), references={}), "roar", None, None)
     assert json.loads(render(unknown, "json"))["reference_accuracy"] is None
     assert "correct" not in unknown.caption
-
-
-def test_a_reference_near_chance_is_said_to_be():
-    table = suite_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
-    assert "correct, near chance (25.0%)" in table.caption
-    assert "near chance" in render(table, "markdown")
+    near = suite_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
+    assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown")
 
 
 def test_the_accuracy_of_another_reference_is_not_told():

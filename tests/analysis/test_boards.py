@@ -18,7 +18,6 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import with_entries
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.claim_table import own_tables
 from roarbench.report.table import suite_table
@@ -55,11 +54,15 @@ def made(point, data=OWN, limit=None, hour=0):
     return replace(row, run=bind(SMALL, point, data, limit), created=NOON + timedelta(hours=hour))
 
 
-def test_an_empty_store_holds_nothing(store):
+def test_an_empty_store_and_a_protocol_that_the_suite_does_not_have(store, whole):
     found = collect(SMALL, store)
     assert (found.results, found.data, found.complete) == ({}, "", False)
     assert found.scores(ROAR, Unit.SCALAR).correct == {}
     assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
+    assert whole.scores(KAR, Unit.PIXEL) is None
+    assert whole.board(KAR, Unit.PIXEL) is None
+    assert whole.scores(replace(ROAR, order=Order.LERF, retrain=Retrain.MASKS), Unit.SCALAR) is None
+    assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
 
 
 @pytest.mark.parametrize("name", ["random", CLEAN, "grad~blurred"])
@@ -105,11 +108,8 @@ def test_small_versions_are_kept_apart_and_named(store):
     small = collect(SMALL, store, limit=40)
     assert (len(small.results), small.title) == (len(points), "made-up v1 (small version: 40 images a split)")
     assert collect(SMALL, store, limit=50).results == {}
-
-
-def test_images_that_were_asked_for_are_named_even_where_nothing_is_done(store):
-    store.add(made(expand(SMALL)[0]))
-    assert (collect(SMALL, store, data="0ther").data, collect(SMALL, store, data="0ther").results) == ("0ther", {})
+    asked = collect(SMALL, store, data="0ther")
+    assert (asked.data, asked.results) == ("0ther", {})
 
 
 @pytest.mark.parametrize(
@@ -137,31 +137,6 @@ def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, lev
             np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].answers)
 
 
-def test_seeds_come_in_their_order_however_they_were_stored(store):
-    points = expand(SMALL)
-    store.add_all([made(point, hour=-number) for number, point in enumerate(points)])
-    bits = collect(SMALL, store).scores(ROAR, Unit.SCALAR).correct["grad", 0.9]
-    cell = next(point.cell for point in points if point.cell.estimator == "grad")
-    expected = [answers(Point(cell, seed), usual(cell)) for seed in (0, 1)]
-    np.testing.assert_array_equal(bits, expected)
-
-
-def test_a_protocol_that_the_suite_does_not_have_is_none(whole):
-    assert whole.scores(KAR, Unit.PIXEL) is None
-    assert whole.board(KAR, Unit.PIXEL) is None
-    assert whole.scores(replace(ROAR, order=Order.LERF, retrain=Retrain.MASKS), Unit.SCALAR) is None
-    assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
-
-
-def test_rows_that_are_asked_for_come_in_the_suites_order_with_the_same_numbers(whole):
-    everything = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
-    some = whole.board(ROAR, Unit.SCALAR, ["var-grad", "grad"]).rows
-    assert [row.estimator for row in some] == ["grad", "var-grad"]
-    for row in some:  # the controls, the spread of trainings and the family are those of the whole board
-        assert row.sobel is not None
-        assert replace(row, place=None) == replace(everything[row.estimator], place=None)
-
-
 def test_scores_know_which_reference_each_training_explains(whole):
     scores = whole.scores(ROAR, Unit.SCALAR)
     names = {name for name, _ in scores.references}
@@ -172,20 +147,7 @@ def test_scores_know_which_reference_each_training_explains(whole):
     assert {name for name, _ in whole.scores(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
 
 
-def test_two_references_are_a_factor_of_the_board(whole):
-    """Results of seed 2 of each explained row under another reference."""
-
-    def turned(point, result):
-        other = point.seed == 2 and result.run.reference
-        return replace(result, run=replace(result.run, reference="other")) if other else result
-
-    crossed = replace(whole, results={point: turned(point, result) for point, result in whole.results.items()})
-    board = crossed.board(ROAR, Unit.SCALAR)
-    assert (board.references, board.covers) == (2, Covers.REFERENCES) and not board.one_network
-    assert board.reference_rows > 1
-
-
-def test_twins_have_no_place_and_the_blurred_random_map_is_a_control(whole):
+def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
     rows = {row.estimator: row for row in whole.board(ROAR, Unit.SCALAR).rows}
     placed = {name for name, row in rows.items() if row.place}
     assert placed == {*MAIN, "random-blurred"}
@@ -194,30 +156,11 @@ def test_twins_have_no_place_and_the_blurred_random_map_is_a_control(whole):
     assert all(rows[name].random_blurred for name in MAIN)
     pixels = whole.board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
     assert all(row.place and row.random_blurred is None for row in pixels)
-
-
-def test_what_the_intervals_cover(whole):
     assert whole.board(ROAR, Unit.SCALAR).covers is Covers.BOTH
     kar = whole.board(KAR, Unit.SCALAR)  # nothing says that its single seeds vary like ROAR's three
     assert kar.covers is Covers.NOTHING and all(row.gain.low is None for row in kar.rows)
     assert whole.board(ROAR, Unit.PIXEL).covers is Covers.BOTH  # but one seed of the other unit does
     assert whole.board(MORF, Unit.SCALAR).covers is Covers.IMAGES
-    single = replace(SUITE, blocks=tuple(replace(block, seeds=1) for block in SUITE.blocks))
-    assert held(single).board(ROAR, Unit.SCALAR).covers is Covers.NOTHING
-
-
-def test_a_missing_cell_leaves_its_row_without_gain_and_place(whole):
-    gone = {point: row for point, row in whole.results.items() if point.cell.estimator != "grad" or point.cell.t != 0.9}
-    found = replace(whole, results=gone)
-    assert not found.complete
-    rows = {row.estimator: row for row in found.board(ROAR, Unit.SCALAR).rows}
-    assert (rows["grad"].gain.value, rows["grad"].place, rows["grad"].seeds) == (None, None, 0)
-    assert rows["grad"].accuracies[0].value is not None
-    assert rows["grad"].accuracies[1].value is None
-    assert rows["var-grad"].place.place == 1
-
-
-# --- rows that do not belong together
 
 
 def marked(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
@@ -247,8 +190,11 @@ SAID = "results with a checksum of the weights that they explain, which most row
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("whose", [seed_1_of_grad, lambda point: point.cell.estimator == "grad"], ids=["one", "all"])
-@pytest.mark.parametrize("others, reason", [("a" * 64, UNSAID), ("", SAID)], ids=["without", "with"])
+@pytest.mark.parametrize(
+    ("whose", "others", "reason"),
+    [(seed_1_of_grad, "a" * 64, UNSAID), (lambda point: point.cell.estimator == "grad", "", SAID)],
+    ids=["one without", "all with"],
+)
 def test_rows_without_the_checksum_of_the_weights_share_no_board_with_those_that_have_it(whole, whose, others, reason):
     odd = "" if others else "a" * 64
     partly = marked(whole, lambda point: odd if whose(point) else others)
@@ -260,53 +206,34 @@ def test_rows_without_the_checksum_of_the_weights_share_no_board_with_those_that
     assert told.endswith(f": {reason}; do it again in a fresh --store.")
 
 
-@pytest.mark.parametrize("kind", ["weights", "rankings"])
-def test_a_curve_of_two_references_or_rankings_has_no_gain_and_no_place(whole, kind):
-    mixed = marked(whole, **{kind: lambda point: ("b" if seed_1_of_grad(point) else "a") * 64})
-    (reason,) = mixed.mixed(ROAR, Unit.SCALAR).values()
-    assert (
-        reason == f"made from 2 different {'references' if kind == 'weights' else kind}; do it again in a fresh --store"
-    )
-    rows = {row.estimator: row for row in mixed.board(ROAR, Unit.SCALAR, MAIN).rows}
-    assert [name for name, row in rows.items() if row.place is None] == ["grad"]
-    assert (rows["grad"].gain.value, rows["grad"].random) == (None, None)
-    assert rows["grad"].accuracies[0].value is not None  # what was measured is still shown
-    assert mixed.mixed(KAR, Unit.SCALAR) == {}
+MIXED = "made from 2 different {}; do it again in a fresh --store"
+ANOTHER = "made from another reference than the other rows; do it again in a fresh --store"
 
 
-def test_an_entry_of_another_reference_than_the_rest_has_no_place(whole):
-    mixed = marked(whole, lambda point: ("b" if point.cell.estimator == "grad" else "a") * 64)
-    expected = {"grad": "made from another reference than the other rows; do it again in a fresh --store"}
-    assert {name: why for name, why in mixed.mixed(ROAR, Unit.SCALAR).items() if name in MAIN} == expected
-    assert {name for name, place in places(mixed).items() if place is None} == {"grad"}
-
-
-def test_without_retraining_the_untouched_images_belong_to_the_curve(whole):
-    mixed = marked(whole, lambda point: ("b" if point.cell.estimator == CLEAN else "a") * 64)
-    assert set(mixed.mixed(MORF, Unit.SCALAR)) == set(MAIN)
-    assert set(places(mixed, MORF).values()) == {None}
-
-
-@pytest.mark.parametrize(("protocol", "twin"), [(SPECIFIC, "grad~other-image"), (SPECIFIC_CLASS, "grad~same-class")])
-def test_a_row_whose_counterpart_on_other_images_is_mixed_has_no_gain(protocol, twin):
-    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(protocol, MAIN, LEVELS, seeds=2)))
-
-    def of_others(point):
-        return (point.cell.estimator, point.seed) == (twin, 1)
-
-    mixed = marked(held(suite), rankings=lambda point: ("b" if of_others(point) else "a") * 32)
-    assert set(mixed.mixed(protocol, Unit.SCALAR)) == {twin}
-    rows = {row.estimator: row for row in mixed.board(protocol, Unit.SCALAR).rows}
-    assert [name for name, row in rows.items() if row.gain.value is None] == ["grad"]
-    assert rows["grad"].place is None
-
-
-def test_where_random_is_mixed_nobody_has_a_gain(whole):
-    mixed = marked(whole, rankings=lambda point: ("b" if point.cell.t == 0.9 else "a") * 32)
-    assert set(places(mixed).values()) == {None}
-    only = marked(whole, rankings=lambda p: ("b" if (p.cell.estimator, p.cell.t) == ("random", 0.9) else "a") * 32)
-    assert set(only.mixed(ROAR, Unit.SCALAR)) == {"random"}
-    assert set(places(only).values()) == {None}
+@pytest.mark.parametrize(
+    ("kind", "whose", "protocol", "mixed", "placeless"),
+    [
+        ("weights", seed_1_of_grad, ROAR, {"grad": MIXED.format("references")}, {"grad"}),
+        ("rankings", seed_1_of_grad, ROAR, {"grad": MIXED.format("rankings")}, {"grad"}),
+        ("weights", seed_1_of_grad, KAR, {}, set()),
+        ("weights", lambda point: point.cell.estimator == "grad", ROAR, {"grad": ANOTHER}, {"grad"}),
+        # without retraining the untouched images belong to the curve
+        ("weights", lambda point: point.cell.estimator == CLEAN, MORF, set(MAIN), {*MAIN}),
+        # where Random is mixed nobody has a gain
+        ("rankings", lambda point: point.cell.t == 0.9, ROAR, {*MAIN}, {*MAIN}),
+        ("rankings", lambda p: (p.cell.estimator, p.cell.t) == ("random", 0.9), ROAR, {"random"}, {*MAIN}),
+    ],
+)
+def test_rows_of_two_references_or_rankings_have_no_gain_and_no_place(whole, kind, whose, protocol, mixed, placeless):
+    found = marked(whole, **{kind: lambda point: ("b" if whose(point) else "a") * 64})
+    reasons = {name: why for name, why in found.mixed(protocol, Unit.SCALAR).items() if name in MAIN}
+    assert reasons == mixed if isinstance(mixed, dict) else set(reasons) == mixed
+    board = found.board(protocol, Unit.SCALAR, MAIN)
+    assert {row.estimator for row in board.rows if row.place is None} == placeless
+    for row in board.rows:
+        assert row.accuracies[0].value is not None  # what was measured is still shown
+        if row.estimator in placeless:
+            assert (row.gain.value, row.random) == (None, None)
 
 
 def crossed(suite, entered=(), rankings=lambda point: "", weights=lambda point: "a" * 64):
@@ -338,12 +265,3 @@ def test_strangers_of_other_references_put_no_row_of_the_suite_off_the_board():
     """More results of theirs than the suite has, under one protocol and with weights of their own."""
     found = crossed(SUITE, MINE, weights=lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
     assert {name.partition("~")[0] for name in found.mixed(ROAR, Unit.SCALAR)} == set(MINE)
-
-
-def test_the_board_of_a_suite_is_the_same_beside_strangers():
-    alone, beside = crossed(SUITE).board(ROAR, Unit.SCALAR), crossed(SUITE, MINE).board(ROAR, Unit.SCALAR)
-    rows = {row.estimator: row for row in beside.rows}
-    for row in alone.rows:
-        other = rows[row.estimator]
-        assert (row.gain, row.comparisons, row.predicted) == (other.gain, other.comparisons, other.predicted)
-        assert (row.place or ())[:3] == (other.place or ())[:3]

@@ -38,17 +38,16 @@ def test_the_exceptions_are_those_that_the_protocol_names() -> None:
     assert CLAIM["grad-not-better-than-sobel"].test(PUBLISHED).exceptions == (
         "grad against sobel-released at t = 0.5 on imagenet",
     )
+    assert len(CLAIM) == len(CLAIMS)
+    for claim in CLAIMS:
+        assert claim.test(Tables({}, {})).verdict is Holds.UNKNOWN
 
 
 @pytest.mark.parametrize(
     ("dataset", "estimator", "points"),
     [
         ("imagenet", "var-grad", 24.33),
-        ("imagenet", "sgsq-grad", 23.25),
-        ("imagenet", "var-gb", 19.94),
         ("food101", "sgsq-grad", 17.46),
-        ("food101", "var-grad", 13.14),
-        ("birdsnap", "var-gb", 30.04),
         ("birdsnap", "sgsq-gb", 29.98),
     ],
 )
@@ -57,12 +56,6 @@ def test_published_gains_to_two_decimals(dataset: str, estimator: str, points: f
     gain = curve_gain(rows[estimator], rows["random"])
     assert gain is not None
     assert round(gain, 2) == points
-
-
-def test_every_claim_has_its_own_name_and_says_no_data_of_an_empty_table() -> None:
-    assert len(CLAIM) == len(CLAIMS)
-    for claim in CLAIMS:
-        assert claim.test(Tables({}, {})).verdict is Holds.UNKNOWN
 
 
 def by_hand(**curves: dict[float, float]) -> Tables:
@@ -78,16 +71,10 @@ def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts() -> None:
     assert (found.verdict, found.agree, found.cells) == (Holds.NO, 1, 2)
     assert found.exceptions == ("ig at t = 0.9 on imagenette64",)
     assert CLAIM["retraining-matters"].test(tables).verdict is Holds.YES
-
-
-def test_levels_that_only_one_curve_has_are_no_cells_and_give_no_gain() -> None:
     random, partial = {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, {0.0: 0.8, 0.9: 0.5}
     assert curve_gain(partial, random) is None
     assert curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
     assert CLAIM["grad-worse-than-random"].test(by_hand(random=random, grad=partial)).cells == 1
-
-
-def test_equal_is_on_par_with_sobel_and_no_win_over_random() -> None:
     curve = {0.0: 0.8, 0.9: 0.5}
     names = {name: curve for name in ("random", "sobel", "grad", "sgsq-grad")}
     tables = by_hand(**names)

@@ -55,16 +55,13 @@ def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with
     assert next_seeds(judged, PLANNED, None, CONTROLS) == {name: 2 for name in ("random", "sobel", "grad", "ig")}
 
 
-def test_no_row_gets_more_than_is_planned():
+def test_no_row_gets_more_than_is_planned_and_checks_get_none():
     judged = made(random=None, gb=OPEN)
     two = replace(judged, rows=tuple(replace(each, seeds=2) for each in judged.rows))
     assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}
     assert next_seeds(two, PLANNED, None) == {}
     assert next_seeds(judged, PLANNED | {"random": 1}, None) == {"gb": 2}  # a control that has all of its own
     assert next_seeds(judged, {}, None) == {}
-
-
-def test_without_intervals_all_is_open_and_checks_never_are():
     judged = made(random=None, grad=None)
     bare = replace(judged, rows=tuple(replace(each, sobel=None) for each in judged.rows))
     assert [open_with(each, None) for each in bare.rows] == [(), ("random",)]

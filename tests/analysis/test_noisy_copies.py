@@ -10,7 +10,7 @@ import pytest
 from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.noisy_copies import kept_words, with_kept
+from roarbench.analysis.noisy_copies import with_kept
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import as_text, render
 from roarbench.store.layout import Workspace
@@ -47,21 +47,9 @@ def stored(tmp_path: Path) -> SuiteResults:
     return with_kept(replace(results, results=marked), tmp_path)
 
 
-def test_the_mean_over_a_rows_rankings_counts_each_once(stored: SuiteResults) -> None:
+def test_a_row_below_80_percent_of_all_its_rankings_is_marked_with_its_number(stored: SuiteResults) -> None:
     assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
-
-
-def test_nothing_is_known_without_rankings(tmp_path: Path) -> None:
-    assert with_kept(held(), tmp_path / "none").kept == {}
-
-
-def text_of(stored: SuiteResults) -> str:
-    console = Console(file=StringIO(), width=100)
-    console.print(as_text(suite_table(stored, "roar", None, None), 100), crop=False)
-    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
-
-
-def test_a_row_below_80_percent_is_marked_with_its_number(stored: SuiteResults) -> None:
+    assert with_kept(held(), Path("none")).kept == {}
     words = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     text = text_of(stored)
     assert words in text
@@ -77,7 +65,7 @@ def test_a_row_below_80_percent_is_marked_with_its_number(stored: SuiteResults) 
     assert "†" not in text_of(replace(stored, kept={}))
 
 
-def test_the_number_is_told_in_words() -> None:
-    assert kept_words(0.7) == "The explained network keeps its prediction on 70% of the noisy copies, fewer than 80%."
-    assert kept_words(0.94) == "The explained network keeps its prediction on 94% of the noisy copies."
-    assert kept_words(None) == ""
+def text_of(stored: SuiteResults) -> str:
+    console = Console(file=StringIO(), width=100)
+    console.print(as_text(suite_table(stored, "roar", None, None), 100), crop=False)
+    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]

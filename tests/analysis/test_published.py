@@ -21,21 +21,15 @@ def test_hooker_is_a_full_table_in_our_words(order: Order) -> None:
 def test_kar_is_read_by_the_fraction_removed() -> None:
     """Kept 10 percent of VAR-GRAD on ImageNet is 53.38: that is t = 0.9."""
     kept = hooker2019(Order.LERF)["imagenet"]["var-grad"]
+    assert hooker2019(Order.MORF)["imagenet"]["random"][0.9] == 0.6353  # the number of the text
     assert kept == {0.0: 0.7668, 0.1: 0.7392, 0.3: 0.7322, 0.5: 0.7215, 0.7: 0.6986, 0.9: 0.5338}
 
 
-def test_random_at_nine_tenths_is_the_number_of_the_text() -> None:
-    assert hooker2019(Order.MORF)["imagenet"]["random"][0.9] == 0.6353
-
-
-def test_khakzar_is_a_full_table() -> None:
+def test_khakzar_is_a_full_table_and_another_data_set_the_callers_mistake() -> None:
     curves = khakzar2021()
     assert {name: len(rows) for name, rows in curves.items()} == {"cifar10": 7, "birdsnap": 7}
     assert all(tuple(curve) == (0.0, *PAPER_LEVELS) for rows in curves.values() for curve in rows.values())
     assert curves["birdsnap"]["gradcam"][0.9] == pytest.approx(0.02351)
-
-
-def test_an_unpublished_data_set_is_the_callers_mistake() -> None:
     assert published_curves("imagenet", Order.MORF)["sobel-released"]
     with pytest.raises(UnknownName, match="did you mean 'imagenet'"):
         published_curves("imagnet", Order.MORF)

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
 from roarbench.analysis.boards import SuiteResults
@@ -12,28 +11,16 @@ from roarbench.analysis.marks import MARKS, Flag, Grade, Mark, flags_of, floor_w
 from roarbench.analysis.validity import Panel, Validity, panel, panel_of
 from roarbench.errors import CallerError
 from roarbench.plan.points import Point, expand
-from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
-from roarbench.stats.shares import share
+from roarbench.protocols.roar import ROAR
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
 
 BOOTSTRAP = Bootstrap(600, seed=4)
-
-
-def altered(suite_results: SuiteResults, alike: dict[str, str]) -> SuiteResults:
-    """The ROAR rows of some estimators replaced by those of others, answer for answer."""
-    results = dict(suite_results.results)
-    for point in results:
-        cell = point.cell
-        if cell.estimator in alike and cell.retrain is Retrain.IMAGES and cell.unit is Unit.SCALAR:
-            source = replace(point, cell=replace(cell, estimator=alike[cell.estimator]))
-            results[point] = result(suite_results.suite, point, suite_results.results[source].answers)
-    return replace(suite_results, results=results)
 
 
 def without(suite_results: SuiteResults, gone: Callable[[Point], bool]) -> SuiteResults:
@@ -92,16 +79,9 @@ def made(whole: SuiteResults) -> Panel:
     return panel(whole, BOOTSTRAP)
 
 
-@pytest.mark.slow
-def test_what_the_panel_is_of(made: Panel) -> None:
-    names = [found.estimator for found in made.rows]
-    assert names == [*MAIN, "random-blurred"], "checks stand in the rows of what they are made from"
-    assert (made.unit, made.chance) == (Unit.SCALAR, 0.25)
-    assert (made.levels, made.mask_levels, made.reference_levels) == (LEVELS, LEVELS, LEVELS)
-    assert made.retrained_levels == (0.9,), "KAR has .5 and .9, ROAR .3 and .9"
-
-
 def test_values_by_loops(whole: SuiteResults, made: Panel) -> None:
+    assert [found.estimator for found in made.rows] == [*MAIN, "random-blurred"], "checks stand in their rows"
+    assert (made.unit, made.chance, made.retrained_levels) == (Unit.SCALAR, 0.25, (0.9,)), "KAR has .5, ROAR .3, too"
     grad = row(made, "grad")
     for t, alone, lead in zip(LEVELS, grad.masks, grad.over_random, strict=True):
         own = mean(whole, estimator="grad", retrain=Retrain.MASKS, t=t)
@@ -128,32 +108,6 @@ def test_areas_between_both_orders_by_loops(whole: SuiteResults, made: Panel) ->
             gaps[retrain].append((t, kept - mean(whole, t=t, order=Order.MORF, **asked)))
     assert var.retrained_gap.value == pytest.approx(slow_area(gaps[Retrain.IMAGES]), abs=1e-9)
     assert var.reference_gap.value == pytest.approx(slow_area(gaps[Retrain.NONE]), abs=1e-9)
-
-
-def test_intervals_hold_the_truth_of_this_store(made: Panel) -> None:
-    """Not their coverage, which docs/statistics.md has: that the right rows are paired with the right sign."""
-    grad, var = row(made, "grad"), row(made, "var-grad")
-    # the true curve of grad lies .1 t above Random's: half of .1 * .9, with levels 0, .3, .9
-    assert covers(grad.gain, -4.5) and covers(var.gain, 9.0)
-    assert covers(grad.twins["blurred"].difference, 9.0)
-    assert covers(grad.twins["untrained"].difference, -9.0)
-    assert covers(grad.twins["other-target"].difference, 4.5)
-    assert covers(grad.over_random[0], 0.0) and covers(grad.masks[1], 0.25)
-    assert covers(var.reference_gap, 18.0)
-    assert var.retrained_gap.value == pytest.approx(18.0, abs=1.5) and var.retrained_gap.low is None  # KAR has one seed
-    assert covers(row(made, "random").twins["blurred"].difference, 0.0)
-
-
-@pytest.mark.slow
-def test_gains_are_those_of_the_board(whole: SuiteResults) -> None:
-    board = whole.board(ROAR, Unit.SCALAR)
-    assert board is not None
-    gains = {found.estimator: found.gain for found in board.rows}
-    for found in panel(whole).rows:
-        assert found.gain == gains[found.estimator]
-        for kind, twin in found.twins.items():
-            prefix = "random-" if found.estimator == "random" else f"{found.estimator}~"
-            assert twin.gain == gains[prefix + kind]
 
 
 SHARED = replace(
@@ -183,9 +137,15 @@ def marks(found: Panel, name: str) -> dict[str, Mark]:
 
 
 @pytest.mark.parametrize(
-    ("share", "grade"), [(0.2, Grade.NONE), (0.7, Grade.SOME), (1.2, Grade.STRONG)], ids=["a fifth", "0.7", "more"]
+    ("kind", "share", "grade"),
+    [
+        ("blurred", 0.2, Grade.NONE),
+        ("blurred", 1.2, Grade.STRONG),
+        ("untrained", 0.7, Grade.SOME),
+        ("other-image", 1.2, Grade.STRONG),
+        ("random-blurred", 0.7, Grade.SOME),
+    ],
 )
-@pytest.mark.parametrize("kind", ["blurred", "untrained", "other-image", "random-blurred"])
 def test_a_share_of_the_gain_is_graded(kind: str, share: float, grade: Grade) -> None:
     given = "map" if kind == "random-blurred" else kind.replace("-", "_")
     found = panel(held(SHARED, sharing(**{given: share})), BOOTSTRAP)
@@ -204,44 +164,20 @@ def test_grades_are_those_of_the_lower_end(made: Panel) -> None:
         assert mark.grade is expected
 
 
-def test_a_mark_is_made_too_high_as_seldom_as_promised() -> None:
-    """Of a twin that has half of the gain one board in forty says "some"; by normal draws of that board's width."""
-    suite_results = held(SHARED, sharing(blurred=0.5))
-    evidence = Evidence.of(suite_results, BOOTSTRAP)
-    own, twin = (evidence.roar.areas[name] for name in ("var-grad", "var-grad~blurred"))
-    errors = np.cov(np.stack([own.draws - own.value, twin.draws - twin.value]))
-    values = np.random.default_rng(0).multivariate_normal((9.0, 4.5), errors, 400)
-    shares = [
-        share(Sample(b, b + twin.draws - twin.value), Sample(a, a + own.draws - own.value), 0.95) for a, b in values
-    ]
-    wrong = sum(found.low is not None and found.low > 0.5 for found in shares)
-    assert wrong <= 10 + 4 * 3.2  # 2.5% of 400, four standard deviations
-
-
 def test_a_row_without_a_gain_has_none_to_share(made: Panel) -> None:
-    """grad is worse than Random, whatever its twins do."""
+    """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
-    assert row(made, "grad").flag == Flag(Grade.NONE, "")
-
-
-def test_an_equal_twin_has_all_of_the_gain_without_width() -> None:
-    suite_results = held(SHARED)
-    found = panel(altered(suite_results, {"var-grad~blurred": "var-grad"}), BOOTSTRAP)
-    assert row(found, "var-grad").twins["blurred"].difference == (0.0, 0.0, 0.0)
-    assert marks(found, "var-grad")["blurred"].share == pytest.approx((1.0, 1.0, 1.0))
-    assert marks(found, "var-grad")["blurred"].grade is Grade.STRONG
-
-
-def test_the_other_target_is_no_mark(made: Panel) -> None:
-    assert (row(made, "grad").twins["other-target"].difference.low or 0) > 0
     assert "other-target" not in marks(made, "grad")
+    assert row(made, "grad").flag == Flag(Grade.NONE, "")
+    at_chance = panel(held(accuracy=leaky(0.4, 0.25)), BOOTSTRAP)
+    assert marks(at_chance, "var-grad")["masks"] == ("masks", Estimate(), None)
 
 
 @pytest.mark.parametrize(
     ("alone", "images", "grade"),
-    [(0.5, 0.6, Grade.SOME), (0.36, 0.6, Grade.NONE), (0.7, 0.6, Grade.STRONG), (0.25, 0.6, Grade.NONE)],
-    ids=["most of it", "a third", "beyond the images", "nothing"],
+    [(0.5, 0.6, Grade.SOME), (0.36, 0.6, Grade.NONE), (0.7, 0.6, Grade.STRONG)],
+    ids=["most of it", "a third", "beyond the images"],
 )
 def test_masks_alone_have_a_share_of_the_accuracy_above_chance(alone: float, images: float, grade: Grade) -> None:
     found = panel(held(accuracy=leaky(alone, images)), BOOTSTRAP)
@@ -249,20 +185,6 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance(alone: float, ima
     assert covers(mark.share, (alone - 0.25) / (images - 0.25)) and mark.grade is grade
     assert ("its mask alone has" in flag.reason.lower()) is (grade is not Grade.NONE)
     assert ("of its images' accuracy above chance" in flag.reason) is (grade is not Grade.NONE)
-
-
-def test_the_share_of_masks_is_that_of_the_highest_level() -> None:
-    def two(cell: Cell) -> float:
-        if cell.retrain is not Retrain.MASKS or cell.estimator != "var-grad":
-            return usual(cell)
-        return 0.9 if cell.t == 0.3 else 0.3
-
-    assert marks(panel(held(accuracy=two), BOOTSTRAP), "var-grad")["masks"].grade is Grade.NONE
-
-
-def test_images_that_are_at_chance_have_nothing_to_share() -> None:
-    mark = marks(panel(held(accuracy=leaky(0.4, 0.25)), BOOTSTRAP), "var-grad")["masks"]
-    assert mark == ("masks", Estimate(), None)
 
 
 def test_accuracy_above_masks_alone_by_loops(whole: SuiteResults, made: Panel) -> None:
@@ -287,13 +209,6 @@ def test_a_row_whose_images_tell_no_more_than_its_mask_is_at_the_floor(alone: fl
     assert floor_words(floors_of(evidence)) == (said if floor else "")
 
 
-def test_one_training_on_masks_has_no_interval_and_no_floor() -> None:
-    suite = replace(SUITE, blocks=tuple(replace(b, seeds=1) if b.protocol is MASK_ONLY else b for b in SUITE.blocks))
-    found = row(panel(held(suite, leaky(0.9)), BOOTSTRAP), "var-grad")
-    assert found.above_masks[1].value is not None and found.above_masks[1].low is None
-    assert found.floor == () and found.marks[-1] == ("masks", Estimate(), None)
-
-
 def test_all_reasons_are_one_sentence_the_strong_ones_first() -> None:
     def both(cell: Cell) -> float:
         masks = cell.retrain is Retrain.MASKS and cell.estimator == "var-grad"
@@ -302,16 +217,6 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first() -> None:
     flag = row(panel(held(SHARED, both), BOOTSTRAP), "var-grad").flag
     assert flag.reason.startswith("Its mask alone has") and "; its blurred twin, which adds no info" in flag.reason
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
-
-
-def test_random_is_shown_with_its_forms_and_never_doubted() -> None:
-    def generous(cell: Cell) -> float:
-        return usual(cell) - (0.2 if cell.estimator.startswith("random-") else 0.0)
-
-    random = row(panel(held(accuracy=generous), BOOTSTRAP), "random")
-    assert set(random.twins) == {"blurred", "redrawn"}
-    assert all((twin.difference.low or 0) > 5 for twin in random.twins.values())
-    assert random.gain == (0.0, 0.0, 0.0) and random.flag == Flag(Grade.NONE, "")
 
 
 def is_grad_at(name: str, t: float, retrain: Retrain) -> Callable[[Point], bool]:
@@ -354,27 +259,16 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
     assert var.reference_gap.low is not None, "nothing is trained: images alone are chance"
 
 
-def test_one_training_of_a_twin_borrows_the_spread_of_the_others(made: Panel) -> None:
-    difference = row(made, "grad").twins["blurred"].difference
-    gain = row(made, "grad").gain
-    assert difference.low is not None and difference.high is not None and gain.low is not None and gain.high is not None
-    assert difference.high - difference.low > gain.high - gain.low, "one training says less than three"
-
-
-def test_a_suite_without_checks_has_rows_and_no_flags() -> None:
+def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone() -> None:
     suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2),))
     found = panel(held(suite), BOOTSTRAP)
     grad = row(found, "grad")
     assert (found.mask_levels, found.retrained_levels, found.reference_levels) == ((), (), ())
     assert (grad.masks, grad.twins, grad.retrained_gap, grad.reference_gap) == ((), {}, Estimate(), Estimate())
     assert grad.gain.low is not None and flags(held(suite)) == {}
-
-
-def test_a_suite_without_roar_has_masks_alone() -> None:
-    suite = replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),))
-    found = panel(held(suite), BOOTSTRAP)
-    assert found.levels == () and row(found, "grad").gain == Estimate() and row(found, "grad").units == {}
-    assert row(found, "grad").masks[0].low is not None
+    alone = panel(held(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),))), BOOTSTRAP)
+    grad = row(alone, "grad")
+    assert (alone.levels, grad.gain, grad.units) == ((), Estimate(), {}) and grad.masks[0].low is not None
 
 
 def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
@@ -393,32 +287,6 @@ def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
     assert zero is not None and zero.levels == (0.5, 0.9) and grad.smoothness == (None, None)
 
 
-def test_a_curve_of_two_rankings_has_no_area_to_the_other_order(whole: SuiteResults, made: Panel) -> None:
-    def other(point: Point) -> bool:
-        return (point.cell.estimator, point.cell.order, point.cell.t) == ("grad", Order.LERF, 0.9)
-
-    results = {point: replace(row, rankings="b" if other(point) else "a") for point, row in whole.results.items()}
-    found = panel(replace(whole, results=results), BOOTSTRAP)
-    gaps = {name.estimator: (name.retrained_gap.value, name.reference_gap.value) for name in found.rows}
-    before = {name.estimator: (name.retrained_gap.value, name.reference_gap.value) for name in made.rows}
-    # of KAR, the two levels are .5 and .9; of LeRF, .3 and .9
-    assert gaps == before | {"grad": (None, None)}
-
-
-def test_equal_curves_of_both_orders_have_no_area_and_no_width() -> None:
-    """The untouched images are the same for both, so no draw may part them there."""
-    suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2), Block(KAR, MAIN, LEVELS, seeds=2)))
-    suite_results = held(suite)
-    results = {
-        point: result(
-            suite, point, suite_results.results[replace(point, cell=replace(point.cell, order=Order.MORF))].answers
-        )
-        for point in suite_results.results
-    }
-    found = panel(replace(suite_results, results=results), BOOTSTRAP)
-    assert {one.retrained_gap for one in found.rows} == {(0.0, 0.0, 0.0)}
-
-
 def test_smoothness_comes_from_any_row_that_removes_by_the_ranking() -> None:
     suite = replace(SUITE, blocks=SUITE.blocks[1:])  # ROAR's scalar levels are those of the twins then
     suite = replace(suite, blocks=(Block(ROAR, ("grad", "var-grad", "random-redrawn"), LEVELS, seeds=1), *suite.blocks))
@@ -433,21 +301,6 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking() -> None:
     assert row(panel(suite_results, BOOTSTRAP), "sobel").smoothness == (None, None)
     roar_gone = without(suite_results, lambda point: point.cell.retrain is Retrain.IMAGES)
     assert row(panel(roar_gone, BOOTSTRAP), "var-grad").smoothness == (3.3, 3.9), "the networks of masks say it, too"
-
-
-def test_flags_are_those_of_the_panel() -> None:
-    suite_results = held(SHARED, sharing(blurred=1.0))
-    expected = {found.estimator: found.flag for found in panel(suite_results, BOOTSTRAP).rows if found.flag.reason}
-    assert flags(suite_results) == expected and set(expected) == {"var-grad"}
-    assert flags(suite_results, Unit.PIXEL) == {}, "of pixels the suite has neither twins nor masks"
-
-
-def test_a_twin_that_nobody_vouches_for_is_flagged(whole: SuiteResults) -> None:
-    doubts = dict.fromkeys(("grad~blurred", "random-redrawn", CLEAN), "self-reported: imported")
-    found = flags(replace(whole, doubts=doubts))
-    assert set(found) == {"grad~blurred", "random-redrawn"}
-    assert found["grad~blurred"] == Flag(Grade.NONE, "Self-reported: imported.")
-    assert found["grad~blurred"].sign == "(!)"
 
 
 def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:

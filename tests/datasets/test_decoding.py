@@ -1,7 +1,6 @@
 import json
 import os
 import shutil
-import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -46,20 +45,6 @@ def all_of(data: ImageData) -> list[object]:
     return [data.fingerprint, data.mean, data.std, data.repairs, data.train.pixels.tobytes(), data.test.labels.tolist()]
 
 
-@pytest.mark.process
-def test_processes_change_nothing(source, tmp_path, monkeypatch) -> None:
-    """With 13 parts and one a process at least, two processes share them."""
-    alone = decode_dataset(MANY, tmp_path / "alone", source)
-    np.testing.assert_array_equal(alone.train.pixels, some_pixels().transpose(0, 3, 1, 2))
-    monkeypatch.setattr(decoding, "PARTS_PER_WORKER", 1)
-    started: list[int] = []
-    engine = decoding.LocalEngine
-    monkeypatch.setattr(decoding, "LocalEngine", lambda workers: started.append(workers) or engine(workers))
-    together = decode_dataset(MANY, tmp_path / "together", source, workers=2)
-    assert started == [2]
-    assert all_of(together) == all_of(alone)
-
-
 def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch) -> None:
     """Nine images lie in the first row group: the eleven others are not opened."""
     decoded: list[bytes] = []
@@ -71,21 +56,6 @@ def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch) -> None:
     assert groups == [0, 0]
     assert len(decoded) == 9 + 6
     np.testing.assert_array_equal(data.train.pixels, some_pixels()[:9].transpose(0, 3, 1, 2))
-
-
-KILLED = """
-import os, sys
-from pathlib import Path
-from tests.helpers.tiny_set import MANY
-from roarbench.datasets import decoding
-from roarbench.datasets.loading import decode_dataset
-decoding.PARTS_PER_WORKER = 1
-def note(progress):
-    if progress.done >= 500:
-        os.kill(os.getpid(), 9)
-if __name__ == "__main__":
-    decode_dataset(MANY, Path("store"), Path(sys.argv[1]), workers=2, note=note)
-"""
 
 
 def elsewhere(script: list[str], folder: Path) -> subprocess.CompletedProcess[str]:
@@ -100,9 +70,14 @@ def stop_half_way(progress: Progress) -> None:
         raise KeyboardInterrupt
 
 
-def continued(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Go on with a decoding that was stopped, and see that nothing is done twice or differently."""
-    [journal] = folder.glob("store/*.partial/journal.jsonl")
+@pytest.mark.process
+def test_an_interrupted_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
+    """Nothing is done twice or differently."""
+    with pytest.raises(KeyboardInterrupt):
+        decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
+    room = shutil.disk_usage(tmp_path)  # what is missing are 135,552 of 231,552 bytes
+    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
+    [journal] = tmp_path.glob("store/*.partial/journal.jsonl")
     written = [json.loads(line)["part"] for line in journal.read_text().splitlines()]
     assert 5 <= len(written) < 13
     with journal.open("a") as file:
@@ -117,29 +92,14 @@ def continued(source: Path, folder: Path, monkeypatch: pytest.MonkeyPatch) -> No
         parts = [json.loads(line)["part"] for line in journal.read_text().splitlines()]  # what was cut off is gone
         assert len(parts) == len(written) + len(seen)
 
-    again = decode_dataset(MANY, folder / "store", source, note=note)
+    again = decode_dataset(MANY, tmp_path / "store", source, note=note)
     assert not set(seen) & set(written)
     assert len(seen) + len(written) == 13
     assert told[0].done == sum(int(name.split()[2]) for name in written)
     monkeypatch.undo()
-    assert all_of(again) == all_of(decode_dataset(MANY, folder / "other", source))
-    assert not list((folder / "store").rglob("journal.jsonl"))
-
-
-def test_an_interrupted_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        decode_dataset(MANY, tmp_path / "store", source, note=stop_half_way)
-    room = shutil.disk_usage(tmp_path)  # what is missing are 135,552 of 231,552 bytes
-    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=140_000))
-    continued(source, tmp_path, monkeypatch)
-
-
-@pytest.mark.process
-def test_a_killed_decoding_goes_on_where_it_was(source, tmp_path, monkeypatch) -> None:
-    (tmp_path / "killed.py").write_text(KILLED)  # processes start from a file
-    killed = elsewhere(["killed.py", str(source)], tmp_path)
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
-    continued(source, tmp_path, monkeypatch)
+    monkeypatch.setattr(decoding, "PARTS_PER_WORKER", 1)  # so that two processes share the 13 parts
+    assert all_of(again) == all_of(decode_dataset(MANY, tmp_path / "other", source, workers=2))
+    assert not list((tmp_path / "store").rglob("journal.jsonl"))
 
 
 def test_odd_images_are_counted_and_keep_their_place(tmp_path) -> None:

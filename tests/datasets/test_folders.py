@@ -7,9 +7,8 @@ import pytest
 
 from roarbench.datasets import FOLDERS, PARQUET
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.sources import counted, open_source
+from roarbench.datasets.sources import counted
 from roarbench.errors import DataError
-from roarbench.terms import Split
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
@@ -30,15 +29,6 @@ def test_images_are_those_of_the_folders(tmp_path):
         assert np.bincount(images.labels).tolist() == [count] * 3
         strongest = images.pixels.mean((2, 3)).argmax(1)  # red, green, blue
         np.testing.assert_array_equal(strongest, 2 - images.labels)
-
-
-def test_those_drawn_for_testing_are_none_of_the_others(tmp_path):
-    raw = open_source(record(write_pictures(tmp_path / "pictures")), None)
-    drawn = [set(raw[split].rows.tolist()) for split in Split]
-    assert not drawn[0] & drawn[1]
-    assert drawn[0] | drawn[1] == set(range(24))
-    other = open_source(record(tmp_path / "pictures", seed=1), None)
-    assert set(other[Split.TEST].rows.tolist()) != drawn[1]
 
 
 def test_splits_with_folders_of_their_own(tmp_path):
@@ -64,13 +54,6 @@ def test_splits_that_do_not_fit_are_refused(tmp_path, spoil, said):
     spoil(tmp_path / "test")
     with pytest.raises(DataError, match=said):
         record(tmp_path, train_split="train", test_split="test", share=0.0)
-
-
-def test_a_damaged_image_is_named(tmp_path):
-    folder = write_pictures(tmp_path / "pictures")
-    (folder / "green" / "03.png").write_bytes(b"no image")
-    with pytest.raises(DataError, match=r"1 of \d+ images .* whole: green/03.png; mend them or take them away"):
-        decode_dataset(record(folder), tmp_path / "store")
 
 
 @pytest.mark.parametrize("words", (False, True))

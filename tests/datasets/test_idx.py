@@ -1,15 +1,12 @@
 import gzip
 import re
 import struct
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.idx import has_idx, read_idx
-from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
@@ -47,15 +44,3 @@ def test_damage_is_named(tmp_path: Path) -> None:
     path.with_suffix(".gz").write_bytes(gzip.compress(whole)[:-9])
     with pytest.raises(DataError, match="cannot read"):
         read_idx(tmp_path, Split.TRAIN)
-
-
-def test_decode_from_idx(tmp_path: Path) -> None:
-    source = tmp_path / "idx"
-    source.mkdir()
-    rng = np.random.default_rng(0)
-    images = {prefix: rng.integers(0, 256, 12 * 5, np.uint8).tobytes() for prefix in ("train", "t10k")}
-    for prefix, content in images.items():
-        write(source, prefix, content, bytes((0, 1, 1, 0, 1)))
-    record = replace(find_dataset("fashion-mnist"), classes=2, train_images=5, test_images=5, size=3)
-    with pytest.raises(DataError, match=r"images of shape \(5, 1, 3, 4\), expected \(5, 1, 3, 3\)"):
-        decode_dataset(record, tmp_path / "store", source)

@@ -8,7 +8,6 @@ from numpy.testing import assert_array_equal
 
 from roarbench.datasets import superpixel_files as module
 from roarbench.datasets.superpixel_files import superpixels, superpixels_of
-from roarbench.errors import StoreError
 from roarbench.terms import Split
 
 skimage = pytest.importorskip("skimage")
@@ -45,12 +44,3 @@ def test_they_are_found_once_and_kept(tmp_path, monkeypatch):
     }
     with pytest.raises(TypeError):
         superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)
-
-
-def test_an_altered_file_is_told(tmp_path):
-    pixels = halves(3)[None]
-    superpixels(tmp_path, Split.TRAIN, pixels, 0, 1)
-    path = tmp_path / "superpixels-64" / "train-000000.npy"
-    path.write_bytes(path.read_bytes()[:-2] + b"xx")
-    with pytest.raises(StoreError, match="was altered: its checksum is not the one noted; delete .*superpixels-64"):
-        superpixels(tmp_path, Split.TRAIN, pixels, 0, 1)

@@ -29,11 +29,8 @@ def test_a_csv_has_its_columns_in_order_and_its_classes_by_the_alphabet(tmp_path
     values, labels = read(tmp_path, TEXT)
     np.testing.assert_array_equal(values, [[1, 0.5], [2, 0.25], [3, -1], [4, 1000]])
     np.testing.assert_array_equal(labels, [1, 0, 1, 0])
-
-
-def test_named_columns_are_the_features_in_that_order(tmp_path):
     values, _ = read(tmp_path, TEXT, columns=("b", "a"))
-    np.testing.assert_array_equal(values[0], [0.5, 1])
+    np.testing.assert_array_equal(values[0], [0.5, 1], "named columns, in that order")
 
 
 @pytest.mark.parametrize("separator", [";", "\t"])
@@ -47,7 +44,7 @@ def test_a_csv_may_have_semicolons_or_tabs(tmp_path, separator):
             np.testing.assert_array_equal(found, wanted)
 
 
-@pytest.mark.parametrize("kind", ["parquet", "csv.gz", "tsv"])
+@pytest.mark.parametrize("kind", ["parquet", "csv.gz"])
 def test_other_files_hold_the_same(tmp_path, kind):
     expected = read(tmp_path, TEXT)
     path = tmp_path / f"mine.{kind}"
@@ -55,7 +52,7 @@ def test_other_files_hold_the_same(tmp_path, kind):
         columns = {"a": [1, 2, 3, 4], "kind": ["yes", "no"] * 2, "b": [0.5, 0.25, -1.0, 1e3]}
         pq.write_table(pa.table(columns), path)
     else:
-        path.write_bytes(gzip.compress(TEXT.encode()) if kind == "csv.gz" else TEXT.replace(",", "\t").encode())
+        path.write_bytes(gzip.compress(TEXT.encode()))
     for found, wanted in zip(read_rows(path, MINE), expected, strict=True):
         np.testing.assert_array_equal(found, wanted)
 
@@ -64,24 +61,18 @@ def test_other_files_hold_the_same(tmp_path, kind):
     ("text", "changes", "said"),
     [
         (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
-        (TEXT, {"columns": ("c", "a")}, "mine.csv has no column 'c'; known: a, b, kind"),
         (TEXT, {"columns": ("a",)}, "mine.csv has 1 features beside 'kind'; expected two or more"),
         (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; turn it into numbers, or name"),
         (TEXT.replace("0.25", ""), {}, "column 'b' has no finite number in 1 of 4 rows, the first is row 2; fill"),
-        (TEXT.replace("0.25", "nan"), {}, "column 'b' has no finite number in 1 of 4 rows, the first is row 2; fill"),
         (TEXT.replace("no", "yes"), {}, "all rows have the label 'yes'; expected two classes or more"),
         (TEXT + "5,maybe,2\n", {}, "the class 'maybe' of 'kind' has 1 row, expected 2 or more"),
-        (TEXT, {"label_column": "b", "columns": ("a",)}, "expected two or more"),
         ("a,b,kind\n1,2,0.5\n3,4,1.5\n", {}, "the label column 'kind' has fractions; expected a class for each row"),
         ("a,b,kind\n1,2,x\n3,4,\n5,6,x\n", {}, "the label column 'kind' is empty in 1 of 3 rows"),
         ("a,b,kind\n", {}, "mine.csv has no rows"),
         ("a|b|kind\n1|2|x\n", {}, "cannot tell what separates the columns of mine.csv: neither ',' nor ';' nor tab"),
         ("a,b;kind\n1,2;x\n", {}, "cannot tell what separates the columns of mine.csv: several of ',', ';' and tab"),
         ("a;b;kind\n1,5;2;x\n2;-3,5e2;y\n", {}, "mine.csv: column 'a' has decimal commas, such as '1,5'; expected"),
-        ("a;b;kind\n1.5;2;x\n2;;y\n2;-3,5e2;y\n", {}, "mine.csv: column 'b' has decimal commas, such as '-3,5e2'"),
-        ('a,b,kind\n1,"2,5",x\n', {}, "mine.csv: column 'b' has decimal commas, such as '2,5'"),
         ("a,a,kind\n1,2,x\n", {}, "mine.csv has the column 'a' more than once"),
-        ("kind,kind,a,b\n1,2,3,4\n", {}, "mine.csv has the column 'kind' more than once"),
         ("", {}, "cannot read .*mine.csv"),
     ],
 )
@@ -97,16 +88,10 @@ def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():
     steps = in_steps(values, np.arange(101)).ravel()
     assert steps[101:].tolist() == [0, 0, 128, 255, 255]  # 255 / 2 rounds to the even number
     assert steps[26] == round(255 * 25 / 98)
-
-
-def test_a_rare_event_is_seen_and_what_never_changes_is_0():
     values = np.zeros((300, 2))
-    values[7, 0] = 5.0
-    values[299, 1] = 5.0  # not in training
+    values[7, 0] = values[299, 1] = 5.0  # a rare event is seen; what changes only outside of training is 0
     steps = in_steps(values, np.arange(200))
-    assert steps.shape == (300, 2, 1, 1)
-    assert steps[7, 0] == 255
-    assert steps.sum() == 255
+    assert (steps.shape, steps[7, 0], steps.sum()) == ((300, 2, 1, 1), 255, 255)
 
 
 def test_what_is_bundled_is_what_scikit_learn_ships():

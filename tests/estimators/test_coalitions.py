@@ -52,27 +52,6 @@ def test_they_are_the_mean_over_all_orders_of_what_a_feature_adds(model, images,
 
 
 @torch.no_grad()
-def test_of_a_linear_model_they_are_weight_times_value(images):
-    model = nn.Sequential(nn.Flatten(), nn.Linear(5, 3)).double().eval()
-    expected = model[1].weight[TARGETS] * images.flatten(1)
-    torch.testing.assert_close(values(model, images, TARGETS).flatten(1), expected, rtol=0, atol=1e-12)
-
-
-@torch.no_grad()
-def test_of_a_product_each_factor_has_half(images):
-    """By hand: x0 x1 from 0, so either adds all of it when it joins last, and nothing before."""
-
-    class Product(nn.Module):
-        def forward(self, x):
-            return (x[:, 0] * x[:, 1]).flatten(1)
-
-    found = values(Product().eval(), images, torch.zeros(4, dtype=torch.int64)).flatten(1)
-    half = (images[:, 0] * images[:, 1]).flatten() / 2
-    torch.testing.assert_close(found[:, :2], half[:, None].expand(-1, 2), rtol=0, atol=1e-12)
-    torch.testing.assert_close(found[:, 2:], torch.zeros(4, 3, dtype=torch.float64), rtol=0, atol=1e-12)
-
-
-@torch.no_grad()
 def test_they_add_up_in_float32_for_more_coalitions_than_go_at_once():
     model = build("mlp", 2, 10, 1, torch.Generator().manual_seed(0)).eval()
     images = torch.randn(3, 10, 1, 1, generator=torch.Generator().manual_seed(1))

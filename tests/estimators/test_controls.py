@@ -1,14 +1,10 @@
 """Controls and the blur against scipy, by hand, and on data without a truth."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 import torch
 from scipy import ndimage
 
-from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.planted import generate
 from roarbench.errors import DataError
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
@@ -16,7 +12,6 @@ from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import random_importance
-from roarbench.terms import Split
 
 
 def control(name: str, batch: Batch) -> torch.Tensor:
@@ -39,20 +34,22 @@ def test_sobel_of_a_step_by_hand(batch):
     torch.testing.assert_close(found, torch.tensor([0.0, 0, 4, 4, 0, 0]).expand(1, 1, 4, 6))
 
 
-def test_random_has_no_ties_to_speak_of(batch):
-    assert all(len(row.unique()) > 0.99 * row.numel() for row in control("random", batch))
-
-
 def test_truth_and_its_inverse_rank_the_other_way_round(batch):
     truth, inverted = control("truth", batch), control("truth-inverted", batch)
     torch.testing.assert_close(truth, batch.truth, rtol=0, atol=0)
     assert torch.equal(truth.flatten(1).argsort(1), inverted.flatten(1).argsort(1).flip(1))
 
 
-@pytest.mark.parametrize("name", ["truth", "truth-inverted", "truth-noisy"])
-def test_truth_needs_planted_data(name, batch):
-    with pytest.raises(DataError, match="planted"):
-        control(name, batch._replace(truth=None))
+@pytest.mark.parametrize(
+    ("name", "field", "words"),
+    [
+        *((name, "truth", "planted") for name in ("truth", "truth-inverted", "truth-noisy")),
+        ("leak", "labels", "the true classes are not at hand; 'leak' needs them"),
+    ],
+)
+def test_what_a_control_needs_is_named(name, field, words, batch):
+    with pytest.raises(DataError, match=words):
+        control(name, batch._replace(**{field: None}))
 
 
 def test_a_noisy_truth_is_the_place_from_the_bottom_and_a_draw_by_hand(batch):
@@ -66,24 +63,6 @@ def test_a_noisy_truth_is_the_place_from_the_bottom_and_a_draw_by_hand(batch):
     torch.testing.assert_close(again, control("truth-noisy", one), rtol=0, atol=0)
 
 
-def test_a_blur_brings_the_noisy_truth_nearer_to_a_smooth_truth():
-    record = replace(find_dataset("planted-smooth"), test_images=40)
-    truth = torch.from_numpy(generate(record, Split.TEST)[2])
-    batch = Batch(torch.zeros_like(truth), torch.zeros(40), torch.arange(40), truth)
-    noisy = control("truth-noisy", batch)
-
-    def kept(importance):  # share of the information that is left when half of the features are gone
-        strong = importance.flatten(1).argsort(1, descending=True)[:, :384]
-        energy = truth.flatten(1) ** 2
-        return 1 - float((energy.gather(1, strong).sum(1) / energy.sum(1)).mean())
-
-    assert kept(truth) < 0.01
-    assert 0.15 < kept(control("truth-noisy-blurred", batch)) < 0.25
-    torch.testing.assert_close(control("truth-noisy-blurred", batch), blurred(noisy), rtol=0, atol=0)
-    assert 0.35 < kept(noisy) < 0.45
-    assert 0.45 < kept(control("random", batch)) < 0.55
-
-
 def test_a_leak_is_one_ranking_for_each_class_whatever_the_image(batch):
     labels = torch.tensor([1, 0, 1])
     found = control("leak", batch._replace(labels=labels))
@@ -94,32 +73,12 @@ def test_a_leak_is_one_ranking_for_each_class_whatever_the_image(batch):
     assert (found != control("random", batch._replace(ids=labels))).float().mean() > 0.99
 
 
-def test_a_leak_needs_the_true_classes(batch):
-    with pytest.raises(DataError, match="the true classes are not at hand; 'leak' needs them"):
-        control("leak", batch._replace(labels=None))
-
-
 @pytest.mark.parametrize("shape", [(2, 3, 64, 64), (1, 1, 28, 40), (1, 2, 9, 7)])
 def test_blur_is_scipys(shape):
     importance = torch.randn(shape, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     sigma = (0, 0, 0.05 * shape[2], 0.05 * shape[3])
     expected = ndimage.gaussian_filter(importance.numpy(), sigma, mode="mirror", truncate=4.0)
     np.testing.assert_allclose(blurred(importance).numpy(), expected, rtol=0, atol=1e-12)
-
-
-def test_blur_of_one_point_by_hand():
-    importance = torch.zeros(1, 1, 20, 20, dtype=torch.float64)  # one standard deviation is one feature
-    importance[0, 0, 10, 10] = 1
-    found = blurred(importance)[0, 0]
-    torch.testing.assert_close(found.sum().item(), 1.0, rtol=1e-12, atol=0)
-    torch.testing.assert_close((found[10, 12] / found[10, 10]).item(), np.exp(-2.0), rtol=1e-12, atol=0)
-    torch.testing.assert_close((found[9, 11] / found[10, 10]).item(), np.exp(-1.0), rtol=1e-12, atol=0)
-    assert found[10, 15] == 0  # beyond four standard deviations
-
-
-def test_blur_leaves_a_constant_map_alone():
-    constant = torch.full((1, 2, 16, 16), 3.0, dtype=torch.float64)
-    torch.testing.assert_close(blurred(constant), constant, rtol=1e-12, atol=0)
 
 
 def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
@@ -130,19 +89,13 @@ def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
     assert (found < 0).any()  # signed
 
 
-# --- controls that no suite names
-
-
 def test_smooth_random_maps_are_scipys_blur_of_a_draw(batch):
     wide, narrow = (control(f"random-smooth(width={width})", batch) for width in (0.2, 0.05))
     for width, found in ((0.2, wide), (0.05, narrow)):
         drawn, sigma = random_importance(batch.images, batch.ids, SEED + 3).numpy(), width * 12
         slow = ndimage.gaussian_filter(drawn, sigma, axes=(2, 3), mode="mirror", radius=round(4 * sigma))
         np.testing.assert_allclose(found, slow, rtol=1e-6)
-    torch.testing.assert_close(wide, control("random-smooth(width=0.2)", batch), rtol=0, atol=0)
     assert not torch.allclose(narrow, blurred(control("random", batch)))  # another draw
-    steps = [float(maps.diff(dim=3).abs().mean() / maps.std()) for maps in (wide, narrow)]
-    assert steps[0] < steps[1]
 
 
 def test_nearness_to_the_middle_falls_with_the_distance(batch):

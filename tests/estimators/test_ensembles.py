@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roarbench.estimators import SAMPLES, SEED, ensembles
+from roarbench.estimators import SAMPLES, SEED
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER
-from roarbench.estimators.ensembles import Look, Moments, ahead, model_maps
+from roarbench.estimators.ensembles import Look, Moments, model_maps
 from roarbench.estimators.noise import noisy_copies
 
 WANTED = {(ESTIMATORS[name].base, ESTIMATORS[name].form) for name in PAPER}
@@ -52,24 +52,6 @@ def test_all_18_are_captums_bases_combined(name, found, samples):
     np.testing.assert_allclose(found[base, form].numpy(), expected, rtol=1e-10, atol=1e-10 * abs(expected).max())
 
 
-def test_a_part_of_the_forms_is_the_same_maps(found, model, batch, black):
-    wanted = {("grad", "squared"), ("gb", "base"), ("grad", "variance"), ("gb", "smooth")}
-    part = model_maps([Look(wanted, model, batch, black)])[0].maps
-    assert set(part) == wanted
-    torch.testing.assert_close(part, {form: found[form] for form in wanted}, rtol=0, atol=0)
-
-
-def test_without_noise_smoothgrad_is_the_gradient(model, batch, black, monkeypatch):
-    monkeypatch.setattr(ensembles, "noise_draws", lambda images, ids, j, seed: torch.zeros_like(images))
-    wanted = {form for form in WANTED if form[0] != "ig"}
-    maps = model_maps([Look(wanted, model, batch, black)])[0].maps
-    for base in ("grad", "gb"):
-        clean = maps[base, "base"]
-        torch.testing.assert_close(maps[base, "smooth"], clean, rtol=1e-12, atol=1e-14)
-        torch.testing.assert_close(maps[base, "smoothed-square"], clean**2, rtol=1e-12, atol=1e-14)
-        assert maps[base, "variance"].abs().max() < 1e-24 * (1 + clean.abs().max() ** 2)
-
-
 @given(
     values=st.lists(st.lists(st.floats(-10, 10), min_size=3, max_size=3), min_size=1, max_size=20),
     offset=st.sampled_from([0.0, 1e6]),
@@ -84,28 +66,3 @@ def test_moments_are_numpys(values, offset):
     np.testing.assert_allclose(moments.form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
     np.testing.assert_allclose(moments.form("smooth-squared"), samples.mean(axis=0) ** 2, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(moments.form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12)
-
-
-def test_what_is_made_ahead_comes_in_order_and_one_at_a_time():
-    made = []
-
-    def items():
-        for j in range(5):
-            made.append(j)
-            yield torch.tensor(j)
-
-    lead = []
-    for j, item in enumerate(ahead(items())):
-        assert item.item() == j
-        lead.append(len(made) - j)
-    assert lead[-1] == 1
-    assert max(lead) <= 2  # this one, and the next
-
-
-def test_an_error_of_what_is_made_ahead_is_raised():
-    def items():
-        yield torch.tensor(0)
-        raise MemoryError
-
-    with pytest.raises(MemoryError):
-        list(ahead(items()))

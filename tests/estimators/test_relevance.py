@@ -35,16 +35,10 @@ def convolution(*rows: tuple[float, ...]) -> nn.Conv2d:
     return layer
 
 
-def test_the_rule_epsilon_by_hand():
-    # x = (2, 1): z = (2 - 1, 2 + 1) = (1, 3), logit 3 + 15 = 18. 3 of it came through z1 as 2 : -1 parts of 1, that is
-    # (6, -3), and 15 through z2 as 2 : 1 parts of 3, that is (10, 5)
+def test_the_rules_epsilon_and_z_plus_by_hand():
     model = nn.Sequential(nn.Flatten(), dense((1.0, -1.0), (1.0, 1.0)), nn.ReLU(), dense((3.0, 5.0))).eval()
     found = relevance(model, alone(2.0, 1.0))
     torch.testing.assert_close(found.flatten(), torch.tensor([16.0, 2.0]))
-
-
-def test_the_rule_z_plus_by_hand():
-    # the second convolution answers 3 - 1 + 2 = 4 to (3, 1, 2): 3 + 2 parts speak for it, so they share the logit 8
     unit = convolution((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     model = nn.Sequential(unit, nn.ReLU(), convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,))).eval()
     found = relevance(model, alone(3.0, 1.0, 2.0))
@@ -115,26 +109,7 @@ def test_relevance_again_matrix_by_matrix():
     torch.testing.assert_close(relevance(model, batch), torch.stack(slow), rtol=1e-6, atol=1e-9)  # epsilon is 1e-9
 
 
-def test_without_biases_relevance_adds_up_to_the_logit():
-    """Without a sum of branches, that is: z+ loses what a sum gives to a number that nothing speaks for."""
-    torch.manual_seed(0)
-    convolutions = [nn.Conv2d(2, 4, 3, bias=False), nn.Conv2d(4, 4, 3, bias=False), nn.Conv2d(4, 4, 3, bias=False)]
-    layers = [layer for convolution in convolutions for layer in (convolution, nn.ReLU())]
-    pooled = (nn.MaxPool2d(2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(4, 4, bias=False))
-    model = nn.Sequential(*layers, *pooled).double().eval()
-    batch = Batch(torch.randn(4, 2, 12, 12, dtype=torch.float64), torch.arange(4), torch.arange(4))
-    logits = model(batch.images).diagonal().detach()
-    torch.testing.assert_close(relevance(model, batch).sum((1, 2, 3)), logits, rtol=1e-4, atol=1e-9)
-
-
-def test_for_a_perceptron_it_is_the_gradient_times_the_input():
-    model = build("mlp", 3, 12, 1, torch.Generator().manual_seed(0)).double().eval()
-    batch = Batch(torch.randn(4, 12, 1, 1, dtype=torch.float64), torch.tensor([0, 1, 2, 0]), torch.arange(4))
-    other = importance_maps([find_estimator("input-x-grad")], model, batch, torch.zeros(12, 1, 1))["input-x-grad"]
-    torch.testing.assert_close(relevance(model, batch), other, rtol=1e-5, atol=1e-8)
-
-
-@pytest.mark.parametrize("name", ["resnet8", "resnet-quick", "resnet50", "torchvision:vgg11", "torchvision:resnet18"])
+@pytest.mark.parametrize("name", ["resnet-quick", "resnet50", "torchvision:vgg11"])
 @pytest.mark.slow
 def test_what_is_followed_is_the_network(name):
     model = build(name, 5, 3, 32, torch.Generator().manual_seed(0)).eval()
@@ -144,7 +119,7 @@ def test_what_is_followed_is_the_network(name):
 
 @pytest.mark.parametrize(
     ("name", "step"),
-    [("vit-quick", "Layer[nN]orm|GELU"), ("convnext-quick", "GELU|LayerNorm"), ("torchvision:mobilenet_v2", "ReLU6")],
+    [("convnext-quick", "GELU|LayerNorm"), ("torchvision:mobilenet_v2", "ReLU6")],
 )
 def test_networks_with_other_steps_are_refused_in_one_line(name, step, batch):
     model = build(name, 5, 3, 32, torch.Generator().manual_seed(0)).eval()
@@ -191,15 +166,3 @@ def test_passes_are_counted(model, batch, monkeypatch):
     monkeypatch.setattr(nn.Linear, "forward", counting)
     relevance(model, batch)
     assert (counted.count("forward"), counted.count("backward")) == passes([ASKED]) == (2, 1)
-
-
-def test_batches_are_halved_until_they_fit(model, batch, monkeypatch):
-    whole, plain = relevance(model, batch), nn.Linear.forward
-
-    def narrow(layer: nn.Linear, x: Tensor) -> Tensor:
-        if len(x) > 1:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return plain(layer, x)
-
-    monkeypatch.setattr(nn.Linear, "forward", narrow)
-    torch.testing.assert_close(relevance(model, batch), whole, rtol=0, atol=1e-9 * whole.abs().max().item())

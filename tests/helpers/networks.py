@@ -61,3 +61,19 @@ class CountingPasses(nn.Module):
 
     def count(self, back: Tensor) -> None:
         self.backwards += len(back)
+
+
+class Small(nn.Module):
+    """Needs memory that no machine has when it is given more than `limit` images, or raises another error."""
+
+    def __init__(self, model: nn.Module, limit: int, error: Exception | None = None) -> None:
+        super().__init__()
+        self.model, self.limit, self.error, self.seen = model, limit, error, list[int]()
+
+    def forward(self, images: Tensor) -> Tensor:
+        self.seen.append(len(images))
+        if len(images) > self.limit:
+            if self.error is not None:
+                raise self.error
+            torch.empty(2**50)
+        return self.model(images)

@@ -71,26 +71,12 @@ def large(unit: Unit) -> tuple[NDArray[np.float32], Layout]:
     return maps.transpose(0, 3, 1, 2), Layout((3, 20, 21), unit, PAPER_LEVELS)
 
 
-@pytest.mark.usefixtures("as_on_gpu")
-@pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit("patch:4")])
-def test_planes_of_ties_and_both_zeros(unit):
-    maps, layout = large(unit)
-    np.testing.assert_array_equal(found(maps, layout), expected(maps, layout))
-
-
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit("patch:4")])
 def test_planes_of_a_gpu(unit):
     maps, layout = large(unit)
     np.testing.assert_array_equal(found(maps, layout, torch.device("cuda")), expected(maps, layout))
-
-
-@pytest.mark.usefixtures("as_on_gpu")
-def test_maps_of_another_shape_are_told_of():
-    maps, layout = large(Unit.SCALAR)
-    with pytest.raises(RunError, match="importance map has shape"):
-        planes_of(torch.from_numpy(maps[:, :, 1:]), torch.zeros(5, 1260, dtype=torch.int32), layout)
 
 
 def test_maps_on_a_gpu_are_ranked_there():

@@ -7,10 +7,9 @@ import torch
 
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.fill import filled
 from roarbench.kernels.ranking import Layout, encode, removed_count, sort_keys, tie_order
 from roarbench.kernels.streaming import Cut
-from roarbench.terms import PLAIN_FILLS, Order, Unit
+from roarbench.terms import Order, Unit
 
 N, SHAPE = 12, (3, 4, 5)
 LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
@@ -81,24 +80,3 @@ def test_maps_may_be_lent_by_images_that_are_not_trained_on(lenders: int) -> Non
     expected = 20_000 / lenders  # the first image is met by the map of the first lender, which is not its own
     assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
     assert exchanged.batch(torch.arange(N)).shape == (N, *SHAPE)
-
-
-def test_the_same_seed_draws_the_same_and_every_reading_draws_anew() -> None:
-    index = torch.arange(N)
-    one, other, third = inputs(), inputs(), inputs(seed=1)
-    first = one.batch(index)
-    assert torch.equal(first, other.batch(index))
-    assert not torch.equal(first, one.batch(index))
-    assert not torch.equal(first, third.batch(index))
-
-
-@pytest.mark.parametrize("fill", PLAIN_FILLS)
-def test_each_fill_replaces_what_the_mean_would(fill: str) -> None:
-    """A mean that no pixel has shows what is removed; an image's chance is its own wherever it stands in a batch."""
-    index = torch.tensor([7, 0, 3])
-    removed = replace(inputs(), mean=torch.full((3,), -1.0)).batch(index) == -1
-    images = inputs().pixels[index]
-    expected = FILL[:, None, None] if fill == "mean" else filled(images, removed, fill, FILL, index).float()
-    found = replace(inputs(), fill=fill).batch(index)
-    assert removed.any()
-    assert torch.equal(found, torch.where(removed, expected, images.float()))

@@ -43,9 +43,6 @@ def test_change_by_hand() -> None:
     assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
     expected = blurred((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
     assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
-
-
-def test_rows_of_a_table_have_one_number() -> None:
     assert len(change_numbers(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
 
 

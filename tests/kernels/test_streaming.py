@@ -14,7 +14,7 @@ from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Order, Precision, Unit
-from tests.helpers.streamed import CPU, FILL, both, drawn, seeded
+from tests.helpers.streamed import both, seeded
 
 
 @pytest.mark.parametrize("unit", Unit)
@@ -46,23 +46,6 @@ def test_batches_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
         streamed.batch(batches[number])
     assert sorted(index for index, _ in read) == [index.tolist() for index in batches]
     assert here not in {thread for _, thread in read}
-
-
-def test_a_batch_is_not_overwritten_by_those_that_follow():
-    streamed, held = both()
-    batches = torch.arange(20).split(2)
-    found = []
-    for number, index in enumerate(batches):
-        streamed.expect(batches[number:])
-        found.append(streamed.batch(index))
-    for index, batch in zip(batches, found, strict=True):
-        torch.testing.assert_close(batch, held.batch(index), rtol=0, atol=0)
-
-
-def test_an_error_of_a_reading_thread_reaches_the_one_who_asks():
-    streamed, _ = both()
-    with pytest.raises(IndexError):
-        streamed.batch(torch.tensor([99]))
 
 
 def test_a_network_trained_on_streamed_images_is_the_same():
@@ -101,13 +84,6 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
     assert [(jobs.score(context, run).correct == right).all() for run, right in zip(runs, expected, strict=True)]
     assert len(made) >= 2 * (len(runs) - 1)  # training and test images; mask-only has none
-
-
-def test_untouched_images_are_streamed_too():
-    pixels, _ = drawn()
-    index = torch.tensor([3, 3, 0])
-    found = StreamedImages(pixels, None, FILL, CPU).batch(index)
-    torch.testing.assert_close(found, pixels[index].float(), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("asked_for", ["as expected", "something else"])

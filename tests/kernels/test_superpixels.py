@@ -3,7 +3,6 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from roarbench.kernels.ranking import rank, tie_order
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
 
 # two images of 2 x 3 pixels; the second has one superpixel alone in the middle of another
@@ -11,32 +10,12 @@ LABELS = np.array([[[0, 0, 1], [2, 1, 1]], [[4, 4, 4], [4, 7, 4]]], np.uint16)
 VALUES = np.array([[1, 3, 4, -6, 1, 1], [1, 1, 1, 1, 9, 6]], np.float32)
 
 
-def test_means_by_hand():
+def test_means_draws_and_ties_by_hand():
     assert_array_equal(superpixel_means(VALUES, LABELS), [[2, 2, 2, -6, 2, 2], [2, 2, 2, 2, 9, 2]])
-
-
-def test_draws_by_hand():
     assert_array_equal(superpixel_draws(VALUES, LABELS), [[1, 1, 4, -6, 4, 4], [1, 1, 1, 1, 9, 1]])
-
-
-def test_ties_by_hand():
     ties = np.array([[3, 0, 1, 2, 5, 4], [5, 0, 1, 2, 3, 4]], np.int32)
     # superpixels of the first image have the ties of their first pixels, 3, 1 and 2: so 1 goes first, then 2, then 0
     assert_array_equal(superpixel_ties(ties, LABELS), [[5, 4, 0, 3, 2, 1], [5, 1, 2, 3, 0, 4]])
-
-
-def test_pixels_of_a_superpixel_stand_together():
-    generator = np.random.default_rng(0)
-    labels = generator.integers(0, 9, (20, 6, 8)).astype(np.uint16)
-    importance = generator.integers(0, 3, (20, 48)).astype(np.float32)  # means that tie, too
-    ties = superpixel_ties(tie_order(np.arange(20), 48), labels)
-    assert_array_equal(np.sort(ties, axis=1), np.tile(np.arange(48), (20, 1)))
-    for made in (superpixel_means, superpixel_draws):
-        joined = made(importance, labels)
-        for order, of, value in zip(rank(joined, ties), labels.reshape(20, 48), joined, strict=True):
-            runs = 1 + np.count_nonzero(np.diff(of[order].astype(int)))
-            assert runs == len(np.unique(of))
-            assert (np.diff(value[order]) <= 0).all()
 
 
 def test_any_superpixel_of_random_is_first_equally_often():

@@ -87,37 +87,6 @@ def network(size: int = 16) -> nn.Module:
     return build("resnet-planted", 4, 3, size, seeded(0))
 
 
-def slow_fit(weight: np.ndarray, images: np.ndarray, labels: np.ndarray, recipe: Recipe, seed: int) -> np.ndarray:
-    """Softmax regression by Nesterov's method in float64, one image at a time, bias included as the last column."""
-    generator, classes, n = seeded(seed), len(weight), len(images)
-    order = np.concatenate([torch.randperm(n, generator=generator).numpy() for _ in range(20)])
-    velocity = np.zeros_like(weight)
-    for step in range(round(recipe.epochs * n / recipe.batch)):
-        gradient = np.zeros_like(weight)
-        for i in order[step * recipe.batch : (step + 1) * recipe.batch]:
-            scaled = [(c - m) / s for c, m, s in zip(images[i], NORM.mean, NORM.std, strict=True)]
-            x = np.append(np.concatenate([channel.ravel() for channel in scaled]), 1.0)
-            odds = np.exp(weight @ x - (weight @ x).max())
-            target = np.full(classes, recipe.smoothing / classes)
-            target[labels[i]] += 1 - recipe.smoothing
-            gradient += np.outer(odds / odds.sum() - target, x) / recipe.batch
-        gradient[:, :-1] += recipe.weight_decay * weight[:, :-1]  # not on the bias
-        velocity = recipe.momentum * velocity + gradient
-        weight = weight - learning_rate(recipe, step, n / recipe.batch) * (gradient + recipe.momentum * velocity)
-    return weight
-
-
-def test_fit_slowly() -> None:
-    inputs, labels = pictures(20, size=2)
-    recipe = replace(RECIPE, epochs=3, batch=6, augmentation=Augmentation.NONE, weight_decay=0.1, smoothing=0.2)
-    model = Linear(12, 4)
-    start = np.column_stack([model.linear.weight.detach().double().numpy(), np.zeros(4)])
-    fit(model, inputs, labels, NORM, recipe, seed=3)
-    expected = slow_fit(start, inputs.images.double().numpy(), labels.numpy(), recipe, seed=3)
-    found = np.column_stack([model.linear.weight.detach().numpy(), model.linear.bias.detach().numpy()])
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)  # ten steps in float32 on weights of size 1
-
-
 def test_normalise_by_hand() -> None:
     images = torch.tensor([180.0, 60.0, 100.0]).reshape(1, 3, 1, 1)
     torch.testing.assert_close(normalise(images, NORM).flatten(), torch.tensor([1.0, -1.0, 0.0]))
@@ -236,13 +205,6 @@ def test_parts_in_a_batch_count_as_one_step() -> None:
     assert [len(x) for x in models[1].seen] == [3, 3, 3, 1] * 6
 
 
-def test_a_set_smaller_than_a_batch_is_the_batch() -> None:
-    inputs, labels = pictures(6, size=2)
-    model = Linear(12, 4)
-    fit(model, inputs, labels, NORM, replace(RECIPE, epochs=5, batch=4096, micro_batch=4), seed=3)
-    assert [len(x) for x in model.seen] == [4, 2] * 5
-
-
 # --- checkpoints
 
 
@@ -328,17 +290,8 @@ def test_what_a_network_draws_itself_hangs_on_the_seed_alone(
 
 def test_adamw_by_its_formula() -> None:
     """Loshchilov & Hutter 2019, algorithm 2, by hand for one step: the update is the sign of the gradient."""
-    recipe = replace(
-        RECIPE,
-        epochs=1,
-        batch=4,
-        warmup=0,
-        peak=0.01,
-        augmentation=Augmentation.NONE,
-        smoothing=0.0,
-        optimiser=Optimiser.ADAMW,
-        weight_decay=0.1,
-    )
+    plain = {"epochs": 1, "batch": 4, "warmup": 0, "augmentation": Augmentation.NONE, "smoothing": 0.0}
+    recipe = replace(RECIPE, **plain, peak=0.01, optimiser=Optimiser.ADAMW, weight_decay=0.1)
     inputs, labels = pictures(4)
     model = Linear(3 * 16 * 16, 4)
     before = model.linear.weight.detach().clone()

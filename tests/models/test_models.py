@@ -1,4 +1,4 @@
-"""Networks: shapes, the rules that guided backprop relies on, seeded weights, torchvision as oracle."""
+"""Networks: seeded weights, torchvision as oracle, and bits that published rows hang on."""
 
 import math
 from collections.abc import Callable
@@ -6,9 +6,8 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.models import MODELS, vision
 from roarbench.models.build import build
 
@@ -23,34 +22,6 @@ def seeded(seed: int) -> torch.Generator:
 
 def make(name: str, channels: int = 3, size: int = 32, seed: int = 0) -> nn.Module:
     return build(name, classes=7, channels=channels, size=size, generator=seeded(seed))
-
-
-class Operators(TorchDispatchMode):
-    """Writes down the name of every operator that runs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.names: list[str] = []
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        self.names.append(str(func))
-        return func(*args, **(kwargs or {}))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RESIDUAL)
-def test_every_relu_is_a_module_of_its_own_and_nothing_is_in_place(name: str) -> None:
-    model = make(name).eval()
-    relus = [module for module in model.modules() if isinstance(module, nn.ReLU)]
-    calls: list[nn.Module] = []
-    for relu in relus:
-        relu.register_forward_hook(lambda module, given, made: calls.append(module))
-    with torch.inference_mode(), Operators() as operators:
-        model(torch.rand(1, 3, 32, 32))
-    assert sorted(map(id, calls)) == sorted(map(id, relus))  # each once: none reused, none idle
-    assert sum(operator.startswith("aten.relu") for operator in operators.names) == len(relus)  # no functional ones
-    in_place = [operator for operator in operators.names if operator.split(".")[1].endswith("_")]
-    assert in_place == []
 
 
 @pytest.mark.parametrize("name", RESIDUAL)
@@ -93,23 +64,13 @@ def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> N
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
 
 
-@pytest.mark.parametrize("size", (28, 32, 48, 60, 64))
-def test_patches_of_the_transformer_cover_the_image(size: int) -> None:
-    model = make("vit-quick", size=size)
-    tokens = model.encoder.pos_embedding.shape[1] - 1
-    side = size // model.conv_proj.kernel_size[0]
-    assert (tokens, side * model.conv_proj.kernel_size[0]) == (side**2, size)
-    assert 4 <= side <= 8
-
-
-def test_a_size_that_no_patches_cover_is_refused() -> None:
+def test_a_transformer_has_patches_that_cover_the_image() -> None:
+    for size in (28, 60):
+        model = make("vit-quick", size=size)
+        side = size // model.conv_proj.kernel_size[0]
+        assert (model.encoder.pos_embedding.shape[1] - 1, side * model.conv_proj.kernel_size[0]) == (side**2, size)
     with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
         make("vit-quick", size=31)
-
-
-def test_unknown_network_is_named() -> None:
-    with pytest.raises(UnknownName, match="no model 'resnet9'; did you mean"):
-        make("resnet9")
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])

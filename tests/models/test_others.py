@@ -28,16 +28,13 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
-def test_a_network_of_torchvision_by_its_name():
+def test_networks_of_torchvision_and_of_a_file():
     models = [build("torchvision:squeezenet1_1", 7, 3, 32, seeded(seed)) for seed in (0, 0, 1)]
     first, again, other = (torch.cat([p.flatten() for p in model.parameters()]) for model in models)
     torch.testing.assert_close(first, again, rtol=0, atol=0)
     assert not torch.equal(first, other)
     assert models[0].training
     assert models[0].eval()(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
-
-
-def test_a_network_of_a_file():
     model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(), NET)
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
     assert network_cost("net.build@1a2b3c4d", 7, 3, 8, NET).parameters == 7 * 3 * 64 + 7
@@ -50,12 +47,7 @@ def test_a_network_of_a_file():
         ("torchvision:resnet18", "", 1, "is made for colour images, these have 1 channel; write channels = 3"),
         ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
         ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; write pip install timm"),
-        (
-            "net.build@0",
-            "import nothing_of_that_name",
-            3,
-            "net.py raised ModuleNotFoundError: .*; a network's file has to",
-        ),
+        ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; a network's file has to"),
         ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
         ("net.wrong@0", NET, 3, r"wrong of net.py does not take three arguments; write def wrong\(classes, chan"),
         ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),

@@ -1,6 +1,5 @@
 """Every protocol says what it is."""
 
-import re
 from itertools import product
 from pathlib import Path
 
@@ -14,28 +13,13 @@ from roarbench.terms import Retrain
 FILES = [
     path.stem for path in Path(protocols.__file__).parent.glob("*.py") if path.stem not in ("__init__", "declaration")
 ]
-FORMS = {  # of what a declaration says
-    "name": r"[a-z]+(-[a-z]+)*",
-    "title": r"[A-Z][^.,:]+",  # stands within sentences
-    "tab": r"[A-Z].{5,31}",
-    "dot": r"Each dot: .+\.",
-    "question": r"[A-Z][^.?]{20,79}\?",
-    "method": r".{20,}[^.]",  # a full stop or a caption follows
-    "gain": r"[^.,:]+",
-    "meaning": r"Gain: .+\.",
-    "zero": r"\S.+[^.]",
-    "limits": r"[A-Z].+[^.]",
-    "use": r"[A-Z].+[^.]",
-}
+SAID = ("name", "title", "tab", "dot", "question", "method", "gain", "meaning", "zero", "limits", "use")
 
 
-@pytest.mark.parametrize(("name", "field"), list(product(SHOWN, FORMS)))
+@pytest.mark.parametrize(("name", "field"), list(product(SHOWN, SAID)))
 def test_it_says_everything(name, field):
-    said = getattr(SHOWN[name], field)
-    if field in ("gain", "meaning", "zero") and SHOWN[name].retrain is Retrain.MASKS:
-        assert said == ""  # these networks have no gain
-    else:
-        assert re.fullmatch(FORMS[field], said), f"{field} of {name}: {said!r}"
+    without = SHOWN[name].retrain is Retrain.MASKS and field in ("gain", "meaning", "zero")  # these have no gain
+    assert bool(getattr(SHOWN[name], field).strip()) is not without, f"{field} of {name}"
 
 
 @pytest.mark.parametrize("file", FILES)

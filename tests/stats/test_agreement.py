@@ -12,14 +12,11 @@ def gains(values: dict[str, float], deviation: float = 0.1, seed: int = 0) -> di
     return {name: Sample(value, value + deviation * generator.normal(size=500)) for name, value in values.items()}
 
 
-def test_the_same_order_by_hand() -> None:
-    found = agreement(gains({"a": 1, "b": 2, "c": 3}), gains({"a": 10, "b": 30, "c": 31}, seed=1), 0.95)
-    assert found == ((1.0, 1.0, 1.0), 3, 3, 0)
-
-
-def test_the_opposite_order_by_hand() -> None:
-    found = agreement(gains({"a": 1, "b": 2, "c": 3}), gains({"a": 3, "b": 2, "c": 1}, seed=1), 0.95)
-    assert found == ((-1.0, -1.0, -1.0), 3, 3, 3)
+def test_the_same_and_the_opposite_order_by_hand() -> None:
+    one = gains({"a": 1, "b": 2, "c": 3})
+    assert agreement(one, gains({"a": 10, "b": 30, "c": 31}, seed=1), 0.95) == ((1.0, 1.0, 1.0), 3, 3, 0)
+    assert agreement(one, gains({"a": 3, "b": 2, "c": 1}, seed=1), 0.95) == ((-1.0, -1.0, -1.0), 3, 3, 3)
+    assert agreement(dict.fromkeys("abc", Sample(1.0, np.ones(10))), one, 0.95) is None, "no tau of equal gains"
 
 
 def test_an_open_pair_may_fall_either_way() -> None:
@@ -43,39 +40,13 @@ def test_tau_is_counted_over_pairs() -> None:
     assert found.tau.high - found.tau.low == pytest.approx(2 * (36 - found.settled) / 36, rel=1e-9)
 
 
-def test_twins_are_settled_and_take_their_pair_out_of_tau() -> None:
+def test_twins_and_rows_that_one_protocol_lacks() -> None:
     one, other = gains({"a": 1, "b": 2, "c": 3}), gains({"a": 1, "b": 2, "c": 3}, seed=1)
     for board in (one, other):
         board["twin"] = board["a"]
     assert agreement(one, other, 0.95) == ((1.0, 1.0, 1.0), 4, 5, 0)
-
-
-def test_rows_that_one_protocol_lacks_are_left_out_and_two_rows_say_nothing() -> None:
     one, other = gains({"a": 1, "b": 2, "c": 3, "d": 4}), gains({"e": 0, "b": 2, "c": 3, "a": 1}, seed=1)
     found = agreement(one, other, 0.95)
     assert found is not None and found.rows == 3
     del other["a"]
     assert agreement(one, other, 0.95) is None
-
-
-def test_equal_gains_everywhere_have_no_tau() -> None:
-    twin = Sample(1.0, np.ones(10))
-    assert agreement(dict.fromkeys("abc", twin), gains({"a": 1, "b": 2, "c": 3}), 0.95) is None
-
-
-def test_a_perfect_agreement_is_inside_even_where_noise_hides_it() -> None:
-    """The true order is the same; noise as large as the steps. Percentiles of draws would miss 1 on every board."""
-    truth = {f"e{index}": float(index) for index in range(8)}
-    held = 0
-    for seed in range(60):
-        noise = np.random.default_rng(seed).normal(size=(2, 8))
-        boards = [
-            gains(
-                {name: value + shift for (name, value), shift in zip(truth.items(), row, strict=True)}, 1.0, seed + 99
-            )
-            for row in noise
-        ]
-        found = agreement(boards[0], boards[1], 0.95)
-        assert found is not None and found.tau.high is not None
-        held += found.tau.high == 1
-    assert held / 60 > 0.95 - 4 * np.sqrt(0.95 * 0.05 / 60)

@@ -50,35 +50,20 @@ def test_a_stranger_joins_alone_and_moves_no_row() -> None:
     assert found["new"].q == found["other"].q == pytest.approx(0.05)  # five rows: .010 x 5, and .011 x 4 is no less
 
 
-def scores(generator: np.random.Generator, rates: dict[str, float]) -> Scores:
+def scores(rates: dict[str, float]) -> Scores:
     """Bits of one level of 300 images and three trainings; a lower rate of right answers is the better map."""
+    generator = np.random.default_rng(6)
     correct = {(name, 0.9): generator.random((3, 300)) < rate for name, rate in rates.items()}
     correct["none", 0.0] = generator.random((3, 300)) < 0.9
     silent = frozenset(rates) - {"grad", "truth"}
     return Scores(tuple(rates), (0.9,), correct, silent=silent)
 
 
-@pytest.mark.slow
-def test_a_row_that_is_as_good_as_the_best_control_is_called_better_seldom() -> None:
-    """Of 200 boards 2.5 % in expectation, one side of 5 %; 14 are 2.5 standard deviations above that."""
-    generator = np.random.default_rng(5)
-    rates = {"random": 0.7, "sobel": 0.6, "contrast": 0.5, "grad": 0.5}
-    wrong = 0
-    for _ in range(200):
-        (row,) = [row for row in board(scores(generator, rates), ROAR).rows if row.estimator == "grad"]
-        assert row.beating is not None
-        wrong += row.beating.verdict
-    assert wrong <= 14
-
-
-def test_a_control_that_is_not_finished_leaves_no_verdict() -> None:
-    whole = scores(np.random.default_rng(6), {"random": 0.7, "contrast": 0.6, "grad": 0.2})
+def test_controls_and_rows_beside_unfinished_ones_have_no_verdict() -> None:
+    whole = scores({"random": 0.7, "contrast": 0.6, "grad": 0.2})
     part = replace(whole, correct={at: bits for at, bits in whole.correct.items() if at[0] != "contrast"})
     assert [row.beating for row in board(part, ROAR).rows] == [None] * 3
-
-
-def test_controls_have_no_verdict_and_a_clear_row_has_one() -> None:
     rates = {"random": 0.7, "contrast": 0.6, "grad": 0.2, "truth": 0.1}
-    rows = {row.estimator: row for row in board(scores(np.random.default_rng(6), rates), ROAR).rows}
+    rows = {row.estimator: row for row in board(scores(rates), ROAR).rows}
     assert [name for name, row in rows.items() if row.beating is None] == ["random", "contrast"]
     assert rows["grad"].beating.verdict and rows["grad"].beating.nearest == "contrast"  # no row has to beat the truth

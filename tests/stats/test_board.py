@@ -3,7 +3,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import Board, Covers, unjudged
@@ -65,38 +64,13 @@ def test_a_missing_cell_is_missing() -> None:
     assert sorted(one.place.place for one in judged.rows if one.place) == [1, 2, 3, 4]
 
 
-@pytest.mark.parametrize("gone", [UNTOUCHED, ("random", 0.5)])
-def test_without_randoms_whole_curve_there_is_no_gain_at_all(gone: Point) -> None:
-    judged = board(without(synthetic(2), gone), ROAR, BOOTSTRAP)
-    for one in judged.rows:
-        assert one.gain == (None, None, None)
-        assert (one.place, one.random, one.sobel) == (None, None, None)
-        assert one.accuracies[1].low is not None
-    assert judged.detectable is None
-
-
-def test_mask_only_needs_no_untouched_images_to_compare_levels() -> None:
-    judged = board(without(synthetic(2), UNTOUCHED), MASK_ONLY, BOOTSTRAP)
-    difference = row(judged, "good").differences[1]
-    assert difference.high is not None and difference.high < 0
-
-
-def test_an_empty_board_has_rows_without_numbers() -> None:
-    judged = board(Scores(("random", "grad"), (0.5,), {}), ROAR, BOOTSTRAP)
-    assert [one.clean for one in judged.rows] == [(None, None, None)] * 2
-    assert (judged.images, judged.covers) == (0, Covers.NOTHING)
-
-
-def test_one_training_per_cell_gives_values_and_no_intervals() -> None:
+def test_one_training_per_cell_has_intervals_where_the_spread_is_borrowed_alone() -> None:
     judged = board(synthetic(1), ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert judged.covers is Covers.NOTHING
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
     assert good.random is None and good.place == (1, None, None, ())
     assert (judged.detectable, judged.seed_deviation) == (None, None)
-
-
-def test_one_training_per_cell_can_borrow_the_spread_of_another_protocol() -> None:
     spread = spread_of([synthetic(4)])
     judged, own = board(synthetic(1), ROAR, BOOTSTRAP, spread), board(synthetic(4), ROAR, BOOTSTRAP)
     assert judged.covers is Covers.BOTH and judged.seed_freedom == own.seed_freedom
@@ -105,7 +79,7 @@ def test_one_training_per_cell_can_borrow_the_spread_of_another_protocol() -> No
     assert one.high - one.low > four.high - four.low
 
 
-def test_nothing_trained_has_no_chance_but_the_images() -> None:
+def test_nothing_trained_has_no_chance_but_the_images_and_the_networks() -> None:
     judged = board(synthetic(1), MORF, BOOTSTRAP)
     assert judged.covers is Covers.IMAGES
     assert (judged.seed_deviation, judged.seed_freedom) == (None, 0)
@@ -113,6 +87,15 @@ def test_nothing_trained_has_no_chance_but_the_images() -> None:
     given = board(synthetic(1), MORF, BOOTSTRAP, spread_of([synthetic(3)]))
     assert given == judged  # a spread over seeds means nothing here
     assert board(synthetic(3), MORF, BOOTSTRAP).seed_deviation is None
+    scores = synthetic(2)
+    every = replace(scores, references=dict.fromkeys(scores.correct, ("r0", "r1")))
+    judged = board(every, MORF, BOOTSTRAP)
+    assert judged.covers is Covers.NETWORKS and judged.seed_deviation is None
+    one = replace(every, correct={p: bits[:1] for p, bits in every.correct.items()}, references={})
+    one = replace(one, references=dict.fromkeys(one.correct, ("r0",)))
+    marked = board(one, MORF, BOOTSTRAP)
+    assert marked.covers is Covers.IMAGES and marked.one_network
+    assert row(marked, "good").predicted == (None, None, None)
 
 
 def test_a_twin_ties_with_zero_width() -> None:
@@ -123,15 +106,6 @@ def test_a_twin_ties_with_zero_width() -> None:
     assert twin.over_sobel == (0.0, 0.0, 0.0)
     assert twin.sobel is not None and twin.sobel.verdict is Verdict.SAME and twin.sobel.p == 1
     assert twin.gain == sobel.gain and twin.place == sobel.place
-
-
-def test_the_order_of_estimators_changes_nothing() -> None:
-    scores = synthetic(2)
-    turned = Scores(scores.estimators[::-1], scores.levels, dict(reversed(scores.correct.items())))
-    before, after = board(scores, ROAR, BOOTSTRAP), board(turned, ROAR, BOOTSTRAP)
-    assert before.rows == after.rows[::-1]
-    # levels, protocol, draws and all else are the same
-    assert replace(before, rows=()) == replace(after, rows=())
 
 
 def test_choosing_rows_changes_their_places_alone() -> None:
@@ -146,33 +120,9 @@ def test_choosing_rows_changes_their_places_alone() -> None:
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
 
 
-def test_the_family_is_all_rows_with_results() -> None:
-    """A verdict that stands alone falls among many rows that are equal to Random, shown or not."""
-    many = tuple(f"null{number}" for number in range(30))
-    scores = synthetic(3, ("random", "weak", *many))
-    lone, among = (
-        board(one, ROAR, BOOTSTRAP, spread_of([scores]), shown=("weak",))
-        for one in (synthetic(3, ("random", "weak")), scores)
-    )
-    assert (lone.family, among.family) == (1, 31)
-    first, second = (row(one, "weak").random for one in (lone, among))
-    assert first is not None and second is not None
-    assert first.verdict is Verdict.BETTER and second.verdict is Verdict.SAME
-    assert first.p == pytest.approx(second.p, rel=0.5) and first.q < second.q
-
-
 def references(scores: Scores, names: tuple[str, ...]) -> Scores:
     points = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
     return replace(scores, references=dict.fromkeys(points, names))
-
-
-def test_one_reference_is_marked_and_leaves_the_numbers_as_they_are() -> None:
-    scores = synthetic(2)
-    plain, marked = board(scores, ROAR, BOOTSTRAP), board(references(scores, ("r0", "r0")), ROAR, BOOTSTRAP)
-    assert (plain.references, marked.references) == (0, 1)
-    assert not plain.one_network and marked.one_network
-    assert plain.rows == marked.rows
-    assert marked.covers is Covers.BOTH and marked.reference_deviation is None
 
 
 def test_references_are_a_factor_of_every_interval() -> None:
@@ -183,35 +133,6 @@ def test_references_are_a_factor_of_every_interval() -> None:
     assert judged.reference_deviation is not None and judged.reference_freedom is not None
     assert 2 <= judged.reference_freedom <= 3 * 2
     assert row(judged, "good").random.verdict is Verdict.BETTER  # type: ignore[union-attr]
-
-
-def test_one_training_on_each_reference_needs_no_second_but_a_control_does() -> None:
-    scores = references(synthetic(2), ("r0", "r1"))
-    few = (UNTOUCHED[0], "random", "sobel")
-    alone = {point: bits[:1] if point[0] in few else bits for point, bits in scores.correct.items()}
-    judged = board(replace(scores, correct=alone), ROAR, BOOTSTRAP)
-    assert judged.covers is Covers.NOTHING and row(judged, "good").gain.low is None
-
-
-def test_nothing_trained_still_depends_on_the_networks() -> None:
-    scores = synthetic(2)
-    every = replace(scores, references=dict.fromkeys(scores.correct, ("r0", "r1")))
-    judged = board(every, MORF, BOOTSTRAP)
-    assert judged.covers is Covers.NETWORKS and judged.seed_deviation is None
-    one = replace(every, correct={p: bits[:1] for p, bits in every.correct.items()}, references={})
-    one = replace(one, references=dict.fromkeys(one.correct, ("r0",)))
-    marked = board(one, MORF, BOOTSTRAP)
-    assert marked.covers is Covers.IMAGES and marked.one_network
-    assert row(marked, "good").predicted == (None, None, None)
-
-
-def test_a_replication_is_expected_around_the_gain_and_wider_than_luck_alone() -> None:
-    judged = board(synthetic(3), ROAR, BOOTSTRAP)
-    good, random = row(judged, "good"), row(judged, "random")
-    assert good.predicted.value == good.gain.value and random.predicted == (0.0, 0.0, 0.0)
-    assert good.predicted.low is not None and good.gain.low is not None and good.gain.value is not None
-    assert good.predicted.low < good.gain.value
-    assert row(board(synthetic(1), ROAR, BOOTSTRAP), "good").predicted == (None, None, None)
 
 
 def test_accuracies_stay_between_0_and_1() -> None:
@@ -238,15 +159,6 @@ def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared() ->
     assert row(together, "same").place != row(alone, "same").place  # as rows they would have changed it
 
 
-def test_rows_are_held_against_a_blurred_random_map_where_there_is_one() -> None:
-    judged = board(synthetic(2, (*MAIN, "random-blurred")), ROAR, BOOTSTRAP)
-    assert row(judged, "bad").random_blurred.verdict is Verdict.WORSE  # type: ignore[union-attr]
-    assert row(judged, "good").random_blurred.verdict is Verdict.BETTER  # type: ignore[union-attr]
-    assert row(judged, "random-blurred").random_blurred is None
-    assert row(judged, "random-blurred").place is not None
-    assert {one.random_blurred for one in board(synthetic(2), ROAR, BOOTSTRAP).rows} == {None}
-
-
 def test_a_row_is_held_against_its_maps_of_other_images() -> None:
     twin = "good~other-image"
     scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
@@ -261,22 +173,6 @@ def test_a_row_is_held_against_its_maps_of_other_images() -> None:
     alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread_of([scores]))
     assert judged.family == alone.family + 1 and row(alone, "good").other_image is None
     assert {one.other_image for one in unjudged(judged).rows} == {None}
-
-
-def test_a_matched_control_without_its_whole_curve_is_missing() -> None:
-    twin = "good~other-image"
-    scores = without(replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin})), (twin, 0.9))
-    good = row(board(scores, ROAR, BOOTSTRAP), "good")
-    assert (good.over_other_image, good.other_image) == ((None, None, None), None) and good.random is not None
-
-
-def test_equal_answers_on_other_images_say_nothing_about_this_one() -> None:
-    twin = "good~other-image"
-    scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
-    correct = dict(scores.correct) | {(twin, t): scores.correct["good", t] for t in scores.levels}
-    good = row(board(replace(scores, correct=correct), ROAR, BOOTSTRAP), "good")
-    assert good.over_other_image == (0.0, 0.0, 0.0)
-    assert good.other_image is not None and good.other_image.verdict is Verdict.SAME
 
 
 @pytest.mark.parametrize("watched", [{}, {"stranger-1": 5}])

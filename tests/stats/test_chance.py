@@ -21,14 +21,6 @@ def test_it_is_the_exact_test_at_one_percent(total, classes):
     assert found[0] and found == sorted(found, reverse=True)
 
 
-def test_by_hand():
-    """Of 8 images of 4 classes: 6 right by chance (28 * 9 + 8 * 3 + 1) / 65536 = .42%, 5 right 2.7%."""
-    assert at_chance(5, 8, 4)
-    assert not at_chance(6, 8, 4)
-    assert at_chance(2, 2, 4)  # 1/16: two images cannot tell
-    assert not at_chance(4, 4, 4)  # 1/256
-
-
 def test_a_reference_is_near_chance_up_to_a_tenth_of_the_way_to_one():
     """Of 10 classes: a guess .1, a tenth of the way .19."""
     assert not at_chance(380, 2000, 10)

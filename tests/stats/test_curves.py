@@ -5,12 +5,7 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 
 from roarbench.stats.curves import UNTOUCHED, Scores, area_weights, gain
-from roarbench.terms import PAPER_LEVELS, Order
-
-
-def test_weights_by_hand() -> None:
-    """Levels 0, .5, .9: trapezoids of width .5 and .4, over .9."""
-    np.testing.assert_allclose(area_weights((0.0, 0.5, 0.9)), np.array([0.25, 0.45, 0.2]) / 0.9, rtol=1e-12)
+from roarbench.terms import Order
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6, unique=True), st.integers(0, 100))
@@ -30,18 +25,7 @@ def test_gain_by_hand() -> None:
     assert gain((0.0, 0.5, 0.9), curve, random, Order.LERF) == -morf
 
 
-def test_gain_ignores_the_shared_start_and_is_0_for_random_itself() -> None:
-    levels = (0.0, *PAPER_LEVELS)
-    curves = np.random.default_rng(0).random((2, 6))
-    higher = curves + np.array([0.1, 0, 0, 0, 0, 0])
-    assert gain(levels, *curves, Order.MORF) != 0
-    np.testing.assert_allclose(
-        gain(levels, higher[0], higher[1], Order.MORF), gain(levels, *curves, Order.MORF), rtol=1e-12
-    )
-    assert gain(levels, curves[0], curves[0], Order.MORF) == 0
-
-
-def test_scores_say_what_is_wrong_with_them() -> None:
+def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete() -> None:
     bits = np.ones((2, 5), dtype=bool)
     for levels in ((30.0,), (0.0, 0.5), (0.9, 0.5), (0.5, 0.5)):
         with pytest.raises(ValueError, match="levels must ascend"):
@@ -50,9 +34,8 @@ def test_scores_say_what_is_wrong_with_them() -> None:
         Scores(("random",), (0.5,), {UNTOUCHED: bits, ("random", 0.5): np.ones((2, 6), dtype=bool)})
     with pytest.raises(ValueError, match="same images"):
         Scores(("random",), (0.5,), {UNTOUCHED: bits[0]})
-
-
-def test_a_curve_is_complete_with_every_cell_and_the_untouched_images() -> None:
+    with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
+        Scores(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
     bits = np.ones((1, 5), dtype=bool)
     cells = {UNTOUCHED: bits, ("random", 0.5): bits, ("random", 0.9): np.ones((2, 5), dtype=bool)}
     assert Scores(("random",), (0.5, 0.9), cells).complete("random")

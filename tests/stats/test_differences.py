@@ -6,13 +6,12 @@ import numpy as np
 import pytest
 
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
 from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
-from roarbench.stats.verdicts import Verdict
 
 IMAGES, SEEDS = 800, 3
 LEVELS = (0.5, 0.9)
@@ -59,18 +58,6 @@ def test_a_gain_is_the_area_of_the_differences_by_hand() -> None:
         assert [one.value for one in row(judged, name).differences] == pytest.approx(at)
         own = [float(scores.correct[name, t].mean()) for t in LEVELS]
         assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
-
-
-def test_verdicts_come_out_as_built() -> None:
-    judged = board(paired(), SPECIFIC, BOOTSTRAP)
-    verdicts = {one.estimator: one.random.verdict for one in judged.rows if one.random}
-    assert verdicts == {"sobel": Verdict.WORSE, "good": Verdict.BETTER, "bad": Verdict.WORSE, "idle": Verdict.SAME}
-
-
-def test_where_the_least_important_goes_first_the_sign_is_turned() -> None:
-    most, least = (board(paired(), protocol, BOOTSTRAP) for protocol in (SPECIFIC, SPECIFIC_LERF))
-    for name in KNOWS:
-        assert row(most, name).gain.value == pytest.approx(-row(least, name).gain.value)
 
 
 def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain() -> None:

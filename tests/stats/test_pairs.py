@@ -46,13 +46,6 @@ def test_the_largest_deviation_of_the_chosen_pairs_by_loops(seed: int) -> None:
     np.testing.assert_array_equal(pairs.largest(chosen), expected)
 
 
-def test_by_hand() -> None:
-    pairs = Pairs(np.array([1.0, 4.0]), np.array([[1.0, 3.0, 1.0], [4.0, 4.0, 9.0]]), 0.5)
-    assert pairs.differences[0, 1] == -3  # the draws have -3, -1, -8: 0, 2 and 5 away
-    assert pairs.halves[0, 1] == 2
-    np.testing.assert_array_equal(pairs.largest(pairs.upper), [0, 1, 2.5])
-
-
 @given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))
 def test_a_quantile_is_that_of_numpy_to_the_bit(count: int, share: float, seed: int) -> None:
     numbers = np.random.default_rng(seed).normal(size=(2, count)) ** 3

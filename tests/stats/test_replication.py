@@ -13,23 +13,10 @@ BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME
 
 def row(name: str, gain: float | None, half: float | None, *words: Verdict | None) -> Row:
     """With verdicts against Random and Sobel."""
-    comparisons = [word and Comparison(word, 0.5, 0.5) for word in (*words, None, None)[:2]]
+    random, sobel = (word and Comparison(word, 0.5, 0.5) for word in (*words, None, None)[:2])
     predicted = Estimate() if gain is None or half is None else Estimate(gain, gain - half, gain + half)
-    estimate = Estimate(gain)
-    return Row(
-        name,
-        3,
-        Estimate(),
-        (),
-        (),
-        estimate,
-        Estimate(),
-        comparisons[0],
-        comparisons[1],
-        None,
-        None,
-        predicted=predicted,
-    )
+    empty = Estimate()
+    return Row(name, 3, empty, (), (), Estimate(gain), empty, random, sobel, None, None, predicted=predicted)
 
 
 def board(*rows: Row) -> Board:
@@ -79,15 +66,12 @@ def test_a_board_beside_itself_is_equal_and_the_other_way_round_counts_the_same(
     assert (forth.equal, forth.opposed, forth.inside, forth.tau) == (back.equal, back.opposed, back.inside, back.tau)
 
 
-def test_where_there_is_nothing_to_count_there_is_no_share() -> None:
+def test_where_there_is_nothing_to_count_or_the_questions_differ() -> None:
     values = board(row("a", 1.0, None), row("b", 2.0, None))
     found = replication(values, values)
     assert (found.equal_share, found.opposed_share, found.inside_share, found.tau) == (None, None, None, None)
     level = board(row("a", 1.0, None), row("b", 1.0, None), row("c", 1.0, None))
     assert replication(level, level).tau is None
-
-
-def test_boards_of_different_questions_are_not_compared() -> None:
     for other in (replace(ONE, protocol=KAR), replace(ONE, levels=(0.9,)), replace(ONE, images=100)):
         with pytest.raises(ValueError, match="must be equal"):
             replication(ONE, other)

@@ -45,22 +45,6 @@ def test_each_p_is_divided_by_its_share_and_then_holm_adjusts_them():
     assert close["a"].q == close["b"].q == 2 * close["a"].p > close["b"].p  # a larger p never gets a smaller q
 
 
-def test_a_wrong_word_over_a_course_of_five_looks_is_rarer_than_one_in_twenty():
-    """Growing means of noise: whoever looks five times at 5% is wrong in one course of seven, with shares in few."""
-    generator = np.random.default_rng(0)
-    noise = np.cumsum(generator.normal(size=(300, 5)), axis=1) / np.sqrt(np.arange(1, 6))
-    draws = generator.normal(size=1000)
-    said = {
-        part: [
-            any(compare_watched({0: Sample(z, z + draws)}, {0: part})[0].verdict is not Verdict.SAME for z in course)
-            for course in noise
-        ]
-        for part in (1.0, share(5))
-    }
-    assert np.mean(said[1.0]) > 0.1
-    assert np.mean(said[share(5)]) < 0.05
-
-
 def test_a_watched_row_has_the_interval_of_its_look_and_the_others_keep_theirs():
     scores = synthetic(3)
     plain, watched = (board(each, ROAR, BOOTSTRAP) for each in (scores, replace(scores, watched={"good": 5})))
@@ -81,11 +65,3 @@ def test_places_hold_at_the_narrowest_share_of_the_rows_shown():
     wide = board(scores, ROAR, Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99))
     assert {one.estimator: one.place for one in watched.rows} == {one.estimator: one.place for one in wide.rows}
     assert watched.detectable == wide.detectable != board(scores, ROAR, BOOTSTRAP).detectable
-
-
-def test_a_comparison_says_by_how_much():
-    scores = synthetic(3)
-    found = row(board(scores, ROAR, BOOTSTRAP), "good")
-    assert found.random is not None and found.sobel is not None
-    assert found.random.difference == found.gain  # Random's own gain is 0
-    assert found.sobel.difference == found.over_sobel

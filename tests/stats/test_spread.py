@@ -1,10 +1,8 @@
-import tracemalloc
-
 import numpy as np
 import pytest
 from scipy.stats import f
 
-from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores, area_weights
+from roarbench.stats.curves import Bits, Point, Scores, area_weights
 from roarbench.stats.reference_spread import PRIORS, References, components, prior_of
 from roarbench.stats.spread import spread_of
 
@@ -30,14 +28,15 @@ def references_of(*boards: Scores) -> References:
     return spread.references
 
 
-def test_components_by_hand() -> None:
-    """Two rows, two references: deviations of 1 and of 3, in common 2, left 1."""
+def test_components_by_hand_and_by_loops() -> None:
+    # Two rows, two references: deviations of 1 and of 3, in common 2, left 1
     variance, shared, freedom = components(np.array([[1.0, -1.0], [3.0, -3.0]]))
     assert (variance, freedom) == (10.0, 1)  # (1 + 1 + 9 + 9) / 2
     assert shared == pytest.approx(1 - 4 / 10)  # four times 1, one degree of freedom
-
-
-def test_components_are_the_mean_squares_of_the_analysis_of_variance_by_loops() -> None:
+    assert components(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
+    assert components(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), "rows that oppose share nothing"
+    variance, _, freedom = components(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
+    assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
     left = common = 0.0
@@ -53,17 +52,6 @@ def test_components_are_the_mean_squares_of_the_analysis_of_variance_by_loops() 
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
     assert shared == pytest.approx(1 - left / variance, rel=1e-12)
     assert freedom == 12
-
-
-def test_one_row_shares_all_with_itself_and_rows_that_oppose_share_nothing() -> None:
-    assert components(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0)
-    assert components(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1)
-
-
-def test_a_missing_reference_takes_its_degree_of_freedom() -> None:
-    table = np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]])
-    variance, _, freedom = components(table)
-    assert variance == pytest.approx(10 / 3) and freedom == 1
 
 
 @pytest.mark.parametrize("trainings", [1, 2])
@@ -117,58 +105,6 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
     assert alike < 0.1 < 0.3 < apart
 
 
-def test_trainings_on_one_reference_and_those_of_controls_make_the_spread_over_trainings() -> None:
-    single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
-    assert single is not None and single.trainings is not None and single.trainings.freedom == 2 * 2  # Random's alone
-    assert double is not None and double.trainings is not None
-    assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
-
-
-def test_the_spread_over_trainings_by_hand() -> None:
-    """One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise."""
-    bits = np.arange(6) < np.array([[6], [3]])
-    spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): bits})])
-    assert spread is not None and spread.trainings is not None
-    found = spread.trainings
-    assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
-    assert found.deviation**2 == pytest.approx(1 / 10)
-    assert found.deviations.tolist() == pytest.approx([1, -1])
-
-
-def test_one_reference_has_no_spread_over_references() -> None:
-    spread = spread_of([explained(4, 1, trainings=2)])
-    assert spread is not None and spread.references is None and spread.trainings is not None
-    assert spread_of([explained(4, 1)]) is None
-
-
-def test_the_untouched_images_alone_say_nothing_of_other_trainings() -> None:
-    board = explained(2, 1, trainings=2)
-    once = {point: bits[:1] for point, bits in board.correct.items()}
-    clean = {UNTOUCHED: board.correct["random", 0.5]}
-    assert spread_of([Scores(board.estimators, LEVELS, once | clean)]) is None
-    spread = spread_of([Scores(board.estimators, LEVELS, {**board.correct, UNTOUCHED: ~board.correct["random", 0.5]})])
-    assert spread is not None and spread.trainings is not None and spread.trainings.freedom == 3 * 2 + 1
-
-
-@pytest.mark.slow
-def test_the_spread_over_references_is_found_again() -> None:
-    """Gains that move by 2 points with a reference, half of the variance in common; many rows and references."""
-    generator = np.random.default_rng(5)
-    rows, networks, images = 60, 40, 20_000
-    common = generator.normal(size=networks)
-    weight = area_weights((0.0, 0.9))[1]
-    correct = {}
-    for row in range(rows):
-        luck = 0.02 / weight * (np.sqrt(0.5) * common + np.sqrt(0.5) * generator.normal(size=networks))
-        correct[f"e{row}", 0.9] = generator.random((networks, images), dtype=np.float32) < 0.5 + luck[:, None]
-    names = tuple(map(str, range(networks)))
-    board = Scores(tuple(f"e{row}" for row in range(rows)), (0.9,), correct, references=dict.fromkeys(correct, names))
-    found = references_of(board)
-    assert found.deviation == pytest.approx(0.02, rel=4 / np.sqrt(2 * found.freedom))
-    assert found.shared == pytest.approx(0.5, abs=0.2)
-    assert spread_of([board]).run_deviation(True, 0.9) == pytest.approx(found.deviation / weight, rel=0.01)  # type: ignore[union-attr]
-
-
 def test_a_single_run_varies_with_its_reference_or_with_its_training() -> None:
     spread = spread_of([explained(4, 3, trainings=2, seed=3)])
     assert spread is not None and spread.references is not None and spread.trainings is not None
@@ -176,8 +112,25 @@ def test_a_single_run_varies_with_its_reference_or_with_its_training() -> None:
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert spread.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
     assert spread.run_deviation(False, 0.9) == spread.trainings.deviation
+
+
+def test_the_spread_over_trainings_by_hand() -> None:
+    # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
+    bits = np.arange(6) < np.array([[6], [3]])
+    spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): bits})])
+    assert spread is not None and spread.trainings is not None
+    found = spread.trainings
+    assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
+    assert found.deviation**2 == pytest.approx(1 / 10)
+    assert found.deviations.tolist() == pytest.approx([1, -1])
+    single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
+    assert single is not None and single.trainings is not None and single.trainings.freedom == 2 * 2  # Random's alone
+    assert double is not None and double.trainings is not None
+    assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
+
     alone = spread_of([explained(4, 1, trainings=2)])
-    assert alone is not None and alone.trainings is not None
+    assert alone is not None and alone.trainings is not None and alone.references is None
+    assert spread_of([explained(4, 1)]) is None
     assert alone.run_deviation(True, 0.9) == alone.trainings.deviation
 
 
@@ -210,18 +163,3 @@ def test_a_row_in_the_making_counts_with_what_it_has() -> None:
     assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
     alone = Scores(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
     assert spread_of([alone]) is None
-
-
-def test_each_row_of_bits_has_its_reference() -> None:
-    bits = np.ones((2, 5), bool)
-    with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
-        Scores(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
-
-
-def test_answers_of_all_rows_are_never_numbers_together() -> None:
-    board = explained(30, 4, images=5_000)
-    tracemalloc.start()
-    references_of(board)
-    peak = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert peak < 30 * 4 * 2 * 5_000 * 8 / 4  # bytes: a quarter of all answers as float64

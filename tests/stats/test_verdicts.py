@@ -29,11 +29,8 @@ def test_p_counts_draws_as_far_from_the_value_as_0_is() -> None:
     sample = Sample(2.0, np.array([2.0, 4.5, -0.5, 3.9, 0.0]))  # distances 0, 2.5, 2.5, 1.9, 2
     assert p_value(sample) == (1 + 3) / (1 + 5)
     assert p_value(Sample(-2.0, -sample.draws)) == p_value(sample)
-
-
-def test_p_of_twins_is_1_and_of_the_impossible_the_smallest_there_is() -> None:
     assert p_value(Sample(0.0, np.zeros(99))) == 1
-    assert p_value(normal(50.0, resamples=99)) == 0.01
+    assert p_value(normal(50.0, resamples=99)) == 0.01  # the smallest there is
 
 
 def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units() -> None:
@@ -57,10 +54,9 @@ def test_twelve_standard_errors_are_significant_among_two_hundred_rows() -> None
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("freedom", [4, 1000])
-def test_two_hundred_equal_rows_are_called_different_on_one_board_of_twenty(freedom: int) -> None:
-    """Draws and values of one law: normal, or with the tails of few references, whose size all rows share."""
-    generator = np.random.default_rng(freedom)
+def test_two_hundred_equal_rows_are_called_different_on_one_board_of_twenty() -> None:
+    """Draws and values of one law with the tails of few references, whose size all rows share."""
+    freedom, generator = 4, np.random.default_rng(4)
     boards, rows, resamples = 250, 200, 400
     wrong = 0
     for _ in range(boards):
@@ -71,26 +67,6 @@ def test_two_hundred_equal_rows_are_called_different_on_one_board_of_twenty(free
         samples = [Sample(value, value + row) for value, row in zip(values.tolist(), draws, strict=True)]
         wrong += bool(holm(p_values(samples)))
     assert wrong / boards < 0.05 + 3 * np.sqrt(0.05 * 0.95 / boards)
-
-
-def test_p_is_the_normal_one() -> None:
-    p = p_value(normal(1.96, resamples=40_000))
-    assert abs(p - 0.05) < 5 * np.sqrt(0.05 * 0.95 / 40_000)
-
-
-def test_verdicts_are_benjamini_and_hochbergs_by_loops() -> None:
-    values = np.random.default_rng(1).normal(size=12) * 3
-    samples = {index: normal(value, seed=index) for index, value in enumerate(values)}
-    found = compare(samples)
-    ps = dict(zip(samples, p_values(list(samples.values())), strict=True))
-    ordered = sorted(ps, key=lambda index: ps[index])
-    last = max((place for place, index in enumerate(ordered, 1) if ps[index] <= 0.05 * place / 12), default=0)
-    assert 0 < last < 12
-    for place, index in enumerate(ordered, 1):
-        expected = (Verdict.BETTER if values[index] > 0 else Verdict.WORSE) if place <= last else Verdict.SAME
-        assert found[index].verdict is expected
-        assert found[index].p == ps[index]
-        assert found[index].q >= ps[index]
 
 
 def test_a_single_p_of_four_percent_does_not_survive_many_comparisons() -> None:
@@ -106,19 +82,7 @@ def test_detectable_is_two_point_eight_standard_errors() -> None:
     samples = [normal(float(index), resamples=50_000, seed=index) for index in range(5)]
     assert detectable(Pairs.of(samples, 0.95)) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
     assert detectable(Pairs.of(samples[:1], 0.95)) is None
-
-
-def test_samples_that_never_differ_find_nothing() -> None:
-    same = Sample(0.0, np.zeros(500))
-    assert detectable(Pairs.of([same, same], 0.95)) is None
-
-
-def test_a_detectable_difference_is_found_four_times_in_five() -> None:
-    shift = 2.8016
-    found = sum(
-        p_value(normal(shift + noise, resamples=500)) <= 0.05 for noise in np.random.default_rng(3).normal(size=600)
-    )
-    assert abs(found / 600 - 0.8) < 4 * np.sqrt(0.8 * 0.2 / 600) + 0.02  # one set of 500 draws is a little off itself
+    assert detectable(Pairs.of([Sample(0.0, np.zeros(500))] * 2, 0.95)) is None
 
 
 @pytest.mark.parametrize("count", (1, 2, 7, 200))
@@ -126,10 +90,6 @@ def test_q_values_are_scipys_to_the_bit(count):
     ps = np.random.default_rng(count).random(count) ** 3
     ps[-1] = ps[0]  # a tie
     np.testing.assert_array_equal(q_values(ps), false_discovery_control(ps))
-
-
-def test_q_values_by_hand():
-    np.testing.assert_allclose(q_values([0.01, 0.5, 0.02, 0.03]), [0.04, 0.5, 0.04, 0.04])
 
 
 def test_five_percent_is_significant_and_more_is_not():
