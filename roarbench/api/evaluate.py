@@ -10,13 +10,11 @@ from roarbench.api.loading import load
 from roarbench.api.result import Result
 from roarbench.api.suites import Suite, console
 from roarbench.errors import CallerError, RunError
-from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.choosing import chosen_protocol
+from roarbench.plan.choosing import part_of
 from roarbench.plan.keys import ranked_splits
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite as Plan
-from roarbench.plan.suites import with_entries
 from roarbench.store.layout import Workspace
 from roarbench.submissions.file import Submission, read_submission
 from roarbench.terms import Split
@@ -46,8 +44,8 @@ def evaluate(
         suite: Of `load`, or its name.
         estimators: By the name of its row, each a function of (model, inputs, targets), a class of captum or a function
             of the model that makes such an object, what Quantus calls (a function that takes keywords), the id of an
-            estimator of roarbench, or the path of a submission. Or a list of such ids. All of the suite's if empty; the
-            three controls are always among them. A function gets a network in eval mode, float32 tensors
+            estimator of roarbench, or the path of a submission. Or a list of such ids. All of the suite's if empty; its
+            controls are always among them. A function gets a network in eval mode, float32 tensors
             (n, c, h, w), normalised, and int64 classes (n,), which the network predicts; it returns a tensor or array
             (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger is more important. It runs with your rights, and its
             row says so; a path is run in the sandbox. Or maps that are there already: a list of one such array for
@@ -72,8 +70,9 @@ def evaluate(
             from roarbench.api.trial import try_file
 
             try_file(one, suite.fitted)
-    with suite.opened() as results:
-        evaluation = _Evaluation(suite, results, workers, console(quiet), protocol, seeds)
+    said = console(quiet)
+    with suite.opened(said) as results:
+        evaluation = _Evaluation(suite, results, workers, said, protocol, seeds)
         return evaluation.of(made, {name for name, one in given.items() if callable(one)})
 
 
@@ -111,7 +110,7 @@ class _Evaluation(NamedTuple):
             if not isinstance(one, dict):
                 names[name] = one if isinstance(one, str) else self._kept(one, name in trusted)
         if names or not made:
-            rows |= dict.fromkeys(self._run(self._part(self.suite.fitted, names.values(), twins=True)))
+            rows |= dict.fromkeys(self._run(self._part(self.suite.fitted, names.values())))
         for name, one in made.items():
             if isinstance(one, dict):
                 names[name] = self._of_maps(name, one, rows)
@@ -132,14 +131,15 @@ class _Evaluation(NamedTuple):
         context = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, context)
         row = self._kept(maps_file(name, maps), trusted=True)
-        part = self._part(plan, [row], twins=False)
+        part = self._part(plan, [row])  # its twins would ask a function
+        part = select(part, [one.id for one in part.estimator_records if one.id == row or one.parent != row])
         keep_maps(row, maps, replace(context, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row
 
     def _askable(self, name: str, maps: "Maps") -> Plan:
         """Return the protocols that ask of no images but those that have maps."""
-        plan = self._asked(self.suite.fitted)
+        plan = part_of(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps or ranked_splits(plan) == (Split.TEST,):
             return plan
         blocks = tuple(block for block in plan.blocks if ranked_splits(replace(plan, blocks=(block,))) == (Split.TEST,))
@@ -151,23 +151,11 @@ class _Evaluation(NamedTuple):
         self.said.print(f"{name}: {', '.join(asked)}; maps of training images would also give {left}", soft_wrap=True)
         return replace(plan, blocks=blocks)
 
-    def _part(self, plan: Plan, ids: Collection[str], twins: bool) -> Plan:
+    def _part(self, plan: Plan, ids: Collection[str]) -> Plan:
         """Return the part of a suite that has these rows and what they are held against; all of it without any."""
-        entered = with_entries(plan, [row for row in ids if row not in plan.estimators])
-        if lacking := [row for row in ids if row not in entered.estimators]:
-            raise CallerError(f"suite '{plan.name}' has no '{lacking[0]}'; it has: {', '.join(plan.estimators)}")
-        silent = [row.id for row in plan.estimator_records if row.asks_nothing]
-        made_of = [row.id for row in entered.estimator_records if twins and row.parent in ids]
-        rows = (*CONTROLS, *silent, *ids, *made_of) if ids else None
-        return self._asked(select(entered, rows, self.seeds))
-
-    def _asked(self, plan: Plan) -> Plan:
-        """Return the part of a suite that has the protocol that was named, if any was.
-
-        Raises:
-            CallerError: There is no such protocol, or the suite does not have it.
-        """
-        return select(plan, protocol=chosen_protocol(plan, self.protocol)) if self.protocol else plan
+        entries = [row for row in ids if find_estimator(row).submitted]
+        others = [row for row in ids if row not in entries] if ids else None
+        return part_of(plan, others, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
         """Run what is missing of a part of the suite; its rows.

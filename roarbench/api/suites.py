@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from platformdirs import user_data_path
 
 from roarbench.errors import CallerError
+from roarbench.plan.choosing import chosen_estimators, with_added
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.weights import explaining
 from roarbench.terms import Split
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.analysis.load import Question
+    from roarbench.api.result import Result
     from roarbench.execution.context import RunContext
     from roarbench.execution.runner import Request
     from roarbench.store.results import ResultsStore
@@ -168,11 +170,25 @@ class Suite:
 
         return Request(plan, self.data, self.limit, self.weights, workers_here(workers))
 
+    def result(self, estimators: list[str] | None = None) -> "Result":
+        """Return rows that its store has, all or those of these ids; nothing is run.
+
+        Raises:
+            StoreError: There is no store.
+            CallerError: It does not have these rows, or knows nothing of the images or of the references.
+        """
+        from roarbench.api.result import Result
+
+        found = Result.read(with_added(self.plan, estimators), self.question)
+        rows = chosen_estimators(found.stored.suite, estimators)
+        return replace(found, rows=tuple(rows) if rows else None)
+
     @property
     def references(self) -> list[Reference]:
         """Return the networks that it explains, trained first where the store has them not."""
-        with self.opened() as results:
-            context = self.explained(self.fitted, results, console())
+        said = console()
+        with self.opened(said) as results:
+            context = self.explained(self.fitted, results, said)
         return [_reference(context.explaining(number)) for number in range(self.fitted.references)]
 
     @property
@@ -185,11 +201,17 @@ class Suite:
         """Return the training images, decoded first where the store has them not."""
         return self._images(Split.TRAIN)
 
-    def opened(self) -> "ResultsStore":
-        """Open the results of its store, to be written."""
+    def opened(self, said: "Console") -> "ResultsStore":
+        """Open the results of its store, to be written; one's own suite is kept there, and what it leaves out told."""
         from roarbench.analysis.load import open_results
+        from roarbench.store.kept_suites import keep_suite
 
-        return open_results(self.store, self.db, read_only=False)
+        plan, results = self.fitted, open_results(self.store, self.db, read_only=False)
+        if plan.own:
+            keep_suite(results.database, plan)
+        for name, why in plan.left_out.items():
+            said.print(f"left out: {name}: {why}", soft_wrap=True)
+        return results
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "RunContext":
         """Return the workplace of a plan with its images and references, made first where the store has them not."""
@@ -209,12 +231,12 @@ class Suite:
         from roarbench.kernels.inputs import normalise
         from roarbench.store.layout import Workspace
 
-        plan = self.fitted
-        with self.opened() as results:
+        plan, said = self.fitted, console()
+        with self.opened(said) as results:
             if self.weights:
-                context = self.explained(plan, results, console())
+                context = self.explained(plan, results, said)
             else:
-                context = begun(self.request(plan), Workspace(self.store), results, console())
+                context = begun(self.request(plan), Workspace(self.store), results, said)
         norms = {context.explaining(number).reference_norm for number in range(plan.references)}
         if len(norms) > 1:
             raise CallerError("the given weights want their images normalised in different ways; load one at a time")

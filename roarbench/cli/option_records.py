@@ -40,7 +40,7 @@ from roarbench.cli.options import (
 from roarbench.errors import CallerError
 
 if TYPE_CHECKING:
-    from roarbench.analysis.load import Question
+    from roarbench.api.suites import Suite
 
 
 @dataclass(frozen=True)
@@ -84,10 +84,9 @@ class WorkOptions:
     reference: ReferenceFiles = None
     trust_network: TrustNetwork = ""
 
-    @property
-    def references(self) -> tuple[str, ...]:
-        """Return where the given weights of each reference are; empty if they are trained."""
-        return tuple(self.reference or ())
+    def load(self, suite: str) -> "Suite":
+        """Return the suite of this name with what it is run on."""
+        return _load(suite, self, trust_network=self.trust_network)
 
 
 @dataclass(frozen=True)
@@ -171,12 +170,23 @@ class ResultsOptions:
     data: OfImages = ""
     reference: OfReferences = None
 
-    @property
-    def question(self) -> "Question":
-        """Return the same as `load_suite` takes it."""
-        from roarbench.analysis.load import Question
+    def load(self, suite: str) -> "Suite":
+        """Return the suite of this name with the results that are shown."""
+        return _load(suite, self)
 
-        return Question(self.store, self.db, self.limit, self.data, tuple(self.reference or ()))
+
+def _load(suite: str, asked: WorkOptions | ResultsOptions, trust_network: str = "") -> "Suite":
+    from roarbench.api.loading import load
+
+    return load(
+        suite,
+        asked.store,
+        db=asked.db,
+        data=asked.data or None,
+        limit=asked.limit,
+        reference=asked.reference or (),
+        trust_network=trust_network,
+    )
 
 
 @dataclass(frozen=True)

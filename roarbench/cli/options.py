@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import typer
-from platformdirs import user_data_path
 
+from roarbench.api.suites import default_store
 from roarbench.cli import completion
 from roarbench.cli.proposals import propose
 from roarbench.datasets.catalogue import DATASETS
@@ -52,7 +52,7 @@ class ReportFormat(StrEnum):
     JSON = "json"
 
 
-STORE = user_data_path("roarbench")
+STORE = default_store()
 _MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of references and redrawn rankings
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed

@@ -5,11 +5,43 @@ from collections.abc import Iterable
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, split_names
 from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.points import select
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
+
+
+def part_of(
+    suite: Suite,
+    estimators: list[str] | None = None,
+    entries: Iterable[str] = (),
+    seeds: int | None = None,
+    protocol: str = "",
+) -> Suite:
+    """Return the part of a suite that is to be run, always with the controls that its rows are held against.
+
+    Args:
+        suite: As it is run, with the weights that it explains.
+        estimators: What `--estimators` takes; all of the suite's if None, none of them if empty.
+        entries: Ids of submissions, which are always part of it, with their twins.
+        seeds: Trainings of each cell; those of the suite if None.
+        protocol: The only one; all if empty.
+
+    Raises:
+        CallerError: The suite does not have one of these.
+    """
+    given, entries = suite.given.split(","), list(entries)
+    if seeds is not None and seeds < len(given):
+        seen = f"--seeds {seeds} and {len(given)} references"
+        raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(given)} or more")
+    suite = with_added(suite, estimators, entries)
+    chosen, rows = chosen_estimators(suite, estimators) or (), None
+    if estimators is not None:
+        records = suite.estimator_records
+        rows = [row.id for row in records if row.asks_nothing or row.id in chosen or row.parent in entries]
+    return select(suite, rows, seeds, chosen_protocol(suite, protocol) if protocol else None)
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:

@@ -17,13 +17,23 @@ from tests.helpers.tiny_suite import InlineEngine
 ROAR, MORF = PROTOCOLS["roar"], PROTOCOLS["morf"]
 
 
-@pytest.fixture(scope="session")
-def suite(tmp_path_factory):
-    """Eight planted images of each split, in a store of these tests."""
+def few(store):
+    """Eight planted images of each split."""
     rows = ("random", "truth")
     blocks = (Block(ROAR, rows, (0.9,), seeds=2), Block(MORF, rows, (0.5, 0.9), seeds=1))
-    plan = replace(find_suite("planted"), name="few", blocks=blocks)
-    return roarbench.Suite(plan, tmp_path_factory.mktemp("api"), limit=8)
+    return roarbench.Suite(replace(find_suite("planted"), name="few", blocks=blocks), store, limit=8)
+
+
+@pytest.fixture(scope="session")
+def suite(tmp_path_factory):
+    """A suite of seconds, in a store of these tests."""
+    return few(tmp_path_factory.mktemp("api"))
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
+    """The same, in a store of one file's tests."""
+    return few(tmp_path_factory.mktemp("fresh"))
 
 
 @contextmanager

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from roarbench.api.loading import load
 from roarbench.cli.commands.terminal import err, log_console, out, print_table
 from roarbench.cli.option_records import (
     CourseOptions,
@@ -23,16 +22,15 @@ from roarbench.cli.option_records import (
 )
 from roarbench.cli.options import Device, LogFormat, Metrics, ReportFormat, TableFormat
 from roarbench.cli.proposals import propose, worded
-from roarbench.errors import CallerError, Hint, RunError
-from roarbench.estimators import CONTROLS
+from roarbench.errors import Hint, RunError
 from roarbench.files import writing
-from roarbench.plan.choosing import chosen_estimators, chosen_protocol, table_protocol, with_added
-from roarbench.plan.points import select
-from roarbench.plan.suite import Suite
+from roarbench.plan.choosing import part_of, table_protocol
+from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import find_suite
 from roarbench.text import folded
 
 if TYPE_CHECKING:
+    from roarbench.api.suites import Suite
     from roarbench.execution.entering import SubmissionMode
     from roarbench.execution.runner import Finished, Request, Start
     from roarbench.execution.until_decided import StoppingRule
@@ -56,11 +54,10 @@ def run(
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format is ReportFormat.JSON
     console = log_console() if logged else err
-    named, budget = _tried(asked, work), course.seconds
-    suite = requested_suite(named, asked, work.references)
-    from roarbench.analysis.load import open_results
+    suite, budget = work.load(asked.suite), course.seconds
+    part = _part(suite, asked)
     from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import Request, add_scores
+    from roarbench.execution.runner import add_scores
     from roarbench.execution.until_decided import StoppingRule
     from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.layout import Workspace
@@ -71,29 +68,28 @@ def run(
     if metrics:
         quantus_version()  # before hours of work
     count, start = _workers(place, work, workspace.logs if logged else None)
-    with open_results(work.store, work.db, read_only=False) as results:
-        _keep(named, results, console)
+    with suite.opened(console) as results:
         if submitted.submission:
             from roarbench.execution.entering import read_all, submit
 
-            entries, pace = submit(read_all(submitted.submission), _mode(submitted, named), results, workspace, console)
-            suite = requested_suite(named, asked, work.references, entries)
-        request = Request(suite, work.data, work.limit, work.references, count, start, pace)
+            entries, pace = submit(read_all(submitted.submission), _mode(submitted, suite), results, workspace, console)
+            part = _part(suite, asked, entries)
+        request = replace(suite.request(part), workers=count, start=start, pace=pace)
         rule = StoppingRule(course.difference, budget) if course.until_decided else None
         finished = _run(request, rule, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where, advice = results.where, advice_lines(failures_of(finished.suite_results, results))
-    _print_tables(suite, finished, work.store, format)
+    _print_tables(part, finished, work.store, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
-    _propose_next(finished, f"{named.name}.png", advice, console)
+    _propose_next(finished, f"{suite.name}.png", advice, console)
     if finished.failed:
         raise typer.Exit(1)
 
 
-def _tried(asked: SuiteOptions, work: WorkOptions) -> Suite:
-    """Return the suite that is to be computed: one's own network is tried, before hours of work."""
-    return load(asked.suite, work.store, db=work.db, trust_network=work.trust_network).fitted
+def _part(suite: "Suite", asked: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
+    """Return the part of a suite that was asked for, with submissions."""
+    return part_of(suite.fitted, asked.estimators or None, entries, asked.seeds, asked.protocol)
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
@@ -107,11 +103,11 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
         console.print(worded(line), soft_wrap=True)
 
 
-def _mode(submitted: SubmissionOptions, suite: Suite) -> "SubmissionMode":
+def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     """Return how the maps of a submission are made."""
     from roarbench.execution.entering import SubmissionMode
 
-    return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite)
+    return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite.plan)
 
 
 def _run(
@@ -126,7 +122,7 @@ def _run(
     return run_suite(request, workspace, results, console)
 
 
-def _print_tables(suite: Suite, finished: "Finished", store: Path, format: TableFormat) -> None:
+def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableFormat) -> None:
     """Print the tables of a suite that a finished run shows: a file is of one, that of `table`."""
     from roarbench.analysis.noisy_copies import with_kept
     from roarbench.plan.suites import leading
@@ -173,17 +169,18 @@ def replicate(
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
     """
-    named = _tried(asked, work)
-    suite = requested_suite(named, asked, work.references)
-    from roarbench.analysis.load import Question, load_suite
+    suite = work.load(asked.suite)
+    part = _part(suite, asked)
+    from roarbench.analysis.load import load_suite
     from roarbench.report.replication_table import compare, replication_record, replication_text
 
     if against:
-        question = Question(work.store, work.db, work.limit, str(work.data or ""), work.references)
-        first, again = (load_suite(suite, each) for each in (question, question._replace(store=against, db="")))
+        first, again = (
+            load_suite(part, suite.question._replace(**where)) for where in ({}, {"store": against, "db": ""})
+        )
     else:
-        first, again = (finished.suite_results for finished in _run_twice(named, suite, work, number))
-    found = compare(first, again, suite.blocks[0].unit)
+        first, again = (finished.suite_results for finished in _run_twice(suite, part, work.workers, number))
+    found = compare(first, again, part.blocks[0].unit)
     if format is ReportFormat.JSON:
         out.print_json(json.dumps(replication_record(found, first, again)))
     else:
@@ -192,23 +189,19 @@ def replicate(
         raise typer.Exit(1)
 
 
-def _run_twice(named: Suite, suite: Suite, work: WorkOptions, number: int) -> "list[Finished]":
-    """Do what is missing of a suite and of its replication of this number.
+def _run_twice(suite: "Suite", part: Plan, workers: int | None, number: int) -> "list[Finished]":
+    """Do what is missing of a part of a suite and of its replication of this number.
 
     Raises:
         RunError: Runs failed.
     """
-    from roarbench.analysis.load import open_results
-    from roarbench.execution.local_workers import workers_here
-    from roarbench.execution.runner import Request, run_suite
+    from roarbench.execution.runner import run_suite
     from roarbench.store.layout import Workspace
 
-    workspace, count = Workspace(work.store), workers_here(work.workers)
-    with open_results(work.store, work.db, read_only=False) as results:
-        _keep(named, results, err)
-        request = Request(suite, work.data, work.limit, work.references, count)
-        repeated = replace(request, suite=replace(suite, replication=number))
-        done = [run_suite(each, workspace, results, err) for each in (request, repeated)]
+    plans = (part, replace(part, replication=number))
+    with suite.opened(err) as results:
+        requests = [suite.request(plan, workers) for plan in plans]
+        done = [run_suite(request, Workspace(suite.store), results, err) for request in requests]
     if any(finished.failed for finished in done):
         raise RunError(f"runs failed; `{propose('status')}` says which")
     return done
@@ -228,24 +221,23 @@ def plan(
     if asked.question:
         _answer(asked, work, format)
         return
-    named = _tried(asked, work)
-    suite, seconds = requested_suite(named, asked, work.references), None
-    from roarbench.analysis.load import Question, load_if_any
+    suite = work.load(asked.suite)
+    part, data, decoded, seconds = _part(suite, asked), work.data, None, None
+    from roarbench.analysis.load import load_if_any
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.local_workers import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
     from roarbench.store.layout import Workspace
 
-    data, decoded = work.data, None
     if data:
-        decoded = decoded_already(suite.dataset_record, Workspace(work.store).data, data, work.limit)
+        decoded = decoded_already(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
         from roarbench.execution.entering import inspect_files
 
-        entries, pace = inspect_files(submitted.submission, _mode(submitted, named), measured, err)
-        suite = requested_suite(named, asked, work.references, entries)
-        seconds = pace and pace.of(suite)
-    suite_results = load_if_any(suite, Question(work.store, work.db, work.limit), decoded)
+        entries, pace = inspect_files(submitted.submission, _mode(submitted, suite), measured, err)
+        part = _part(suite, asked, entries)
+        seconds = pace and pace.of(part)
+    suite_results = load_if_any(part, suite.question, decoded)
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, work.workers or default_workers(), measure, bool(data) and not decoded, seconds)
     if format is ReportFormat.JSON:
@@ -275,37 +267,3 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
         stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
         command = propose("run", *best.words, *stop)
         out.print(answer_text(asked.question, asked.difference, found, workers, command), soft_wrap=True)
-
-
-def _keep(suite: Suite, results: "ResultsStore", console: Console) -> None:
-    """Keep a suite from a file with its results, and tell what it leaves out."""
-    from roarbench.store.kept_suites import keep_suite
-
-    if suite.own:
-        keep_suite(results.database, suite)
-    for name, why in suite.left_out.items():
-        console.print(f"left out: {name}: {why}", soft_wrap=True)
-
-
-def requested_suite(
-    suite: Suite, asked: SuiteOptions, references: Sequence[str] = (), entries: Sequence[str] = ()
-) -> Suite:
-    """Return the suite, or the part of it that was chosen, with the controls that every estimator is compared with.
-
-    Args:
-        suite: That was named.
-        asked: The suite, its estimators and its seeds.
-        references: File or name of the weights of each network that it explains; empty for those that its recipe
-            trains.
-        entries: Ids of submissions, which are always part of it, with their twins.
-    """
-    from roarbench.plan.weights import explaining
-
-    suite = with_added(suite, asked.estimators, entries)
-    chosen = chosen_estimators(suite, asked.estimators)
-    own = [row.id for row in suite.estimator_records if row.parent in entries]
-    if asked.seeds and asked.seeds < len(references):
-        seen = f"--seeds {asked.seeds} and {len(references)} references"
-        raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(references)} or more")
-    protocol = chosen_protocol(suite, asked.protocol) if asked.protocol else None
-    return select(explaining(suite, references), chosen and (*CONTROLS, *chosen, *own), asked.seeds, protocol)

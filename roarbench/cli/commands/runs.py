@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from roarbench.api.loading import planned
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.option_records import ResultsOptions
 from roarbench.cli.options import STORE, Db, ReportFormat, Rows, StoreDir, SuiteName
@@ -24,12 +23,12 @@ def keys(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """List the runs of a suite with key and state."""
-    asked = with_added(planned(suite, source.store, source.db), estimators)
+    asked = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.run_list import run_lines, run_records
 
     with open_results(source.store, source.db, suite=suite) as results:
-        suite_results = load_from(results, asked, source.question)
+        suite_results = load_from(results, with_added(asked.plan, estimators), asked.question)
         chosen = chosen_estimators(suite_results.suite, estimators)
         found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
     if format is ReportFormat.JSON:
@@ -45,13 +44,13 @@ def retry(
     source: ResultsOptions,
 ) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
-    asked = with_added(planned(suite, source.store, source.db), estimators)
+    asked = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.run_list import run_records
     from roarbench.text import counted
 
     with open_results(source.store, source.db, read_only=False) as results:
-        suite_results = load_from(results, asked, source.question)
+        suite_results = load_from(results, with_added(asked.plan, estimators), asked.question)
         chosen = chosen_estimators(suite_results.suite, estimators)
         failed = [row for row in run_records(suite_results, results) if row["state"] == "failed"]
         keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from roarbench.api.loading import planned
 from roarbench.cli import completion
 from roarbench.cli.commands.terminal import err, out, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
@@ -25,14 +24,13 @@ from roarbench.cli.options import (
 )
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError
-from roarbench.plan.choosing import chosen_estimators, table_protocol, with_added
+from roarbench.plan.choosing import table_protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
 from roarbench.text import folded
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
-    from roarbench.api.result import Result
 
 
 def status(
@@ -47,7 +45,7 @@ def status(
     """Count runs that are done, running, missing and failed."""
     if watch and format is ReportFormat.JSON:
         raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
-    asked = planned(suite, source.store, source.db)
+    asked = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.status import status_lines, status_record, status_table
 
@@ -55,9 +53,9 @@ def status(
         if watch:
             from roarbench.cli.commands.watching import watch_suite
 
-            watch_suite(results, asked, source.question)
+            watch_suite(results, asked.plan, asked.question)
             return
-        suite_results = load_from(results, asked, source.question)
+        suite_results = load_from(results, asked.plan, asked.question)
         found = status_record(suite_results, results)
     if format is ReportFormat.JSON:
         out.print_json(json.dumps(found))
@@ -76,24 +74,15 @@ def table(
     format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    asked = with_added(planned(suite, source.store, source.db), board.estimators)
-    from roarbench.api.result import Result
+    found = source.load(suite).result(board.estimators)
     from roarbench.report.status import failure_lines
 
-    found = Result.read(asked, source.question)
-    protocol = table_protocol(found.stored.suite, board.protocol, format.plain)
-    shown = _chosen(found, board).table(protocol, board.unit)
+    shown = found.table(table_protocol(found.stored.suite, board.protocol, format.plain), board.unit)
     print_table(shown, format)
     names = {row.estimator for row in shown.rows}
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
         (out if format is TableFormat.TEXT else err).print(worded(line), soft_wrap=True)
     _tell_what_else(found.stored, "table")
-
-
-def _chosen(found: "Result", board: BoardOptions) -> "Result":
-    """Return the rows of a result that `--estimators` names; all of them without it."""
-    rows = chosen_estimators(found.stored.suite, board.estimators)
-    return replace(found, rows=tuple(rows) if rows else None)
 
 
 def validity(
@@ -112,13 +101,13 @@ def validity(
     format: Annotated[PanelFormat, typer.Option("--format")] = PanelFormat.TEXT,
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
-    asked, *others = (planned(name, source.store, source.db) for name in (suite, *(against or ())))
+    asked, *others = map(source.load, (suite, *(against or ())))
     from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
     from roarbench.report import validity_panel
 
-    compared = [load_suite(other, alike(source.question, asked, other)) for other in others]
-    suite_results = load_suite(asked, source.question)
+    compared = [load_suite(other.plan, alike(asked.question, asked.plan, other.plan)) for other in others]
+    suite_results = load_suite(asked.plan, asked.question)
     made = panel(suite_results, others=compared, unit=unit)
     if format is PanelFormat.TEXT:
         out.print(validity_panel.as_text(made, out.width), crop=False)
@@ -144,14 +133,10 @@ def plot(
 
     Name twins and other checks in --estimators to draw them.
     """
-    asked = with_added(planned(suite, source.store, source.db), board.estimators)
-    from roarbench.api.result import Result
-
-    found = Result.read(asked, source.question)
+    found = source.load(suite).result(board.estimators)
     if not found.stored.results and (others := what_else(found.stored, "plot")):
         raise CallerError(others)
-    chosen = _chosen(found, board)
-    replace(chosen, rows=chosen.rows or found.stored.suite.placed).plot(output, board.protocol, board.unit, published)
+    replace(found, rows=found.rows or found.stored.suite.placed).plot(output, board.protocol, board.unit, published)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(found.stored, "plot")
 
@@ -172,16 +157,16 @@ def claims(
     format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
 ) -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
-    asked = planned(suite, source.store, source.db) if suite else None
+    asked = source.load(suite) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
     from roarbench.report import claim_table
     from roarbench.stats.bootstrap import Bootstrap
 
-    if asked and not any(block.protocol == ROAR for block in asked.blocks):
+    if asked and not any(block.protocol == ROAR for block in asked.plan.blocks):
         alone = propose("claims", carried=())
         raise CallerError(f"the claims are about ROAR, suite '{asked.name}' has none; `{alone}` tests the paper's own")
-    suite_results = load_suite(asked, source.question) if asked else None
+    suite_results = load_suite(asked.plan, asked.question) if asked else None
     evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
     found, gains = claim_table.claim_records(evidence), claim_table.gain_records()
     if format is ReportFormat.JSON:
@@ -206,8 +191,8 @@ def report(
     from leaderboard.views import SuiteView
     from roarbench.analysis.load import load_suite
 
-    view = SuiteView(load_suite(planned(suite, source.store, source.db), source.question), source.store, dict)
-    write_report(view, out_file)
+    asked = source.load(suite)
+    write_report(SuiteView(load_suite(asked.plan, asked.question), source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
 
