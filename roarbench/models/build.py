@@ -1,11 +1,14 @@
 """How a network is built with seeded weights."""
 
 from importlib import import_module
+from threading import RLock
 
 import torch
 from torch import nn
 
 from roarbench.models import MODELS
+
+_DRAWING = RLock()  # of one thread at a time: the global generator is lent
 
 
 def build(name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = "") -> nn.Module:
@@ -28,7 +31,7 @@ def build(name: str, classes: int, channels: int, size: int, generator: torch.Ge
         CallerError: It cannot be made for these images.
     """
     residual = name in MODELS and not MODELS[name].drawn
-    with torch.random.fork_rng(devices=[]):  # torch's layers draw weights from the global generator when made
+    with _DRAWING, torch.random.fork_rng(devices=[]):  # torch's layers draw their first weights from the global one
         if not residual:
             torch.manual_seed(generator.initial_seed())
         model = _made(name, classes, channels, size, source)

@@ -1,5 +1,7 @@
 """Networks by the names of other libraries, and of a file: the same weights from the same seed, and clear refusals."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 import torch
 
@@ -23,6 +25,16 @@ def text(classes, channels, size):
     return "a network"
 """
 
+SLOW = """
+import time
+from torch import nn
+
+def build(classes, channels, size):
+    first = nn.Linear(4, 4)
+    time.sleep(0.05)
+    return nn.Sequential(first, nn.Linear(4, 4))
+"""
+
 
 def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
@@ -38,6 +50,18 @@ def test_networks_of_torchvision_and_of_a_file():
     model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(), NET)
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
     assert network_cost("net.build@1a2b3c4d", 7, 3, 8, NET).parameters == 7 * 3 * 64 + 7
+
+
+def test_threads_share_no_chance_and_leave_the_caller_s_alone():
+    def weights(seed):
+        model = build("slow.build@1a2b3c4d", 2, 3, 8, seeded(seed), SLOW)
+        return torch.cat([p.flatten() for p in model.parameters()])
+
+    before = torch.get_rng_state()
+    with ThreadPoolExecutor(3) as pool:
+        at_once = list(pool.map(weights, range(3)))
+    torch.testing.assert_close(at_once, [weights(seed) for seed in range(3)], rtol=0, atol=0)
+    assert torch.equal(torch.get_rng_state(), before)
 
 
 @pytest.mark.parametrize(
