@@ -32,10 +32,7 @@ from roarbench.text import folded
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.execution.entering import SubmissionMode
-    from roarbench.execution.runner import Finished, Request, Start
-    from roarbench.execution.until_decided import StoppingRule
-    from roarbench.store.layout import Workspace
-    from roarbench.store.results import ResultsStore
+    from roarbench.execution.runner import Finished, Start
 
 _MOST_REPLICATIONS = 1000
 
@@ -57,8 +54,8 @@ def run(
     suite, budget = work.load(asked.suite), course.seconds
     part = _part(suite, asked)
     from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import add_scores
-    from roarbench.execution.until_decided import StoppingRule
+    from roarbench.execution.runner import add_scores, run_suite
+    from roarbench.execution.until_decided import StoppingRule, run_until_decided
     from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.layout import Workspace
 
@@ -75,8 +72,11 @@ def run(
             entries, pace = submit(read_all(submitted.submission), _mode(submitted, suite), results, workspace, console)
             part = _part(suite, asked, entries)
         request = replace(suite.request(part), workers=count, start=start, pace=pace)
-        rule = StoppingRule(course.difference, budget) if course.until_decided else None
-        finished = _run(request, rule, workspace, results, console)
+        if course.until_decided:
+            rule = StoppingRule(course.difference, budget)
+            finished = run_until_decided(request, rule, workspace, results, console)
+        else:
+            finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where, advice = results.where, advice_lines(failures_of(finished.suite_results, results))
@@ -108,18 +108,6 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     from roarbench.execution.entering import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite.plan)
-
-
-def _run(
-    request: "Request", rule: "StoppingRule | None", workspace: "Workspace", results: "ResultsStore", console: Console
-) -> "Finished":
-    """Do all runs that are missing, or with a rule only those that it takes to fulfil it."""
-    from roarbench.execution.runner import run_suite
-    from roarbench.execution.until_decided import run_until_decided
-
-    if rule:
-        return run_until_decided(request, rule, workspace, results, console)
-    return run_suite(request, workspace, results, console)
 
 
 def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableFormat) -> None:
