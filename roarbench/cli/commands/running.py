@@ -163,9 +163,8 @@ def replicate(
     from roarbench.report.replication_table import compare, replication_record, replication_text
 
     if against:
-        first, again = (
-            load_suite(part, suite.question._replace(**where)) for where in ({}, {"store": against, "db": ""})
-        )
+        here = suite.question
+        first, again = (load_suite(part, question) for question in (here, here._replace(store=against, db="")))
     else:
         first, again = (finished.suite_results for finished in _run_twice(suite, part, work.workers, number))
     found = compare(first, again, part.blocks[0].unit)
