@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from io import BytesIO, StringIO
 from itertools import combinations
 from pathlib import Path
@@ -168,7 +168,7 @@ class Result:
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""
     ) -> "Figure":
-        """Draw the curves of a board.
+        """Draw the curves of a board; where no rows were chosen, without twins and other checks.
 
         Args:
             file: Also write them here: a PNG, SVG or PDF by its ending.
@@ -182,7 +182,8 @@ class Result:
         from roarbench.report.curve_chart import chart
         from roarbench.report.figures import make_figure, save_figure
 
-        figure = make_figure(chart(self.table(protocol, unit), published))
+        drawn = replace(self, rows=self.rows or self.stored.suite.placed)
+        figure = make_figure(chart(drawn.table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure

@@ -1,7 +1,6 @@
 """Show what a store holds."""
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -136,7 +135,7 @@ def plot(
     found = source.load(suite).result(board.estimators)
     if not found.stored.results and (others := what_else(found.stored, "plot")):
         raise CallerError(others)
-    replace(found, rows=found.rows or found.stored.suite.placed).plot(output, board.protocol, board.unit, published)
+    found.plot(output, board.protocol, board.unit, published)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(found.stored, "plot")
 
