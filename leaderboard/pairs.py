@@ -1,6 +1,5 @@
 """Compare two rows: the same by counts as by gains, level by level, on the same answers."""
 
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -13,13 +12,7 @@ from roarbench.terms import Order, Unit
 
 
 class Count(NamedTuple):
-    """What a row's masks did at one level.
-
-    Attributes:
-        gained: Answers that speak for the row.
-        against: Answers that speak against it, where there are such.
-        of: All answers: networks times test images.
-    """
+    """Answers at one level that speak for a row and against it, of all: networks times test images."""
 
     gained: int
     against: int
@@ -32,13 +25,7 @@ class Count(NamedTuple):
 
 
 class Level(NamedTuple):
-    """Two rows at one level.
-
-    Attributes:
-        t: The fraction removed.
-        first, second: What each row's masks did.
-        difference: The points of the first minus those of the second, paired.
-    """
+    """Two rows at one level `t`; the difference is the first's points minus the second's, paired."""
 
     t: float
     first: Count
@@ -46,19 +33,15 @@ class Level(NamedTuple):
     difference: Estimate
 
 
-@dataclass(frozen=True)
-class Pair:
+class Pair(NamedTuple):
     """Two rows under one protocol.
 
     Attributes:
-        first, second: Their ids.
         gain: The first's gain minus the second's, in accuracy points, paired; missing where one has none.
         levels: Those at which both were measured.
         counted: What is counted, and what against it, in words; the second is empty where nothing is.
     """
 
-    first: str
-    second: str
     gain: Estimate
     levels: tuple[Level, ...]
     counted: tuple[str, str]
@@ -71,8 +54,7 @@ def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second:
     gain = drawn.estimate(areas[0].minus(areas[1])) if areas[0] and areas[1] else Estimate()
     held = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
-    levels = tuple(_level(drawn, protocol, t, first, second) for t in common)
-    return Pair(first, second, gain, levels, _counted(protocol))
+    return Pair(gain, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol))
 
 
 def _counted(protocol: Protocol) -> tuple[str, str]:
@@ -86,12 +68,11 @@ def _counted(protocol: Protocol) -> tuple[str, str]:
 
 
 def _level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
-    own, other = (_count(drawn, protocol, (name, t)) for name in (first, second))
-    found = [(drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second)]
-    assert found[0] and found[1], "asked only for points with results"
-    sign = POINTS if protocol.order is Order.LERF else -POINTS
-    over = found[0].minus(found[1])
-    return Level(t, own, other, drawn.estimate(Sample(sign * over.value, sign * over.draws)))
+    one, other = ((drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second))
+    assert one and other, "asked only for points with results"
+    sign, over = POINTS if protocol.order is Order.LERF else -POINTS, one.minus(other)
+    difference = drawn.estimate(Sample(sign * over.value, sign * over.draws))
+    return Level(t, _count(drawn, protocol, (first, t)), _count(drawn, protocol, (second, t)), difference)
 
 
 def _count(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:

@@ -7,11 +7,11 @@ import pytest
 
 from leaderboard.doubts import doubts_of
 from leaderboard.judged import board_record
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import table_of
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
@@ -20,28 +20,13 @@ from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 NONE = Estimate()
+BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None, None, None, None)
 
 
-def row(
-    name: str = "var-grad", over: Estimate = NONE, below: str = "", twins: dict[str, Estimate] | None = None
-) -> Row:
-    beating = Beating(False, 1.0, 1.0, below, over) if below else None
-    return Row(name, 3, NONE, (), (), NONE, NONE, None, None, None, None, beating=beating, over_twins=twins or {})
-
-
-@pytest.fixture(scope="module")
-def evidence() -> Evidence:
-    return Evidence.of(held(), Bootstrap(200))
-
-
-def texts(evidence: Evidence, protocol: Protocol, of: Row) -> list[tuple[str, str, bool]]:
+def texts(results, protocol: Protocol = MATCHED, **row) -> list[tuple[str, str, bool]]:
     """With plain spaces, as they are read."""
-    found = doubts_of(evidence, protocol, of)
+    found = doubts_of(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [(d.short.replace("\u202f", " "), d.sentence.replace("\u202f", " "), d.grave) for d in found]
-
-
-def test_a_row_of_which_nothing_speaks_against_has_none(evidence: Evidence) -> None:
-    assert texts(evidence, MATCHED, row()) == []
 
 
 @pytest.mark.parametrize(
@@ -51,63 +36,55 @@ def test_a_row_of_which_nothing_speaks_against_has_none(evidence: Evidence) -> N
         (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Below"),
     ],
 )
-def test_the_rival_is_named_with_the_size(evidence: Evidence, over: Estimate, short: str, side: str) -> None:
-    ((said, sentence, grave),) = texts(evidence, MATCHED, row(over=over, below="contrast"))
-    assert said == short and grave
+def test_the_rival_is_named_with_the_size(over: Estimate, short: str, side: str) -> None:
+    ((said, sentence, grave),) = texts(held(), beating=Beating(False, 1.0, 1.0, "contrast", over))
+    assert said == short and grave and f"{over.value:+.1f} [" in sentence
     assert sentence.startswith(f"{side} Local contrast, which asks no network: its matched gain minus that")
-    assert f"{over.value:+.1f} [" in sentence
+    assert texts(held()) == [], "nothing speaks against a row without a rival"
 
 
-def test_a_twin_that_has_as_much_is_a_doubt_and_another_reference_is_none(evidence: Evidence) -> None:
-    twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9), "other-reference": NONE}
-    twins["other-reference"] = Estimate(0.1, -0.2, 0.4)
-    ((short, sentence, grave),) = texts(evidence, MATCHED, row(twins=twins))
+def test_a_twin_that_has_as_much_is_a_doubt_and_another_reference_is_none() -> None:
+    twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
+    ((short, sentence, grave),) = texts(held(), over_twins=twins | {"other-reference": Estimate(0.1, -0.2, 0.4)})
     assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
 
 
-def test_noise_shows_under_every_protocol() -> None:
-    evidence = Evidence.of(replace(held(), kept={"var-grad": 0.684}), Bootstrap(200))
-    for protocol in (ROAR, MATCHED):
-        ((short, sentence, _),) = texts(evidence, protocol, row())
-        assert short == "68 % of noisy copies keep their class" and "another class" in sentence
+@pytest.mark.parametrize("protocol", [ROAR, MATCHED])
+def test_noise_shows_under_every_protocol(protocol: Protocol) -> None:
+    ((short, sentence, _),) = texts(replace(held(), kept={"var-grad": 0.684}), protocol)
+    assert short == "68 % of noisy copies keep their class" and "another class" in sentence
 
 
-@pytest.mark.parametrize("one_training", [False, True])
-def test_masks_that_tell_the_class_have_their_size(one_training: bool) -> None:
+@pytest.mark.parametrize("suite", [SUITE, one_seed(SUITE)])
+def test_masks_that_tell_the_class_have_their_size(suite) -> None:
     """Also of a single training, which has no interval; they take success away under ROAR alone."""
-    suite = one_seed(SUITE) if one_training else SUITE
-    evidence = Evidence.of(held(suite, leaky(0.53)), Bootstrap(200))
-    ((short, sentence, grave),) = [found for found in texts(evidence, ROAR, row()) if "masks" in found[0]]
+
+    def said(protocol: Protocol, share: float = 0.53) -> list[tuple[str, str, bool]]:
+        return [found for found in texts(held(suite, leaky(share)), protocol) if "masks" in found[0]]
+
+    ((short, sentence, grave),) = said(ROAR)
     assert (
         re.fullmatch(r"masks alone 5[34] %", short)
         and "at t = 0.9" in sentence
         and "a guess is right on 25 %" in sentence
     )
-    assert ("[" in sentence) is (not one_training) and not grave and "counts under ROAR" not in sentence
-    ((_, elsewhere, grave),) = [found for found in texts(evidence, MATCHED, row()) if "masks" in found[0]]
+    assert ("[" in sentence) is (suite is SUITE) and not grave and "counts under ROAR" not in sentence
+    ((_, elsewhere, grave),) = said(MATCHED)
     assert "This counts under ROAR; matched gain rewards neither" in elsewhere and not grave
+    assert not said(ROAR, 0.3), "masks that tell nothing"
 
 
-def test_masks_that_tell_nothing_are_no_doubt() -> None:
-    evidence = Evidence.of(held(accuracy=leaky(0.3)), Bootstrap(200))
-    assert not [found for found in texts(evidence, ROAR, row()) if "masks" in found[0]]
-
-
-def test_what_comes_from_outside_is_one_line_of_text(evidence: Evidence) -> None:
-    hostile = "<b>no</b>\n" * 200
-    results: SuiteResults = replace(
-        evidence.suite_results, doubts={"var-grad": hostile}, findings={"var-grad": "`validate` found: slow"}
-    )
-    found = texts(Evidence.of(results, Bootstrap(200)), MATCHED, row())
+def test_what_comes_from_outside_is_one_line_of_text() -> None:
+    hostile, said = {"var-grad": "<b>no</b>\n" * 200}, {"var-grad": "`validate` found: slow"}
+    found = texts(replace(held(), doubts=hostile, findings=said))
     assert [short for short, _, _ in found] == ["see validate", "run elsewhere"]
     assert "\n" not in found[1][1] and len(found[1][1]) < 510
 
 
-def test_a_board_has_them_under_every_protocol() -> None:
+@pytest.mark.parametrize("protocol", [ROAR, MORF])
+def test_a_board_has_them_under_every_protocol(protocol: Protocol) -> None:
     evidence = Evidence.of(replace(held(accuracy=leaky(0.53)), kept={"var-grad": 0.5}), Bootstrap(200))
-    for name in ("roar", "morf"):
-        protocol = next(block.protocol for block in SUITE.blocks if block.protocol.name == name)
-        table = table_of(evidence, protocol, SUITE.placed, Unit.SCALAR)
-        assert table
-        shown = board_record(evidence, table).by_id["var-grad"].doubts
-        assert len(shown) >= 2 and all(doubt.short and doubt.sentence.endswith(".") for doubt in shown)
+    table = table_of(evidence, protocol, SUITE.placed, Unit.SCALAR)
+    assert table
+    shown = board_record(evidence, table).by_id["var-grad"].doubts
+    assert len(shown) >= 2 and all(doubt.short and doubt.sentence.endswith(".") for doubt in shown)

@@ -26,8 +26,8 @@ from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Unit
 from tests.helpers.made_up import held
 
-ROWS = {"augmented": False, "roar": True, "specific": True, "matched": True}  # by protocol: whether there are any
 README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
@@ -44,68 +44,42 @@ def test_the_picture_for_links_has_the_dots(board: BoardRecord) -> None:
     assert len(picture.convert("RGB").getcolors()) > 3
 
 
-def svg(board: BoardRecord, name: str = "n") -> ElementTree.Element:
-    return ElementTree.fromstring(templates().get_template("figure.svg").render(board=board, name=name, question="q"))
-
-
 def test_the_figure_has_every_row_and_hostile_names_are_text(board: BoardRecord) -> None:
-    name = "{http://www.w3.org/2000/svg}"
-    found = svg(board)
-    assert len(found.findall(f"{name}g")) == len(board.rows)
-    marks = [len(list(found.iter(f"{name}{kind}"))) for kind in ("circle", "path")]
-    assert marks == [sum(not row.control for row in board.rows), sum(row.control for row in board.rows)]
-    hostile = svg(board, name="<script>alert(1)</script>")
-    assert not list(hostile.iter(f"{name}script")) and "<script>" in "".join(hostile.itertext())
+    text = templates().get_template("figure.svg").render(board=board, name="<script>alert(1)</script>", question="q")
+    found = ElementTree.fromstring(text)
+    marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("g", "circle", "path")]
+    controls = sum(row.control for row in board.rows)
+    assert marks == [len(board.rows), len(board.rows) - controls, controls]
+    assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
 
 
 def test_what_changed_since_the_last_version_is_said() -> None:
-    view = SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", 2]))
-    found = cite.changes(view, {})
-    assert "Explained networks: 1 before, now 3." in found
-    assert any(each.startswith("Recipe of the scored networks: quick@1 before, now quick@2") for each in found)
-    assert any(each.startswith("New rows: ") and "sobel-released" in each for each in found)
-    assert any(each.startswith("No longer there: ") and "grad-sq" in each for each in found)
-    first = SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", 1]))
-    assert cite.changes(first, {}) == []
+    first, second = (SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", version])) for version in (1, 2))
+    found = cite.changes(second, {})
+    assert "Explained networks: 1 before, now 3." in found and cite.changes(first, {}) == []
+    starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
+    for start, name in (starts | {"No longer there: ": "grad-sq"}).items():
+        assert any(each.startswith(start) and name in each for each in found)
 
 
-def test_the_commands_are_those_of_the_readme() -> None:
-    for command, _ in submit.COMMANDS[:4]:
-        assert command.format("quick-matched") in README
-    fields = submit.context(SimpleNamespace(views={}))  # of an empty store
-    assert not fields["example"] and len(fields["commands"]) == 5
-
-
-def test_the_link_of_a_pull_request_holds_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "REPOSITORY", "https://code.invalid/roarbench")
-    link = urlsplit(submit.context(SimpleNamespace(views={}))["pull"])
-    assert link[:3] == ("https", "code.invalid", "/roarbench/new/main/submissions")
-    assert parse_qs(link.query) == {"value": [submit.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
-
-
-def test_a_source_without_an_address_has_no_link_of_a_pull_request(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(submit, "REPOSITORY", "")
-    assert submit.context(SimpleNamespace(views={}))["pull"] == ""
-
-
-@pytest.mark.parametrize(
-    ("lines", "address"),
-    [
-        (["Homepage, https://x.invalid", "Repository, https://code.invalid/a/"], "https://code.invalid/a"),
-        (["Homepage, https://x.invalid"], ""),
-        ([], ""),
-    ],
-)
-def test_the_address_of_the_source_is_that_of_the_metadata(
-    monkeypatch: pytest.MonkeyPatch, lines: list[str], address: str
-) -> None:
+@pytest.mark.parametrize("address", ["https://code.invalid/a", ""])
+def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+    """Also of an empty store, and where the package does not say the address of its source."""
     package = Message()
-    for line in lines:
-        package["Project-URL"] = line
+    package["Project-URL"] = "Homepage, https://x.invalid"
+    if address:
+        package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(words, "metadata", lambda name: package)
-    assert words._repository() == address
+    monkeypatch.setattr(submit, "REPOSITORY", words._repository())
+    fields = submit.context(SimpleNamespace(views={}))
+    assert not fields["example"] and [command in README for command, _ in fields["commands"]] == [True] * 4 + [False]
+    link = urlsplit(fields["pull"])
+    assert f"{link.scheme}://{link.netloc}{link.path}" == (f"{address}/new/main/submissions" if address else "://")
+    named = {"value": [submit.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
+    assert parse_qs(link.query) == (named if address else {})
 
 
 def test_the_suite_of_what_only_a_network_can_know_is_the_first_page() -> None:
-    suites = {name: SimpleNamespace(has_rows=rows, leading=SHOWN[name]) for name, rows in ROWS.items()}
+    rows = {"augmented": False, "roar": True, "specific": True, "matched": True}  # by protocol: whether there are any
+    suites = {name: SimpleNamespace(has_rows=any_, leading=SHOWN[name]) for name, any_ in rows.items()}
     assert sorted(suites, key=lambda name: shown_first(suites[name])) == ["matched", "roar", "specific", "augmented"]
