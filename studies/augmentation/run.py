@@ -52,7 +52,7 @@ class Augmented:
     """Inputs that are augmented as they are read.
 
     Attributes:
-        inputs: Degraded images or removed-maps.
+        inputs: Degraded images or removal masks.
         kind: One of `KINDS`.
         generator: The only source of chance.
     """

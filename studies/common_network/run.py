@@ -2,7 +2,7 @@
 
 Run: python -m studies.common_network.run --store DIR trains what results.json lacks; without it the table is written
 again. DIR is a store in which `roarbench run --suite quick` has ended: its rankings are read. At t = .9 of MoRF a
-network is trained from scratch, by the recipe of `quick` 2, on images that carry their own removed-map (ROAR), another
+network is trained from scratch, by the recipe of `quick` 2, on images that carry their own removal mask (ROAR), another
 image's (`roar-exchanged`), or either with equal chance (*mixed*); the test images carry their own, then another's.
 """
 
@@ -47,7 +47,7 @@ class Mixed:
     """Training images that carry one of two masks, drawn with equal chance at every reading.
 
     Attributes:
-        own: Images with their own removed-maps.
+        own: Images with their own removal masks.
         other: The same images with those of other images.
         generator: The only source of the draws between the two.
     """

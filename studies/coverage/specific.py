@@ -2,7 +2,7 @@
 
     python -m studies.coverage.specific [--boards 300] [--seed 0] [--world NAME]
 
-Each image is answered with its own removed-map and with another one's, by networks whose luck is the same for all rows
+Each image is answered with its own removal mask and with another one's, by networks whose luck is the same for all rows
 and both maps. Beside it a row has luck of its own with each network, and the explained rows with each reference. Prints
 for each world, with standard errors: how often the 95% interval holds the true specific gain, of controls, of explained
 rows and of the last of these, the odd one; how many rows that know nothing are called better or worse than Random; how

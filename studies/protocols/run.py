@@ -234,7 +234,7 @@ def _line(one: JudgedProtocol) -> list[str]:
 
 
 def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
-    """Yield accuracies of networks that see nothing but the removed-maps."""
+    """Yield accuracies of networks that see nothing but the removal masks."""
     for each in found:
         scores = each.scores(MASK_ONLY, Unit.SCALAR)
         assert scores is not None, "the suite has it"

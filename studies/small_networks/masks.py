@@ -51,7 +51,7 @@ class StudyPart(NamedTuple):
 
 
 class MaskLeak(NamedTuple):
-    """Accuracies at `T`: on degraded images, from the removed-maps alone, and on Random's degraded images."""
+    """Accuracies at `T`: on degraded images, from the removal masks alone, and on Random's degraded images."""
 
     estimator: str
     images: Sample
