@@ -5,8 +5,6 @@ from collections.abc import Collection, Sequence
 from leaderboard.records import BEATS, BoardRow
 from roarbench.stats.board import ONE_NETWORK
 
-NONE_ASKED = "every control that asks no network"
-
 
 def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_network: bool = False) -> str:
     """Return how many estimators beat every control, and whether ROAR's best are among them.
@@ -30,7 +28,11 @@ def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_netw
     ):
         return ""
     winners = [row for row in asking if row.kind == BEATS]
-    text = f"{_count(len(winners), len(asking), len(own) < len(rows))} {NONE_ASKED}{f', {ONE_NETWORK}' * one_network}."
+    count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
+    of = (
+        f"each of {controls} controls that ask no network" if controls > 1 else "the one control, which asks no network"
+    )
+    text = f"{count} {of}{f', {ONE_NETWORK}' * one_network}."
     return " ".join(filter(None, (text, _roar(asking, winners))))
 
 

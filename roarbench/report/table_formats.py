@@ -89,8 +89,12 @@ class Column(NamedTuple):
 def _legend(columns: list[Column]) -> str:
     """Return what the columns of verdicts say."""
     shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
-    beats = any(column.short == "beats all" for column in columns)
-    first = "Beats all: yes, or the control (they ask no network) that the row is not shown to beat. " * beats
+    beats = next((column.short for column in columns if column.short.startswith("beats all")), "")
+    first = (
+        f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network. "
+        if beats
+        else ""
+    )
     return f"{first}{', '.join(shown)}: gain compared with theirs. {SAME}: not significantly different."
 
 
@@ -105,8 +109,8 @@ def columns_of(table: SuiteTable) -> list[Column]:
         ("vs Sobel", "Sobel", "left", 4),
         ("vs Random blurred", "Blurred", "left", 5),
     ]
-    if any(row.beating for row in board.rows):
-        ways.insert(3, ("beats every control", "beats all", "left", 0))
+    if controls := max((len(row.beating.each) for row in board.rows if row.beating), default=0):
+        ways.insert(3, ("beats every control", f"beats all {controls}", "left", 0))
     if any(row.over_other_image.value is not None for row in board.rows):
         ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
     ways += [(f"over {kind}", f"over {kind}", "right", 3.3) for kind in table.twins]

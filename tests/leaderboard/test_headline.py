@@ -30,13 +30,14 @@ def row(word: str, name: str) -> BoardRow:
 
 
 BEST = "ROAR’s best, E2 and E3, are not among them."
-EVERY = "every control that asks no network"
+EVERY = "the one control, which asks no network"
 
 
 @pytest.mark.parametrize(
     ("words", "strangers", "one", "said"),
     [
         ("control yes yes ≈", "", False, f"2 of 3 estimators beat {EVERY}."),
+        ("control control yes ≈", "", False, "1 of 2 estimators beats each of 2 controls that ask no network."),
         ("control yes < ≈", "", False, f"1 of 3 estimators beats {EVERY}."),
         ("control yes yes", "", False, f"All 2 estimators beat {EVERY}."),
         ("control ≈ ≈", "", False, f"None of 2 estimators beats {EVERY}."),  # ties
