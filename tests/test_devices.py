@@ -24,13 +24,9 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
     assert gpus() == ("GPU-5a", "3")
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
     assert gpus() == ()
-
-
-def test_one_worker_for_each_gpu_else_for_each_core(monkeypatch) -> None:
-    monkeypatch.setattr(local_workers, "gpus", lambda: ("0", "1", "2"))
-    assert local_workers.default_workers() == 3
-    monkeypatch.setattr(local_workers, "gpus", lambda: ())
-    assert local_workers.default_workers() == cores()
+    for here, workers in ((("0", "1", "2"), 3), ((), cores())):
+        monkeypatch.setattr(local_workers, "gpus", lambda here=here: here)
+        assert local_workers.default_workers() == workers
 
 
 @pytest.fixture
@@ -47,7 +43,7 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     context = make_context(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     monkeypatch.delenv(SHARING, raising=False)
-    for workers, bytes_each, fit, at_once in ((1, 8e9, True, 16384), (3, 8e9 / 3, True, 8192), (8, 1e9, False, 2048)):
+    for workers, bytes_each, fit, at_once in ((1, 8e9, True, 16384), (8, 1e9, False, 2048)):
         if workers > 1:
             monkeypatch.setenv(SHARING, str(workers))
         assert gpu_memory() == bytes_each
@@ -57,8 +53,8 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
 
 @pytest.mark.parametrize(
     ("free", "own", "workers", "bytes_each"),
-    [(3, 0, 1, 3), (3, 4, 1, 7), (3, 0, 2, 3), (1, 3, 2, 4), (6, 0, 2, 4)],
-    ids=["others hold 5", "own counts", "less than its share", "all of its share", "no more than its share"],
+    [(3, 4, 1, 7), (3, 0, 2, 3), (1, 3, 2, 4), (6, 0, 2, 4)],
+    ids=["own counts", "less than its share", "all of its share", "no more than its share"],
 )
 def test_what_others_hold_of_a_gpu_is_not_counted_on(gpu_of_8_gb, monkeypatch, free, own, workers, bytes_each) -> None:
     monkeypatch.setenv(SHARING, str(workers))
@@ -118,15 +114,16 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     torch.compiler.reset()
 
 
-@pytest.mark.parametrize(("cores", "processes", "each"), [(16, 4, "4"), (96, 1, "32"), (2, 8, "1")])
-def test_compilers_share_the_cores(monkeypatch, cores, processes, each) -> None:
-    monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who: range(cores))
-    monkeypatch.setattr(devices.os, "environ", {})
+def test_compilers_share_the_cores(monkeypatch) -> None:
+    name = "TORCHINDUCTOR_COMPILE_THREADS"
+    for count, processes, each in ((16, 4, "4"), (96, 1, "32"), (2, 8, "1")):
+        monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who, count=count: range(count))
+        monkeypatch.setattr(devices.os, "environ", {})
+        devices.bound_compilers(processes)
+        assert devices.os.environ == {name: each}
+    devices.os.environ[name] = "7"
     devices.bound_compilers(processes)
-    assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
-    devices.os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "7"
-    devices.bound_compilers(processes)
-    assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": "7"}
+    assert devices.os.environ == {name: "7"}
 
 
 def test_a_device_has_a_name_and_only_a_gpu_has_libraries(monkeypatch):

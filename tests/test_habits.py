@@ -2,7 +2,6 @@
 
 import ast
 import re
-import tomllib
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +12,6 @@ ROOT = Path(__file__).parents[1]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CASES = [path for path in TESTS if path.name.startswith("test_")]
 BLOCKS = (ast.Module, ast.FunctionDef, ast.For, ast.With, ast.If)
-LANES = {"browser", "process", "slow", "postgres"}
 ACTIONS = {"show", "follow", "pick", "click", "send_keys", "back", "forward", "perform", "select_by_visible_text"}
 
 
@@ -26,28 +24,12 @@ def imported(tree: ast.AST) -> Iterator[str]:
             yield from (f"{node.module}.{name.name}" for name in node.names)
 
 
-def other_tests(source: str) -> list[str]:
-    """The test files that a file imports, and the folders of the tests but `tests.helpers`."""
-    parts = [name.split(".") for name in imported(ast.parse(source))]
-    return [
-        ".".join(name)
-        for name in parts
-        if any(part.startswith("test_") or part == "conftest" for part in name)
-        or (name[0] == "tests" and name[1:2] != ["helpers"])
-    ]
-
-
 def test_no_test_imports_another():
-    found = {str(path.relative_to(ROOT)): other_tests(path.read_text()) for path in TESTS}
-    assert {path: names for path, names in found.items() if names} == {}
-
-
-def test_the_lanes_are_registered_and_quick_test_leaves_them_out():
-    options = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]
-    assert "--strict-markers" in options["addopts"]
-    assert {marker.partition(":")[0] for marker in options["markers"]} >= LANES
-    left_out = re.search(r'quick-test:.*\n.*-m "not \((.*)\)"', (ROOT / "Makefile").read_text())
-    assert left_out and set(left_out[1].split(" or ")) == LANES
+    found = {str(path.relative_to(ROOT)): [*imported(ast.parse(path.read_text()))] for path in TESTS}
+    wrong = re.compile(r"(.*\.)?(test_|conftest\b).*|tests(?!\.helpers).*")
+    assert {
+        path: bad for path, names in found.items() if (bad := [name for name in names if wrong.fullmatch(name)])
+    } == {}
 
 
 def called(node: ast.AST) -> str:

@@ -1,15 +1,21 @@
-"""Programs and benchmarks beside the package: all can be imported, and each program says what it does."""
+"""Programs beside the package: all can be imported, and each says what it does; studies show what their results say."""
 
 import runpy
 import sys
+from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
 
+from studies.page import between
+
 ROOT = Path(__file__).parents[1]
 FILES = [path for folder in ("benchmarks", "scripts") for path in sorted((ROOT / folder).glob("*.py"))]
-PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not path.name.startswith("test_")]
+STUDIES = sorted(path for path in (ROOT / "studies").iterdir() if path.is_dir() and not path.name.startswith("_"))
+RUNS = [path for study in STUDIES for path in sorted(study.glob("*.py")) if "argparse" in path.read_text("utf-8")]
+PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not path.name.startswith("test_")] + RUNS
+IN_A_MOMENT = [path.parent.name for path in RUNS if path.name == "run.py" and "\ndef recorded(" in path.read_text()]
 
 
 def name(path: Path) -> str:
@@ -34,14 +40,19 @@ def test_each_program_has_help(monkeypatch, capsys, path):
         runpy.run_path(str(path), run_name="__main__")
     said = capsys.readouterr().out
     assert left.value.code == 0
-    assert said.startswith(f"usage: {path.name} ")
-    assert len(said.splitlines()) > 3
+    assert said.startswith(f"usage: {path.name} ") and len(said.splitlines()) > 3
 
 
-def test_make_run_and_the_readmes_commands_use_the_default_store():
-    """What `make run` did is there for `table`, and a newcomer's row stands beside it."""
-    recipe = (ROOT / "Makefile").read_text().partition("\nrun:")[2].partition("\n\n")[0]
-    commands = (ROOT / "README.md").read_text().partition("A new estimator takes five commands")[2].split("\n\n")[1]
-    assert recipe.count("roarbench ") == 2
-    assert commands.count("roarbench ") == 5
-    assert "--store" not in recipe + commands
+def test_a_study_has_its_question_its_answer_and_how_to_run_it():
+    for study in STUDIES:
+        page = (study / "README.md").read_text("utf-8")
+        assert page.startswith("# ") and page.partition("\n")[0].endswith("?"), study.name
+        assert "**Answer.**" in page and "**Run.**" in page, study.name
+        assert f"studies.{study.name}" in page or f"studies/{study.name}/" in page, study.name
+
+
+@pytest.mark.parametrize("study", IN_A_MOMENT)
+def test_the_tables_of_a_study_are_those_of_its_results(study):
+    page = (ROOT / "studies" / study / "README.md").read_text("utf-8")
+    made = import_module(f"studies.{study}.run").recorded()
+    assert made == {name: between(page, name) for name in made} != {}

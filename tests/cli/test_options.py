@@ -36,34 +36,21 @@ def call(*words: str) -> str:
     return CliRunner().invoke(app, words, env={"COLUMNS": "100", "NO_COLOR": "1", "TERM": "dumb"}).output
 
 
-def test_the_fields_of_a_record_are_options() -> None:
+def test_the_fields_of_a_record_are_options_where_it_stands() -> None:
     assert call("north", "--colour", "red", "--coats", "3", "--dry") == "north Paint(colour='red', coats=3) True\n"
     assert call("north", "--colour", "red") == "north Paint(colour='red', coats=2) False\n"
-
-
-@pytest.mark.parametrize(
-    ("text", "seconds"), (("2h", 7200), ("90m", 5400), ("45s", 45), ("1h30m", 5400), ("1.5d", 129600), (" 2h ", 7200))
-)
-def test_a_time_is_read_with_its_units(text, seconds):
-    assert parse_duration("--budget", text) == seconds
-
-
-@pytest.mark.parametrize("text", ("soon", "", "2", "0h", "h", "1.2.3h", "-2h", "30m1h"))
-def test_what_is_no_time_is_refused(text):
-    with pytest.raises(CallerError, match=r"^--budget is '.*'; write a time such as 2h, 90m or 1h30m$"):
-        parse_duration("--budget", text)
-
-
-def test_a_field_without_a_default_is_demanded() -> None:
     assert "Missing option '--colour'" in call("north")
     assert "Invalid value for '--coats'" in call("north", "--colour", "red", "--coats", "0")
-
-
-def test_help_has_the_options_where_the_record_stands() -> None:
     text = call("--help")
-
-    assert "Paint a wall." in text
     assert text.index("--colour") < text.index("--coats") < text.index("--dry")
+
+
+def test_a_time_is_read_with_its_units_and_what_is_none_refused():
+    seconds = {"2h": 7200, "90m": 5400, "45s": 45, "1h30m": 5400, "1.5d": 129600, " 2h ": 7200}
+    assert {text: parse_duration("--budget", text) for text in seconds} == seconds
+    for text in ("soon", "", "2", "0h", "h", "1.2.3h", "-2h", "30m1h"):
+        with pytest.raises(CallerError, match=r"^--budget is '.*'; write a time such as 2h, 90m or 1h30m$"):
+            parse_duration("--budget", text)
 
 
 def test_how_a_file_is_run_needs_the_file() -> None:

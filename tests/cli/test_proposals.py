@@ -2,11 +2,9 @@
 
 import os
 import shlex
-import stat
 import sys
 from pathlib import Path
 
-import pytest
 import typer
 
 from roarbench.cli import main
@@ -25,11 +23,11 @@ def program(folder: Path) -> Path:
     folder.mkdir(parents=True)
     path = folder / "roarbench"
     path.write_text("#!/bin/sh\n")
-    path.chmod(path.stat().st_mode | stat.S_IXUSR)
+    path.chmod(0o755)
     return path
 
 
-def test_what_the_call_said_of_store_images_and_reference_is_taken_over(monkeypatch):
+def test_what_the_call_said_of_store_images_and_references_is_taken_over(monkeypatch):
     said = ("--store", "my store", "--limit", "40", "--data=it's here", "--db", "sqlite:///x.db", "--workers", "2")
     calling(monkeypatch, "roarbench", "run", "--suite", "planted", *said)
     assert shlex.split(propose("run")) == (
@@ -38,17 +36,9 @@ def test_what_the_call_said_of_store_images_and_reference_is_taken_over(monkeypa
     )
     assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
     assert propose("suites") == "roarbench suites"
-
-
-def test_every_reference_of_the_call_is_taken_over(monkeypatch):
     calling(monkeypatch, "roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
-    assert propose("table") == "roarbench table --suite y --reference a.pt --reference 'b c.pt'"
-
-
-def test_a_store_from_the_environment_is_named(monkeypatch):
-    calling(monkeypatch, "roarbench", "table", "--suite", "quick")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
-    assert propose("status") == "roarbench status --suite quick --store 'else where'"
+    assert propose("table") == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
 
 
 def test_the_program_is_named_as_the_shell_finds_it(monkeypatch, tmp_path):
@@ -64,17 +54,12 @@ def test_the_program_is_named_as_the_shell_finds_it(monkeypatch, tmp_path):
     assert propose("suites") == "other/roarbench suites"
 
 
-@pytest.mark.parametrize("command", TAKEN)
-def test_what_is_taken_over_is_what_the_command_takes(command):
+def test_what_is_taken_over_is_what_the_command_takes():
     """A command that takes an option of the call is told of it, and none is told what it does not take."""
-    takes = {option for parameter in COMMANDS[command].params for option in parameter.opts}
+    takes = {name: {word for one in command.params for word in one.opts} for name, command in COMMANDS.items()}
+    assert set(TAKEN) == {name for name, options in takes.items() if "--store" in options}
     carried = {"--suite", "--store", "--db", "--data", "--reference", "--limit", "-o"}
-    assert set(TAKEN[command]) == takes & carried
-
-
-def test_every_command_with_a_store_is_known():
-    with_store = {name for name, command in COMMANDS.items() if any("--store" in p.opts for p in command.params)}
-    assert set(TAKEN) == with_store
+    assert {name: set(taken) for name, taken in TAKEN.items()} == {name: takes[name] & carried for name in TAKEN}
 
 
 def test_an_error_says_its_hint_on_the_command_line_alone(monkeypatch):

@@ -3,8 +3,6 @@
 import json
 from dataclasses import replace
 
-import pytest
-
 from roarbench.analysis.boards import SuiteResults
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.rates import Rates
@@ -13,23 +11,10 @@ from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
 from roarbench.text import folded
 
-WORK = Work(
-    trainings=9,
-    references=1,
-    scorings=2,
-    images_decoded=100,
-    images_reference=60,
-    images_retrained=3600,
-    images_scored=10,
-    images_explained=7200,
-    copies_drawn=0,
-    images_submitted=0,
-    images_ranked=20,
-    disk=5_000_000,
-    sealing=3_000_000,
-    memory=2_000_000_000,
-    images=3_000_000_000,
-    planes=1_000_000_000,
+WORK = Work(*[0] * len(Work._fields))._replace(
+    **{"trainings": 9, "references": 1, "scorings": 2, "images_decoded": 100, "images_reference": 60},
+    **{"images_retrained": 3600, "images_scored": 10, "images_explained": 7200, "images_ranked": 20},
+    **{"disk": 5_000_000, "sealing": 3_000_000, "memory": 2 * 10**9, "images": 3 * 10**9, "planes": 10**9},
     train=10_000,
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, draw=2.0, rank=1.0)
@@ -55,9 +40,6 @@ def test_a_plan_in_words():
         " of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch",
         "  1.8e+21 floating-point operations",
     ]
-
-
-def test_a_plan_for_both_kinds_of_machines_fits_sixty_columns():
     text = folded(replace(PLAN, estimates=(HERE, replace(HERE, device="one GPU"))).text(), 60)
     assert max(map(len, text.splitlines())) <= 60
     assert "  retraining  8 trainings, 3,600 images    60 min   60 min" in text.splitlines()
@@ -82,27 +64,18 @@ def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
     known = replace(submitted, estimates=(measured,))
     assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2
     assert "own code" in known.text() and "80 s" in known.text() and "not measured" not in known.text()
-    gpu = replace(measured, device="a GPU", gpus=4)
-    assert known.wall(gpu) - PLAN.wall(gpu) == 40 * 2.0 / 2  # the sandbox is on the cores
 
 
 def test_what_is_assumed_is_said_and_long_times_are_days():
     guess = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
     text = replace(PLAN, estimates=(HERE, guess)).text()
     assert "by a measurement just now" in text
-    ages = replace(guess, train=360_000.0)
-    assert "(21 years)" in replace(PLAN, estimates=(ages,)).text()
     assert "together about 1,831 h (76 days) with 2 GPUs and 2 workers, assuming a guess" in text
-
-
-def test_a_plan_as_a_record():
     found = json.loads(json.dumps(PLAN.record()))
     assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3650)
-    assert found["work"]["trainings"] == 9
-    assert found["work"]["images_trained"] == 3660
-    assert found["work"]["core_seconds"] == 7300
-    assert found["rates"]["measured"] is True
-    assert found["estimates"][0]["parts"]["attribution"] == 3600
+    work = found["work"]
+    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7300)
+    assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 
 def test_images_that_were_decoded_elsewhere_are_decoded_again():
@@ -110,10 +83,3 @@ def test_images_that_were_decoded_elsewhere_are_decoded_again():
     held = SuiteResults(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
     assert make_plan(held, workers=2).work.images_decoded == 0
     assert make_plan(held, workers=2, to_decode=True).work.images_decoded == 16
-
-
-@pytest.mark.parametrize("suite", ["quick", "imagenette64", "cifar10", "fashion-mnist"])
-def test_every_part_of_a_suite_has_its_line(suite):
-    plan = make_plan(SuiteResults(find_suite(suite), "", None, {}), workers=2)
-    assert all(f"\n  {part} " in plan.text() for part in PARTS if part != "submission")
-    assert plan.operations > 1e13

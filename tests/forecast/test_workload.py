@@ -97,13 +97,11 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
             return maps_together(subjects, *arguments)
 
     step = train._Training._add_gradients
-    monkeypatch.setattr(
-        train._Training, "_add_gradients", counting("trained", step, lambda self, index, drawn: len(index))
-    )
+    trained = counting("trained", step, lambda self, index, drawn: len(index))
+    monkeypatch.setattr(train._Training, "_add_gradients", trained)
     monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
-    monkeypatch.setattr(
-        shards, "planes_of", counting("ranked", shards.planes_of, lambda importance, *_: len(importance))
-    )
+    ranked = counting("ranked", shards.planes_of, lambda importance, *_: len(importance))
+    monkeypatch.setattr(shards, "planes_of", ranked)
     monkeypatch.setattr(importance, "maps_together", maps)
     draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
     monkeypatch.setattr(ensembles, "noise_draws", draws)
@@ -137,8 +135,7 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
 def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():
     names = ("random", "mine@12345678", *(f"mine@12345678~{twin}" for twin in TWINS))
     suite = replace(SUITE, blocks=(Block(ROAR, names, (0.9,), seeds=1),))
-    jobs = count_work(suite, expand(suite), (), None)
-    assert jobs.images_submitted == (1 + len(VARIANTS)) * (TRAIN + TEST)
+    assert count_work(suite, expand(suite), (), None).images_submitted == (1 + len(VARIANTS)) * (TRAIN + TEST)
 
 
 def test_what_is_done_is_not_counted_again():
@@ -155,11 +152,10 @@ def test_what_is_done_is_not_counted_again():
     assert nothing._replace(disk=0, memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 
-@pytest.mark.parametrize("limit, train, test", [(40, 40, 40), (5000, 5000, TEST), (TRAIN, TRAIN, TEST)])
-def test_a_small_version_counts_its_images(limit, train, test):
-    jobs = count_work(SUITE, expand(SUITE), (), limit)
-    assert jobs.images_trained == (14 * 15 + 10) * train
-    assert jobs.images_ranked == 3 * (train + test)
+def test_a_small_version_counts_its_images():
+    for limit, fitted, asked in ((40, 40, 40), (5000, 5000, TEST)):
+        jobs = count_work(SUITE, expand(SUITE), (), limit)
+        assert (jobs.images_trained, jobs.images_ranked) == ((14 * 15 + 10) * fitted, 3 * (fitted + asked))
 
 
 def test_the_papers_eighteen_are_one_shared_pass():

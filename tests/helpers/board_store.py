@@ -21,19 +21,6 @@ ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 STRENGTH = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.3, "sgsq-grad": 0.29, "ig": 0.02, "gb": 0.15}
 
-# gains of `quick` in points, best first, from the counts of right answers: 100 (area of Random - its area)
-GAINS = {
-    "var-grad": 18.3,
-    "sgsq-grad": 17.6,
-    "gb": 8.7,
-    "sobel": 4.4,
-    "grad-sq": 0.1,
-    "random": 0.0,
-    "random-blurred": 0.0,  # -0.02
-    "ig": -1.3,
-    "grad": -8.8,
-}
-
 
 def accuracy(point: Point) -> float:
     """Falls with the level, faster for stronger estimators where the most important features go first."""

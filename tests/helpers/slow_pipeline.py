@@ -10,41 +10,18 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-WORD = 1 << 64
 Weights = dict[str, Tensor]
 
 
-# --- chance
-
-
 def philox(key: list[int], counter: list[int], count: int) -> list[int]:
-    """The first numbers of Philox4x64 with ten rounds (Salmon et al. 2011, section 4), 64 bits each."""
-    numbers: list[int] = []
-    block = sum(word << 64 * place for place, word in enumerate(counter))
-    while len(numbers) < count:
-        block = (block + 1) % WORD**4  # NumPy counts up before the first block
-        a, b, c, d = (block >> 64 * place & WORD - 1 for place in range(4))
-        for turn in range(10):
-            one = key[0] + turn * 0x9E3779B97F4A7C15
-            two = key[1] + turn * 0xBB67AE8584CAA73B
-            first, second = a * 0xD2E7470EE14C6C93, c * 0xCA5A826395121157
-            a, b, c, d = (
-                second >> 64 ^ b ^ one % WORD,
-                second % WORD,
-                first >> 64 ^ d ^ two % WORD,
-                first % WORD,
-            )
-        numbers += [a, b, c, d]
-    return numbers[:count]
+    """The first 64-bit numbers of NumPy's Philox4x64 with this key and counter."""
+    return [int(number) for number in np.random.Philox(key=key, counter=counter).random_raw(count)]
 
 
 def random_importance(image: int, d: int) -> list[float]:
     """Uniform in [0, 1): the upper 24 of 32 bits, the lower half of each number first; key (seed 0, purpose 1)."""
     halves = [half for number in philox([0, 1], [0, 0, 0, image], d) for half in (number % 2**32, number >> 32)]
     return [(half >> 8) / 2**24 for half in halves[:d]]
-
-
-# --- rankings
 
 
 def ranking(importance: list[float], image: int) -> list[int]:
@@ -99,9 +76,6 @@ def smoothness(removed: np.ndarray, unit: str) -> float:
                         found += sum(bool(maps[i, c, y, x] and maps[i, c, y + down, x + right]) for i in range(n))
     d, count = channels * height * width, int(maps[0].sum())
     return found / n / (pairs * count * (count - 1) / (d * (d - 1)))
-
-
-# --- images
 
 
 def moments(pixels: np.ndarray) -> tuple[list[float], list[float]]:
@@ -187,9 +161,6 @@ def gradient_maps(weights: Weights, images: np.ndarray, targets: np.ndarray) -> 
 def channels_last(images: np.ndarray) -> Tensor:
     """The layout in which the pipeline's convolutions run, and so their rounding."""
     return torch.from_numpy(images).contiguous(memory_format=torch.channels_last)
-
-
-# --- training
 
 
 class SlowRecipe:

@@ -1,8 +1,5 @@
 """The file that is written for somebody's images: it says what was found, and every line is explained."""
 
-import os
-from pathlib import Path
-
 import pytest
 
 from roarbench.errors import CallerError, DataError
@@ -36,25 +33,11 @@ def test_parquet_files(tmp_path, splits):
     assert (data.train_images, data.test_images) == ((12, 6) if len(splits) == 2 else (8, 4))
 
 
-def test_the_file_lies_anywhere(tmp_path, monkeypatch):
-    write_pictures(tmp_path / "pictures")
-    (tmp_path / "suites").mkdir()
-    monkeypatch.chdir(tmp_path / "suites")
-    path = write_suite(Path("..") / "pictures")
-    assert f'images = "..{os.sep}pictures"' in path.read_text()
-    monkeypatch.chdir(tmp_path)
-    assert read_suite(Path("suites") / path).dataset_record.train_images == 18
-
-
 def test_nothing_is_overwritten(tmp_path):
     (tmp_path / "pictures.toml").write_text("mine")
     with pytest.raises(CallerError, match="pictures.toml is there already; name a new file"):
         write_suite(write_pictures(tmp_path / "pictures"))
     assert (tmp_path / "pictures.toml").read_text() == "mine"
-
-
-def loose(folder):
-    (write_pictures(folder.with_name("classes")) / "red").rename(folder)
 
 
 def broken(folder):
@@ -71,13 +54,7 @@ def broken(folder):
     (
         (lambda folder: None, "photos is missing; write a folder of class folders, or of parquet files"),
         (lambda folder: folder.write_text("x"), "photos is a file; write a folder of class folders"),
-        (lambda folder: folder.mkdir(), "photos has no image; expected files that end in .bmp"),
-        (loose, r"photos has 8 images and no folders of classes; put the images of each class into .*photos.CLASS$"),
-        (
-            broken,
-            "4 of 24 images of photos cannot be decoded whole: blue/00.png, blue/01.png, green/00.png and 1 more;",
-        ),
-        (lambda folder: (folder / "a").mkdir(parents=True), "a has no image; expected files that end in .bmp"),
+        (broken, "4 of 24 images of photos cannot be decoded whole: blue/00.png, blue/01.png, green/00.png and 1"),
     ),
 )
 def test_where_nothing_is_found(tmp_path, make, said):

@@ -14,7 +14,7 @@ from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.report.table_notes import remarks
 from roarbench.terms import Order, Retrain
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, usual
 
 KNOWS = {"grad": -0.06, "var-grad": 0.08, "sobel": -0.03}  # what the own map costs more than another image's
 COMMON = replace(
@@ -61,30 +61,15 @@ def test_gains_at_every_level_are_those_that_were_put_in(results, protocol):
     }
 
 
-def test_marks_that_weigh_gains_under_roar_are_not_beside_other_gains():
-    results = held(COMMON, lambda cell: (accuracy if cell.retrain is Retrain.COMMON else leaky(0.6))(cell))
-    assert any(row["flag"] for row in plain(results, COMMON.blocks[0].protocol).values())
-    for protocol in (SPECIFIC, AUGMENTED):
-        assert all(row["flag"] is None for row in plain(results, protocol).values())
-
-
-def test_the_table_says_what_a_gain_is(results):
-    specific, augmented, roar = (
-        remarks(suite_table(results, name, None, None)) for name in ("specific", "augmented", "roar")
-    )
-    assert "accuracy with another image's removal mask, by the same row" in specific
-    assert "over Random's removal masks" in augmented
-    assert roar.startswith("Gain: the area between Random's accuracy curve and the row's. ")
-    heading = render(suite_table(results, "specific", None, None), "markdown").splitlines()[2]
+def test_a_table_and_a_picture_say_what_a_gain_is(results):
+    tables = {name: suite_table(results, name, None, None) for name in ("specific", "augmented", "roar")}
+    assert "accuracy with another image's removal mask, by the same row" in remarks(tables["specific"])
+    assert "over Random's removal masks" in remarks(tables["augmented"])
+    heading = render(tables["specific"], "markdown").splitlines()[2]
     assert "| gain t=0.3 | gain t=0.9 | t=0.3 | t=0.9 |" in heading
-
-
-def test_a_picture_shows_gains_from_0_on(results):
-    drawn = chart(suite_table(results, "specific", None, None))
-    assert drawn.height == "specific gain, points"
-    curves = {curve.estimator: curve for curve in drawn.curves}
+    heights = [chart(table).height for table in tables.values()]
+    assert heights == ["specific gain, points", "gain over Random, points", "test accuracy"]
+    curves = {curve.estimator: curve for curve in chart(tables["specific"]).curves}
     assert all(curve.accuracy[0] == curve.low[0] == curve.high[0] == 0.0 for curve in curves.values())
     assert curves["var-grad"].accuracy[1] == pytest.approx(0.08, abs=0.015)
     assert curves["var-grad"].low[1] < curves["var-grad"].accuracy[1] < curves["var-grad"].high[1]
-    assert chart(suite_table(results, "augmented", None, None)).height == "gain over Random, points"
-    assert chart(suite_table(results, "roar", None, None)).height == "test accuracy"

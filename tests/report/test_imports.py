@@ -70,15 +70,12 @@ def test_other_answers_are_counted_and_shown_and_nothing_is_replaced(call, tmp_p
 
 def test_rows_without_the_checksum_of_the_weights_have_no_place_and_are_named_with_the_reason(call, tmp_path):
     here = write_rows(tmp_path / "here", lambda name: name != "grad", weights="a" * 64)
-    there = write_rows(tmp_path / "there", lambda name: name == "grad")
+    file = exported(write_rows(tmp_path / "there", lambda name: name == "grad"))
     told = f"No place for grad (roar scalar): {UNSAID}; do it again in a fresh --store."
-    file = exported(there)
     for _ in range(2):  # whether they are new or not
         assert call("import", file, "--store", here).err.splitlines()[1:] == [f"made-up v1: {told}"]
     rows = {row["estimator"]: row for row in json.loads(call("table", *ASKED, here, "--format", "json").out)["rows"]}
     assert {name for name, row in rows.items() if row["place"] is None} == {"grad"}
     assert rows["grad"]["gain"] is None and UNSAID in rows["grad"]["flag"]
     assert UNSAID in " ".join(call("table", *ASKED, here).out.split())
-    assert told in " ".join(call("validity", *ASKED, here).out.split())
-    assert json.loads(call("validity", *ASKED, here, "--format", "json").out)["mixed"][0]["estimator"] == "grad"
-    assert told in call("status", *ASKED, here).out
+    assert told in " ".join(call("validity", *ASKED, here).out.split()) and told in call("status", *ASKED, here).out

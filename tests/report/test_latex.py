@@ -19,11 +19,8 @@ def test_letters_that_mean_something_to_latex_are_escaped():
 
 
 def test_numbers_have_a_minus_and_names_their_hyphens():
-    (line,) = [
-        line
-        for line in latex_table({"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], "").splitlines()
-        if line.startswith("x-2")
-    ]
+    made = latex_table({"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], "").splitlines()
+    (line,) = [line for line in made if line.startswith("x-2")]
     assert line == r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\"
 
 

@@ -18,48 +18,37 @@ def opposite(cell):
     return usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator)))
 
 
-def test_the_same_truth_gives_the_same_verdicts():
+def printed(text):
+    console = Console(width=80, record=True, file=StringIO())
+    console.print(text)
+    return console.export_text()
+
+
+def test_the_same_truth_gives_the_same_verdicts_and_both_are_told():
     first, again = held(), held(AGAIN)
     assert not set(first.results) & set(again.results)  # no seed is shared
     found = compare(first, again, Unit.SCALAR)
     assert {"random", "sobel", "grad", "var-grad"} <= {row.estimator for row in found.rows}
-    assert (found.opposed, found.equal) == (0, found.verdicts)
-    assert found.verdicts > 0
+    assert found.opposed == 0 < found.verdicts == found.equal
     assert found.tau > 0.7  # twins of one truth may change places
-
-
-def test_opposed_verdicts_are_counted():
-    found = compare(held(), held(AGAIN, opposite), Unit.SCALAR)
-    words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
-    assert words["grad"]["random"] == ("worse", "better")
-    assert words["var-grad"]["random"] == ("better", "worse")
-    assert found.opposed >= 2
-
-
-def test_a_program_is_told_all_numbers_and_a_person_what_they_add_up_to():
-    first, again = held(), held(AGAIN)
-    found = compare(first, again, Unit.SCALAR)
     record = replication_record(found, first, again)
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
     assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
-    console = Console(width=80, record=True, file=StringIO())
-    console.print(replication_text(found, first, again))
-    text = console.export_text()
-    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in text
-    assert "var-grad" in text
+    said = printed(replication_text(found, first, again))
+    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in said
 
 
-def test_a_verdict_that_changes_is_shown_as_both():
+def test_opposed_verdicts_are_counted():
     first, again = held(), held(AGAIN, opposite)
     found = compare(first, again, Unit.SCALAR)
+    words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
+    assert words["grad"]["random"] == ("worse", "better")
+    assert words["var-grad"]["random"] == ("better", "worse")
+    assert found.opposed >= 2
     record = replication_record(found, first, again)
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
-    assert next(row["beats_controls"] for row in record["rows"] if row["estimator"] == "grad") == {
-        "first": False,
-        "again": True,
-    }
-    console = Console(width=80, record=True, file=StringIO())
-    console.print(replication_text(found, first, again))
-    lines = console.export_text().splitlines()
+    grad = next(row for row in record["rows"] if row["estimator"] == "grad")
+    assert grad["beats_controls"] == {"first": False, "again": True}
+    lines = printed(replication_text(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")

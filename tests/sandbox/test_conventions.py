@@ -77,23 +77,16 @@ def test_global_chance_is_that_of_the_images_generator(draw):
 
 
 def test_a_function_by_the_contract_is_called_as_it_is():
-    def estimate(model, images, targets, generator):
-        return images, generator
-
     generator = seeded()
-    images, given = called(generator, estimate=estimate)
+    images, given = called(generator, estimate=lambda model, images, targets, generator: (images, generator))
     assert images is IMAGES and given is generator
 
 
-@pytest.mark.parametrize(
-    ("names", "words"),
-    [
-        ({}, "no function 'estimate'"),
+def test_what_is_none_is_refused_in_words():
+    for names, words in (
         ({"estimator": 3}, "no function 'estimate'"),
         ({"estimator": InputXGradient, "explain_func": print}, "both 'estimator' and 'explain_func' are there"),
         ({"estimate": lambda model, images: images}, "does not take four arguments"),
-    ],
-)
-def test_what_is_none_is_refused_in_words(names, words):
-    with pytest.raises(NoEstimate, match=words):
-        estimate_of(SimpleNamespace(**names))
+    ):
+        with pytest.raises(NoEstimate, match=words):
+            estimate_of(SimpleNamespace(**names))

@@ -20,20 +20,17 @@ def test_a_file_is_read_and_not_run() -> None:
     assert found.source == FILE
 
 
-@pytest.mark.parametrize(
-    ("last", "line"),
-    [
+def test_the_last_value_of_a_name_counts() -> None:
+    for last, line in (
         ("NAME = 'x y'", "NAME is 'x y'"),
         ("NAME = None", "NAME is missing or no plain string"),
         ("NAME = 'none'", "NAME 'none' is a built-in"),
         ("DESCRIPTION = '  '", "DESCRIPTION is 2 characters"),
         ("PAPER = 3", "PAPER is no plain string"),
-    ],
-)
-def test_the_last_value_of_a_name_counts(last: str, line: str) -> None:
-    with pytest.raises(Refusal, match=f"^{line}") as caught:
-        check_source(FILE + last.encode())
-    assert caught.value.fault.kind is SubmissionFault.NAMES
+    ):
+        with pytest.raises(Refusal, match=f"^{line}") as caught:
+            check_source(FILE + last.encode())
+        assert caught.value.fault.kind is SubmissionFault.NAMES
 
 
 def test_the_template_is_a_submission_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

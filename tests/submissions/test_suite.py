@@ -116,18 +116,17 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
 
 
 def test_entries_join_blocks_with_random_and_change_no_key() -> None:
-    suite = find_suite("quick@1")
-    joined = with_entries(suite, ["mine@0123abcd"])
-    assert joined.title == suite.title
+    suite, mine = find_suite("quick@1"), "mine@0123abcd"
+    joined = with_entries(suite, [mine])
     assert set(expand(suite)) < set(expand(joined))
-    assert [("mine@0123abcd" in block.estimators) for block in joined.blocks] == [True] * 5 + [False]
-    assert [("mine@0123abcd~blurred" in block.estimators) for block in joined.blocks] == [False] * 5 + [True]
-    cells = {point.cell for point in expand(joined) if point.cell.estimator == "mine@0123abcd"}
+    assert [mine in block.estimators for block in joined.blocks] == [True] * 5 + [False]
+    assert [f"{mine}~blurred" in block.estimators for block in joined.blocks] == [False] * 5 + [True]
+    cells = {point.cell for point in expand(joined) if point.cell.estimator == mine}
     assert {cell.t for cell in cells if cell.retrain is Retrain.MASKS} == {0.9}  # as grad
-    assert with_entries(joined, ["mine@0123abcd", "mine@0123abcd~blurred"]) == joined  # as a store names them
-    twins = {f"mine@0123abcd~{twin}" for twin in ("blurred", "untrained", "other-target")}
-    assert twins <= set(with_entries(find_suite("imagenette64"), ["mine@0123abcd"]).estimators)
-    assert not twins & set(with_entries(find_suite("imagenette-brief"), ["mine@0123abcd"]).estimators)
+    assert with_entries(joined, [mine, f"{mine}~blurred"]) == joined  # as a store names them
+    twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
+    assert twins <= set(with_entries(find_suite("imagenette64"), [mine]).estimators)
+    assert not twins & set(with_entries(find_suite("imagenette-brief"), [mine]).estimators)
 
 
 def test_a_kept_file_is_checked_before_it_is_run(
@@ -139,13 +138,12 @@ def test_a_kept_file_is_checked_before_it_is_run(
         path.write_bytes(source)
     keep_entry(store.database, check_source(GOOD))
     paces = iter((Pace(0.1, 2.0), Pace(0.3, 1.0)))
-    monkeypatch.setattr(
-        submitting,
-        "validate",
-        lambda entry, suite, begin: (
-            asked.append(entry) or SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
-        ),
-    )
+
+    def validated(entry, suite, begin):
+        asked.append(entry)
+        return SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
+
+    monkeypatch.setattr(submitting, "validate", validated)
     mode = submitting.SubmissionMode(trust=False, cuda=False)
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
         submitting.read_all([*paths, tmp_path / "none.py"])
@@ -157,14 +155,6 @@ def test_a_kept_file_is_checked_before_it_is_run(
     assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
 
 
-def test_the_pace_of_a_suite_is_that_of_its_network_and_of_its_sandboxes() -> None:
-    quick, large = find_suite("quick@1"), find_suite("imagenet")
-    assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
-    assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
-    assert Pace(0.0, 6.4).of(large) == pytest.approx(6.4 / 64)
-    assert Pace(0.1, 0.0).of(large) > 100 * 0.1
-
-
 def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "good.py"
     path.write_bytes(GOOD)
@@ -172,23 +162,10 @@ def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeyp
     entry, how = check_source(GOOD).id, submitting.SubmissionMode
     found = [submitting.inspect_files([path], how(cuda, cuda), run, CONSOLE) for cuda, run in ((0, 1), (0, 0), (1, 1))]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
-
-
-def test_an_id_says_where_and_how_maps_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context, entry = make_context(tmp_path), check_source(GOOD)
-    context.workspace.keep_submission(entry.id, GOOD)
-    jobs.train_reference(context)
-    asked = []
-
-    def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
-        asked.append((task.device, trust))
-        raise RunError("that is enough")
-
-    monkeypatch.setattr(importance, "explain", explained)
-    for marks in ("", "~cuda", "~trusted", "~trusted~cuda"):
-        with pytest.raises(RunError, match="that is enough"):
-            importance.timed_maps(context, [entry.id + marks], Split.TEST, 0, 4)
-    assert asked == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
+    quick, large = find_suite("quick@1"), find_suite("imagenet")
+    assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
+    assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
+    assert Pace(0.1, 6.4).of(large) > 100 * 0.1 + 6.4 / 64
 
 
 def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: ResultsStore, monkeypatch) -> None:
@@ -213,20 +190,22 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
         assert differ < 0.01  # but for rounding, as above
 
 
-def test_other_twins_explain_another_network_or_another_class(tmp_path: Path, monkeypatch) -> None:
+def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path: Path, monkeypatch) -> None:
     context, entry = make_context(tmp_path), check_source(GOOD)
     context.workspace.keep_submission(entry.id, GOOD)
     jobs.train_reference(context)
+    asked: dict[str, tuple[str, bool]] = {}
     parts = {}
 
     def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
-        parts[twin] = task.parts[0]
+        parts[mark], asked[mark] = task.parts[0], (task.device, trust)
         raise RunError("that is enough")
 
     monkeypatch.setattr(importance, "explain", explained)
-    for twin in ("", "~untrained", "~other-target"):
+    for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            importance.timed_maps(context, [entry.id + twin], Split.TEST, 0, 4)
+            importance.timed_maps(context, [entry.id + mark], Split.TEST, 0, 4)
+    assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
     torch.testing.assert_close(weights["~untrained"], context.untrained_reference().state_dict()["linear.weight"])
