@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from leaderboard.records import Doubt
-from leaderboard.words import capital, human_name, plain
+from leaderboard.words import capital, human_name, plain, typeset
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
@@ -44,7 +44,7 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row, mixed: str = "")
     found += _marks(evidence, protocol, row.estimator)
     if row.stopped:
         found.append(Doubt("stopped early", f"It has {row.seeds} of up to {row.looks} trainings: it was clear."))
-    return tuple(Doubt(_spaced(each.short), _spaced(each.sentence), each.grave) for each in found)
+    return tuple(Doubt(typeset(each.short), typeset(each.sentence), each.grave) for each in found)
 
 
 def _rival(found: Beating, protocol: Protocol) -> Doubt:
@@ -118,8 +118,3 @@ def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Do
         f"the images {beside}; a guess is right on {chance:.0%}.{aside}"
     )
     yield Doubt(f"masks alone {alone.value or 0:.0%}", sentence, not aside and mark.grade is Grade.STRONG)
-
-
-def _spaced(text: str) -> str:
-    """Return a text with a narrow space before its percent signs."""
-    return text.replace("%", "\N{NARROW NO-BREAK SPACE}%")

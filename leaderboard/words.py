@@ -46,6 +46,11 @@ def capital(words: str) -> str:
     return words[:1].upper() + words[1:]
 
 
+def typeset(text: str) -> str:
+    """Return a text with real minus signs, and a narrow space before percent signs."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
+
+
 def question(protocol: str) -> str:
     """Return the question that a protocol asks, for its tab."""
     return SHOWN[protocol].tab

@@ -11,7 +11,7 @@ from leaderboard.page import images
 from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, lookup_estimator, plain, question
+from leaderboard.words import human_name, lookup_estimator, plain, question, typeset
 from roarbench.estimators.ids import TRUSTED
 from roarbench.text import interval, place_interval
 
@@ -36,7 +36,7 @@ def context(asked: Asked) -> dict[str, Any]:
     found = [(*each, each[1].by_id[name]) for each in leading if name in each[1].by_id]
     found = found or [(*each, each[1].by_id[name]) for each in rest if name in each[1].by_id]
     view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
-    about, said = profile(name, (view.results for view in views)), sentence(board, row)
+    about, said = profile(name, (view.results for view in views)), typeset(sentence(board, row))
     each = sorted(row.beating.each.items(), key=lambda item: item[1].value or 0.0) if row.beating else []
     commands = defaultdict[str, list[str]](list)
     for other in views:
@@ -49,7 +49,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "verdict": said,
         "description": said or about.about,
         "verdicts": [(_head(asked, view, board), row, board) for view, board, row in found],
-        "against": [(human_name(control).whole, interval(over)) for control, over in each],
+        "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
         "figures": list(islice(_figures(views, name), _FIGURES)),
         "pictures": _pictures(asked, views, name),
         "doubts": _doubts(found),

@@ -12,7 +12,6 @@ from roarbench.plan.suites import SUITES
 from roarbench.terms import Retrain
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
-_LATEST = 3  # corrections that are shown at once
 
 
 def addresses(views: Views) -> Iterator[Address]:
@@ -23,7 +22,6 @@ def addresses(views: Views) -> Iterator[Address]:
 def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of the page."""
     found = json.loads(TRUST.read_text(encoding="utf-8"))
-    newest_first = found["corrections"][::-1]
     groups: dict[str, list[dict[str, str]]] = {}
     for finding in found["findings"]:
         groups.setdefault(finding["title"], []).append(finding)
@@ -31,8 +29,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "title": "Can I trust this?",
         "description": "Known truth, maps that ask no network, replications, corrections, and what was not run",
         "groups": groups,
-        "corrections": newest_first,
-        "latest": _LATEST,
+        "corrections": found["corrections"][::-1],  # the newest first
         "limits": found["limits"],
         "absent": list(not_run(asked.views)),
     }

@@ -26,7 +26,9 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None, None, None, None)
 def texts(results, protocol: Protocol = MATCHED, **row) -> list[tuple[str, str, bool]]:
     """With plain spaces, as they are read."""
     found = doubts_of(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
-    return [(d.short.replace("\u202f", " "), d.sentence.replace("\u202f", " "), d.grave) for d in found]
+    return [
+        (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
+    ]
 
 
 @pytest.mark.parametrize(
