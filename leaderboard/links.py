@@ -87,9 +87,14 @@ class AppLinks(StaticLinks):
         """Return a picture within its address; keep any other file, which has none."""
         kind = guess_type(name)[0] or ""
         if kind.startswith("image/"):
-            return f"data:{kind};base64,{base64.b64encode(content).decode()}"
+            return data_uri(kind, content)
         super().file(name, content)
         return ""
+
+
+def data_uri(kind: str, content: bytes) -> str:
+    """Return a file within an address."""
+    return f"data:{kind};base64,{base64.b64encode(content).decode()}"
 
 
 def file_name(of: Address) -> str:

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.links import Address, Asked, NotThere, StaticLinks
+from leaderboard.links import Address, Asked, NotThere, StaticLinks, data_uri
 from leaderboard.page import board, cite, claims, compare, images, method, submit, suites, trust
 from leaderboard.records import KINDS
 from leaderboard.views import Views
@@ -108,6 +108,7 @@ def templates() -> Environment:
     made.globals |= {"repository": REPOSITORY, "kinds": KINDS}
     made.filters |= {
         "plain": plain,
+        "inline": lambda svg: data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (signed(value) if plus else f"{value:.1f}").replace("-", "−"),
         "place": lambda place: place_interval(place).replace("-", "–"),
         "tick": lambda value, plus: f"{value:{'+' if plus and value else ''}g}".replace("-", "−"),

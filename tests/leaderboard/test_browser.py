@@ -281,6 +281,7 @@ def test_app_pages_are_accessible_and_fit(driver: webdriver.Chrome, app: str, as
         assert [found for found in violations(driver) if not found.startswith("aria-")] == [], asked
         see(driver, lambda d, width=width: fits(d, width), True)
     assert not driver.find_elements(By.CSS_SELECTOR, "[data-testid=stException]")
+    assert all(told(driver, "img", "naturalWidth")) and ("method" not in asked or told(driver, ".figures img", "alt"))
 
 
 @pytest.mark.parametrize("page", ["board", "method", "suites", "claims", "compare"])
