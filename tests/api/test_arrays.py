@@ -41,6 +41,8 @@ def test_it_runs(own):
     result = roarbench.evaluate(own, quiet=True)
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])
     assert result.to_dataframe().attrs["protocol"] == "morf"
+    kept = roarbench.load("mine", own.store, reference=own.fitted.given).result(["grad"])  # by its name, as a command
+    assert list(kept.to_dataframe()["name"]) == ["grad"]
 
 
 @pytest.mark.parametrize(
