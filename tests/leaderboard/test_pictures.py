@@ -9,13 +9,7 @@ import pytest
 import torch
 from PIL import Image
 
-from leaderboard.pictures import (
-    answers_of,
-    chosen,
-    pictures_file,
-    read_pictures,
-    save_pictures,
-)
+from leaderboard.pictures import answers_of, chosen, pictures_file, read_pictures, save_pictures
 from leaderboard.remains import Makes, changes
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.catalogue import find_estimator
@@ -48,10 +42,9 @@ def stored(of: Suite, data: str) -> SuiteResults:
     return SuiteResults(of, data, None, made_results(of, TEST))
 
 
-@pytest.fixture(scope="module")
-def ranked(tmp_path_factory: pytest.TempPathFactory):
+def ranked_in(folder: Path, of: Suite):
     """A store with images and the rankings of two rows, and its context."""
-    context = make_context(tmp_path_factory.mktemp("ranked"), suite(MATCHED))
+    context = make_context(folder, of)
     jobs.train_reference(context)
     for name in ("random", "grad"):
         spec = context.ranking_spec(find_estimator(name), UNIT)
@@ -59,6 +52,11 @@ def ranked(tmp_path_factory: pytest.TempPathFactory):
             shards.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
         shards.seal(context, spec)
     return context
+
+
+@pytest.fixture(scope="module")
+def ranked(tmp_path_factory: pytest.TempPathFactory):
+    return ranked_in(tmp_path_factory.mktemp("ranked"), suite(MATCHED))
 
 
 def test_masks_are_those_that_runs_score(ranked) -> None:
@@ -156,13 +154,7 @@ def test_what_is_left_by_slow_loops(ranked) -> None:
 
 
 def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path: Path) -> None:
-    context = make_context(tmp_path, suite(MORF))
-    jobs.train_reference(context)
-    for name in ("random", "grad"):
-        spec = context.ranking_spec(find_estimator(name), UNIT)
-        for split in spec.splits:
-            shards.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
-        shards.seal(context, spec)
+    context = ranked_in(tmp_path, suite(MORF))
     file = context.rankings.folder(context.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
     file.write_bytes(file.read_bytes()[:-100])
     found = read_pictures(stored(suite(MORF), context.data.fingerprint), tmp_path)

@@ -124,10 +124,14 @@ def test_what_is_not_there_is_said_in_a_sentence(views: dict[str, SuiteView], as
     assert "&lt;b&gt;" in message("<b>", AppLinks()).html
 
 
-def test_levels_are_a_choice_where_a_program_runs(views: dict[str, SuiteView]) -> None:
+def test_levels_are_a_choice_where_a_program_runs_and_empty_pages_are_none(views: dict[str, SuiteView]) -> None:
     html = render(Asked(address("board", "quick-v2", level="0.5"), views, AppLinks(), known(views))).html
     shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
     assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
+    there = {at.page for at in known(views)}
+    labels = [label for name, (label, _) in PAGES.items() if label and name in there]
+    header = html.partition("<header>")[2].partition("</header>")[0]
+    assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels]
 
 
 def test_names_make_harmless_files_that_differ() -> None:
@@ -197,14 +201,6 @@ def test_hostile_text_stays_text(hostile_site: Path) -> None:
     )
 
 
-def test_an_empty_store_says_what_to_run(tmp_path: Path) -> None:
-    ResultsStore.open(default_url(tmp_path)).close()
-    made = CLI.invoke(app, ["leaderboard", "--store", str(tmp_path), "--export", str(tmp_path / "site")])
-    assert (
-        made.exit_code == 0 and "roarbench run --suite quick-matched" in (tmp_path / "site" / "index.html").read_text()
-    )
-
-
 def test_the_command_exports_and_changes_no_store(quick_folder: Path, tmp_path: Path) -> None:
     before = {path: path.read_bytes() for path in quick_folder.rglob("*") if path.is_file()}
     made = CLI.invoke(app, ["leaderboard", "--store", str(quick_folder), "--export", str(tmp_path / "out")])
@@ -212,20 +208,18 @@ def test_the_command_exports_and_changes_no_store(quick_folder: Path, tmp_path: 
     assert {path: path.read_bytes() for path in quick_folder.rglob("*") if path.is_file()} == before
 
 
-def test_what_cannot_be_written_or_read_is_one_line(views: dict[str, SuiteView], tmp_path: Path) -> None:
+def test_what_cannot_be_written_or_read_is_one_line_and_an_empty_store_says_what_to_run(
+    views: dict[str, SuiteView], tmp_path: Path
+) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CallerError, match="cannot write"):
         export(views, tmp_path / "file" / "site")
-    made = CLI.invoke(app, ["leaderboard", "--store", str(tmp_path / "none"), "--export", str(tmp_path)])
+    call = ["leaderboard", "--store", str(tmp_path), "--export", str(tmp_path / "site")]
+    made = CLI.invoke(app, call)
     assert made.exit_code and "results store" in str(made.exception)
-
-
-def test_pages_without_content_are_in_no_navigation(site: Path, views: dict[str, SuiteView]) -> None:
-    """Images and others were dead ends on a board without them."""
-    there = {at.page for at in known(views)}
-    labels = [label for name, (label, _) in PAGES.items() if label and name in there]
-    header = (site / "index.html").read_text().partition("<header>")[2].partition("</header>")[0]
-    assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels]
+    ResultsStore.open(default_url(tmp_path)).close()
+    assert CLI.invoke(app, call).exit_code == 0
+    assert "roarbench run --suite quick-matched" in (tmp_path / "site" / "index.html").read_text()
 
 
 @pytest.mark.parametrize("address", ["", "https://example.org/roarbench"])

@@ -78,13 +78,10 @@ def test_the_newest_version_with_rows_comes_first(tmp_path: Path) -> None:
         assert list(read_views(store, tmp_path)) == list(live.views())
 
 
-def test_there_is_one_of_each_store(live: LiveStore, tmp_path: Path) -> None:
+def test_there_is_one_of_each_store_and_parts_are_computed_once(live: LiveStore, tmp_path: Path) -> None:
     assert live_store(default_url(tmp_path), tmp_path) is live_store(default_url(tmp_path), tmp_path)
     with pytest.raises(StoreError):
         live_store(f"sqlite:///{tmp_path}/nothing.sqlite", tmp_path)
-
-
-def test_parts_are_computed_once(live: LiveStore) -> None:
     view = live.views()["quick-v1"]
     assert view.board_of(ROAR) is view.board and view.board_of(KAR) is view.board_of(KAR)
 
@@ -94,13 +91,9 @@ def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path:
     make_store(tmp_path, QUICK, images=60)
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         views = read_views(store, tmp_path)
-        specific = views["quick-specific-v1"]
-        assert [view.slug for view in specific.siblings] == ["quick-v1"]
-        places = {row.id: row.place for row in views["quick-v1"].board.rows}
-        assert specific.board.roar_from == "quick v1" and {row.roar for row in specific.board.rows} <= {
-            *places.values(),
-            None,
-        }
+        specific, places = views["quick-specific-v1"], {row.place for row in views["quick-v1"].board.rows}
+        assert [view.slug for view in specific.siblings] == ["quick-v1"] and specific.board.roar_from == "quick v1"
+        assert {row.roar for row in specific.board.rows} <= {*places, None}
 
 
 @pytest.fixture
