@@ -7,8 +7,7 @@ import pytest
 import torch
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import jobs, shards
+from roarbench.execution import jobs
 from roarbench.execution import placed_inputs as inputs
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack
@@ -18,8 +17,8 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.terms import FILLS, PLAIN_FILLS, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+from roarbench.terms import FILLS, PLAIN_FILLS, Retrain, Split
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs, rank_all
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
@@ -28,10 +27,7 @@ COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 @pytest.fixture(scope="module")
 def context(tmp_path_factory):
     found = make_context(tmp_path_factory.mktemp("fills"), FILLED)
-    spec = found.ranking_spec(find_estimator("random"), Unit.SCALAR)
-    for split, count in COUNTS.items():
-        shards.rank_shard(found, [spec], split, 0, count)
-    shards.seal(found, spec)
+    rank_all(found, "random")
     return found
 
 
@@ -55,13 +51,6 @@ def test_a_network_sees_images_with_the_fill(fill, context, runs):
             expected = filled(images, removed, fill, context.fill, image_ids(split, 0, count)).float()
         torch.testing.assert_close(seen, expected, rtol=0, atol=0)
         np.testing.assert_array_equal(context.images(split).pixels, before)
-
-
-def test_a_run_with_each_fill_is_its_own_and_is_scored(context, runs):
-    assert len({run.key for run in runs.values()}) == len(FILLS)
-    scored = jobs.score(context, runs["linear"])
-    assert len(scored.correct) == TEST
-    assert np.array_equal(scored.correct, jobs.score(context, runs["linear"]).correct)
 
 
 def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():

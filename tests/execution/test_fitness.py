@@ -1,5 +1,6 @@
 """One's own network is tried before hours of work: what it takes, what it returns, which estimators apply to it."""
 
+import json
 from dataclasses import replace
 
 import pytest
@@ -14,54 +15,46 @@ from tests.helpers.own_photos import TEXT, write_suite
 NET = """
 from torch import nn
 
-class Net(nn.Module):
-    def __init__(self, channels, classes, between):
-        super().__init__()
-        self.layers = nn.Sequential(nn.Conv2d(channels, 8, 3), between, nn.AdaptiveAvgPool2d(1), nn.Flatten())
-        self.last = nn.Linear(8, classes)
-
-    def forward(self, x):
-        return self.last(self.layers(x))
-
-def relu(classes, channels, size):
-    return Net(channels, classes, nn.ReLU())
+def relu(classes, channels, size, between=nn.ReLU):
+    pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(nn.Conv2d(channels, 8, 3), between(), pooled, nn.Linear(8, classes))
 
 def gelu(classes, channels, size):
-    return Net(channels, classes, nn.GELU())
+    return relu(classes, channels, size, nn.GELU)
 
 def many(classes, channels, size):
-    return Net(channels, classes + 1, nn.ReLU())
+    return relu(classes + 1, channels, size)
 
 def fixed(classes, channels, size):
     return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
 
-def branching(classes, channels, size):
-    class Branching(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = Net(channels, classes, nn.ReLU())
+class Odd(nn.Module):
+    def __init__(self, *network):
+        super().__init__()
+        self.net = relu(*network)
 
-        def forward(self, x):
-            return self.net(x if x.sum() > 0 else -x)
-    return Branching()
+class Branching(Odd):
+    def forward(self, x):
+        return self.net(x if x.sum() > 0 else -x)
+
+class Unlike(Odd):
+    def forward(self, x):
+        if x.requires_grad:
+            raise TypeError("no\\ngradients")
+        return self.net(x)
+
+class Pair(Odd):
+    def forward(self, x):
+        return x, x
+
+def branching(classes, channels, size):
+    return Branching(classes, channels, size)
 
 def unlike(classes, channels, size):
-    class Unlike(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.net = Net(channels, classes, nn.ReLU())
-
-        def forward(self, x):
-            if x.requires_grad:
-                raise TypeError("no\\ngradients")
-            return self.net(x)
-    return Unlike()
+    return Unlike(classes, channels, size)
 
 def pair(classes, channels, size):
-    class Two(nn.Module):
-        def forward(self, x):
-            return x, x
-    return Two()
+    return Pair(classes, channels, size)
 """
 
 
@@ -71,18 +64,26 @@ def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"
     return read_suite(write_suite(folder, text + recipe))
 
 
-def test_what_does_not_apply_is_left_out_with_the_reason(tmp_path):
-    made = fitted(suite(tmp_path, "gelu"))
-    why = "guided backprop needs ReLUs and the network has none"
-    assert made.left_out == {"gb": why, "var-gb": why}
-    assert made.estimators == ("random", "sobel", "random-blurred", "grad", "ig")
+RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has no rule for GELU, which the network has"
 
 
-def test_an_error_of_the_network_s_own_leaves_the_row_out_in_one_line(tmp_path):
-    made = fitted(suite(tmp_path, "unlike", estimators='["grad", "deeplift", "rise"]'))
-    assert made.left_out == {
-        name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")
-    }
+@pytest.mark.parametrize(
+    ("function", "estimators", "left_out"),
+    [
+        ("gelu", ["grad", "gb", "var-gb", "ig", "lrp"], {"gb": RELUS, "var-gb": RELUS, "lrp": RULE}),
+        ("relu", ["grad", "gb", "lrp"], {}),
+        (
+            "unlike",  # an error of the network's own
+            ["grad", "deeplift", "rise"],
+            {name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")},
+        ),
+    ],
+)
+def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, function, estimators, left_out):
+    made = fitted(suite(tmp_path, function, estimators=json.dumps(estimators)))
+    assert made.left_out == left_out
+    kept = [name for name in estimators if name not in left_out]
+    assert made.estimators == ("random", "sobel", "random-blurred", *kept)
 
 
 @pytest.mark.parametrize(
@@ -102,22 +103,14 @@ def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said
         fitted(suite(tmp_path, function, recipe))
 
 
-@pytest.mark.parametrize("maps", ["float32", "float32-stem", "bf16", "bf16-stem"])
+@pytest.mark.parametrize("maps", [Making.FLOAT32_STEM, Making.BF16])
 def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path, maps):
-    assert fitted(replace(suite(tmp_path, "relu"), maps=Making(maps))).left_out == {}
-    asked = replace(suite(tmp_path, "branching"), maps=Making(maps))
-    if maps == "float32":
-        assert fitted(asked).left_out == {}
-    else:
-        words = rf'maps is "{maps}", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
-        with pytest.raises(CallerError, match=words):
-            fitted(asked)
-
-
-def test_lrp_is_left_out_where_a_step_has_no_rule(tmp_path):
-    made = fitted(suite(tmp_path, "gelu", estimators='["grad", "lrp"]'))
-    assert made.left_out == {"lrp": "lrp has no rule for GELU, which the network has"}
-    assert fitted(suite(tmp_path, "relu", estimators='["grad", "lrp"]')).left_out == {}
+    assert fitted(replace(suite(tmp_path, "relu"), maps=maps)).left_out == {}
+    branching = suite(tmp_path, "branching")
+    assert fitted(branching).left_out == {}
+    words = rf'maps is "{maps}", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
+    with pytest.raises(CallerError, match=words):
+        fitted(replace(branching, maps=maps))
 
 
 def test_superpixels_need_scikit_image_before_anything_runs(tmp_path, monkeypatch):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.errors import MachineError, RunError
 from roarbench.execution import local_workers
 from roarbench.execution.measured import measured_rates
 from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
@@ -48,17 +48,16 @@ def lines_of(worker: OneWorker, work: Any = None) -> tuple[Any, list[str]]:
     return measured_rates(worker, SUITE, work, lines.append), lines
 
 
-def test_a_worker_measures_what_there_is_to_do():
-    found = replace(assume(SUITE, GPU), basis="")
+def test_a_worker_measures_what_there_is_to_do_and_says_what_its_device_lacks():
+    found = replace(assume(SUITE, GPU), basis="", lacks=("trains without compiling",))
     worker = OneWorker(lambda suite, work: found, gpus=4, late=3)
     rates, lines = lines_of(worker, "what there is to do")
-    assert (rates, lines) == (replace(found, gpus=4), [])
+    assert (rates, lines) == (replace(found, gpus=4), ["planted v1: trains without compiling"])
     assert [(job.call, job.arguments) for job in worker.jobs] == [(measure, (SUITE, "what there is to do"))]
 
 
-@pytest.mark.parametrize("gpus", [0, 2])
-@pytest.mark.parametrize("error", [MachineError("CUDA-capable device(s) is/are busy"), RunError("KeyError: 'a'")])
-def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(error, gpus):
+@pytest.mark.parametrize(("gpus", "error"), [(0, RunError("KeyError: 'a'")), (2, MachineError("CUDA is busy"))])
+def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(gpus, error):
     def fail(suite, work):
         raise error
 
@@ -95,16 +94,3 @@ def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     assert (rates.gpus, rates.measured) == (2, False)
     assert len(lines) == 1
     assert "the GPU that this process was given is lost" in lines[0]
-
-
-def test_what_no_worker_can_do_ends_the_command():
-    def fail(suite, work):
-        raise CallerError("no such network")
-
-    with pytest.raises(CallerError, match="no such network"):
-        lines_of(OneWorker(fail))
-
-
-def test_what_a_device_lacks_is_said_in_one_line():
-    found = replace(assume(SUITE, CORE), basis="", lacks=("trains without compiling",))
-    assert lines_of(OneWorker(lambda suite, work: found))[1] == ["planted v1: trains without compiling"]

@@ -1,6 +1,5 @@
 """Networks that score many runs: trained once, tuned once for each row, and asked twice about every image."""
 
-from contextlib import contextmanager
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +14,6 @@ from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import steps
-from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
@@ -34,9 +32,8 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.references import checksum
-from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, completed
 
 ROWS = ("random", "grad", "truth")
 COMMON = replace(
@@ -50,17 +47,6 @@ COMMON = replace(
     ),
     references=2,
 )
-
-
-@contextmanager
-def completed(folder, suite):
-    """A suite done from nothing: context, runs, names of jobs in order, and its results by run."""
-    context, engine = make_context(folder, suite), InlineEngine()
-    runs = make_runs(context, suite)
-    with ResultsStore.open(default_url(folder)) as store:
-        failures = [event.failure for event in complete(context, runs, store, engine) if event.failure]
-        assert failures == []
-        yield context, runs, engine.done, store
 
 
 @pytest.fixture(scope="module")
@@ -81,36 +67,43 @@ def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
     assert steps(context, []) == []
 
 
-def cuts(context, names, number=0):
-    """What the training images of these rows lose, in the order in which it is drawn."""
+def cuts(context, names, number=0, split=Split.TRAIN):
+    """What the training images lose by the maps of these rows, in the order in which it is drawn."""
     own = context.explaining(number)
     found = [own.rankings.open(own.ranking_spec(find_estimator(name), Unit.SCALAR)) for name in names]
-    return [
-        Cut(rankings.planes(Split.TRAIN), rankings.layout, t, Order.MORF)
-        for rankings in found
-        for t in (0.0, *PAPER_LEVELS)
-    ]
+    return [Cut(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)]
 
 
-def trained(context, seed, draws, chosen, model=None, recipe=None, mean=None):
+def trained(context, seed, draws, chosen, model=None, recipe=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs."""
     mean = context.fill if mean is None else mean
     model = model or context.network("resnet-planted", seed)
     pixels, generator = context.pixels(Split.TRAIN), torch.Generator().manual_seed(networks.EXCHANGE + draws)
-    inputs = ExchangedImages(pixels, tuple(chosen), mean, Unit.SCALAR, generator)
+    inputs = ExchangedImages(pixels, tuple(chosen), mean, Unit.SCALAR, generator, lent=lent)
     labels = torch.from_numpy(context.data.train.labels)
     fit(model, inputs, labels, context.norm, recipe or find_recipe("planted@1"), draws)
     return model
 
 
-def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(done):
-    context, runs, _, _ = done
+@pytest.fixture(scope="module")
+def lent(tmp_path_factory):
+    """The specific part of the suite with networks tuned on masks of test images."""
+    suite = replace(COMMON, name="lent", blocks=COMMON.blocks[:2], tuned_on=Split.TEST)
+    with completed(tmp_path_factory.mktemp("lent"), suite) as made:
+        yield made
+
+
+@pytest.mark.parametrize("tuned_on", Split)
+def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(request, tuned_on):
+    """Its masks of training images or, lent to them, of test images."""
+    is_lent = tuned_on is Split.TEST
+    context, runs, _, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(context, 1, 1, cuts(context, CONTROLS))
-    kept = context.networks.weights(common_network(COMMON, context.data.fingerprint, Order.MORF, Unit.SCALAR, 1).key)
-    assert checksum(kept) == checksum(common.state_dict())
-    recipe = tuning_of(find_recipe("planted@1"))
-    tuned = trained(context, 1, 1_000_001, cuts(context, ["grad"], number=1), common, recipe)
+    key = common_network(context.suite, context.data.fingerprint, Order.MORF, Unit.SCALAR, 1).key
+    assert checksum(context.networks.weights(key)) == checksum(common.state_dict())
+    recipe, masks = tuning_of(find_recipe("planted@1")), cuts(context, ["grad"], 1, tuned_on)
+    tuned = trained(context, 1, 1_000_001, masks, common, recipe, lent=is_lent)
     found = networks.scoring_network(context.of(run), run, networks.row_rankings(context.of(run), run))
     assert checksum(found.state_dict()) == checksum(tuned.state_dict())
 
@@ -142,16 +135,15 @@ def slow_answers(context, run, donors):
 
 
 @pytest.mark.parametrize("seed", (0, 1))
-@pytest.mark.parametrize("row", ROWS)
-def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, row, seed):
+def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, seed):
     context, runs, _, store = done
     donors = other_images(24, 2**32, seed)
     assert all(donors != np.arange(24))
     for run in runs:
-        if run.cell.retrain is Retrain.COMMON and run.seed == seed and run.cell.estimator.startswith(row):
+        if run.cell.retrain is Retrain.COMMON and run.seed == seed and run.cell.estimator != CLEAN:
             found = store.results([run.key])[run.key]
             whose = donors if "~" in run.cell.estimator else np.arange(24)
-            np.testing.assert_array_equal(found.answers, slow_answers(context, run, whose))
+            np.testing.assert_array_equal(found.answers, slow_answers(context, run, whose), err_msg=str(run.cell))
 
 
 BLACK = replace(
@@ -196,26 +188,14 @@ class Blackened(RunContext):
         return torch.zeros_like(super().fill)
 
 
-def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done):
+def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
     context, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.EXCHANGED))
     rankings = networks.row_rankings(context, run)
     model = trained(context, 0, 0, [Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF)])
-    plain = next(other for other in runs if (other.cell.estimator, other.cell.retrain) == ("grad", Retrain.IMAGES))
-    assert run.key != plain.key
-    monkeyed = pytest.MonkeyPatch()
-    with monkeyed.context() as patch:
-        patch.setattr(networks, "scoring_network", lambda *_: model)
-        expected = slow_answers(context, run, np.arange(24))
+    monkeypatch.setattr(networks, "scoring_network", lambda *_: model)
+    expected = slow_answers(context, run, np.arange(24))
     np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
-
-
-@pytest.fixture(scope="module")
-def lent(tmp_path_factory):
-    """The specific part of the suite with networks tuned on masks of test images."""
-    suite = replace(COMMON, name="lent", blocks=COMMON.blocks[:2], tuned_on=Split.TEST)
-    with completed(tmp_path_factory.mktemp("lent"), suite) as made:
-        yield made
 
 
 def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent, done):
@@ -228,65 +208,33 @@ def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_their
         assert context.rankings.open(context.ranking_spec(find_estimator(name), Unit.SCALAR)).splits.keys() == splits
 
 
-def test_the_plan_counts_maps_of_training_images_for_controls_alone():
-    suite = replace(COMMON, blocks=COMMON.blocks[:1])
-    tuned = replace(suite, tuned_on=Split.TEST)
-    record = suite.dataset_record
+def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_where_they_are_needed():
+    suite = replace(COMMON, blocks=COMMON.blocks[:2])
+    before, after = (count_work(each, expand(each), (), None) for each in (suite, replace(suite, tuned_on=Split.TEST)))
+    recipe, record = find_recipe("planted@1"), suite.dataset_record
     train, test = record.train_images, record.test_images
-    before, after = (count_work(each, expand(each), (), None) for each in (suite, tuned))
+    assert before.trainings - before.references == 2
+    assert before.images_retrained == train * (2 * recipe.epochs + 6 * 1)
+    assert count_work(suite, (), expand(suite), None).images_retrained == 0
     assert before.images_ranked - after.images_ranked == 3 * train  # truth, and grad by two references
     assert before.images_explained * test == after.images_explained * (train + test)
     assert after.disk < before.disk
 
 
-def test_the_plan_counts_common_trainings_once_and_tuning_by_rows():
-    suite = replace(COMMON, blocks=COMMON.blocks[:2])
-    work = count_work(suite, expand(suite), (), None)
-    recipe, images = find_recipe("planted@1"), suite.dataset_record.train_images
-    assert work.trainings - work.references == 2
-    assert work.images_retrained == images * (2 * recipe.epochs + 6 * 1)
-    assert work.scorings == len(expand(suite))
-    assert count_work(suite, (), expand(suite), None).images_retrained == 0
-
-
 def test_the_board_has_specific_gains_of_the_stored_answers(done):
     context, _, _, store = done
     results = collect(COMMON, store, None, context.data.fingerprint)
-    judged, common = results.board(SPECIFIC, Unit.SCALAR), results.board(AUGMENTED, Unit.SCALAR)
     by = {
         (point.cell.estimator, point.cell.t, point.seed): result.answers.mean()
         for point, result in results.results.items()
         if point.cell.retrain is Retrain.COMMON
     }
-    for row in judged.rows:
-        name = row.estimator
-        gaps = [np.mean([by[f"{name}~other-image", t, s] - by[name, t, s] for s in (0, 1)]) for t in (0.5, 0.9)]
-        area = 100 * (0.5 * gaps[0] / 2 + 0.4 * (gaps[0] + gaps[1]) / 2) / 0.9
-        assert row.gain.value == pytest.approx(area)
-    for row in common.rows:
-        gaps = [np.mean([by["random", t, s] - by[row.estimator, t, s] for s in (0, 1)]) for t in (0.5, 0.9)]
-        area = 100 * (0.5 * gaps[0] / 2 + 0.4 * (gaps[0] + gaps[1]) / 2) / 0.9
-        assert row.gain.value == pytest.approx(area)
-
-
-def test_training_images_carry_test_images_masks_while_a_network_is_tuned(lent):
-    context, runs, _, _ = lent
-    run = next(run for run in runs if (run.cell.estimator, run.seed) == ("grad", 1))
-    own, common = context.of(run), trained(context, 1, 1, cuts(context, CONTROLS))
-    rankings = networks.row_rankings(own, run)
-    planes = rankings.planes(Split.TEST)
-    inputs = ExchangedImages(
-        context.pixels(Split.TRAIN),
-        tuple(Cut(planes, rankings.layout, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)),
-        context.fill,
-        Unit.SCALAR,
-        torch.Generator().manual_seed(networks.EXCHANGE + 1_000_001),
-        lent=True,
-    )
-    labels = torch.from_numpy(context.data.train.labels)
-    fit(common, inputs, labels, context.norm, tuning_of(find_recipe("planted@1")), 1_000_001)
-    found = networks.scoring_network(own, run, rankings)
-    assert checksum(found.state_dict()) == checksum(common.state_dict())
+    for protocol, compared in ((SPECIFIC, "{}~other-image"), (AUGMENTED, "random")):
+        for row in results.board(protocol, Unit.SCALAR).rows:
+            name, other = row.estimator, compared.format(row.estimator)
+            gaps = [np.mean([by[other, t, seed] - by[name, t, seed] for seed in (0, 1)]) for t in (0.5, 0.9)]
+            area = 100 * (0.5 * gaps[0] / 2 + 0.4 * (gaps[0] + gaps[1]) / 2) / 0.9
+            assert row.gain.value == pytest.approx(area), (protocol, name)
 
 
 def test_the_networks_key_has_all_that_fixes_it():

@@ -1,45 +1,38 @@
-"""Trainings that begin with published weights instead of random ones, as their recipe says."""
+"""Trainings that begin with published weights instead of random ones, of any of torchvision's networks."""
 
 from dataclasses import replace
-from hashlib import sha256
 
 import pytest
 import torch
 
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import common_networks as networks
-from roarbench.execution import given_weights, jobs, shards
+from roarbench.execution import given_weights, jobs
+from roarbench.execution.given_weights import load_start
 from roarbench.models.build import build
 from roarbench.plan import weights
 from roarbench.plan.common import common_network
 from roarbench.plan.recipes import RECIPES, find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, make_context, make_runs
+from roarbench.terms import Order, Retrain, Unit
+from tests.helpers.own_photos import TEXT, write_suite
+from tests.helpers.tiny_suite import RECORD, SUITE, make_context, make_runs, rank_all
 
-NAME = "torchvision:tiny-v1"
+NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
 
 
-@pytest.fixture(scope="module")
-def published(tmp_path_factory):
-    """A network as torchvision would publish it, and the state that it holds."""
-    folder, before = tmp_path_factory.mktemp("hub"), torch.hub.get_dir()
+@pytest.fixture
+def published(publish_weights, monkeypatch):
+    """The state of a network that torchvision is said to have published."""
     model = build(SUITE.model, RECORD.classes, RECORD.channels, RECORD.size, torch.Generator().manual_seed(5))
-    file = folder / "checkpoints" / "tiny.pth"
-    file.parent.mkdir()
-    torch.save(model.state_dict(), file)
-    file = file.rename(file.with_name(f"tiny-{sha256(file.read_bytes()).hexdigest()[:8]}.pth"))
-    record = weights.Published(file.name, SUITE.model, RECORD.classes, RECORD.channels)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(weights.PUBLISHED, NAME, record)
-        torch.hub.set_dir(folder)
-        yield model.state_dict()
-    torch.hub.set_dir(before)
+    record = weights.Published(publish_weights(model.state_dict()).name, SUITE.model, RECORD.classes, RECORD.channels)
+    monkeypatch.setitem(weights.PUBLISHED, NAME, record)
+    return model.state_dict()
 
 
 @pytest.fixture
@@ -57,31 +50,18 @@ def parameters(state):
     return {name: value for name, value in state.items() if not name.endswith(("mean", "var", "batches_tracked"))}
 
 
-def test_a_common_network_begins_with_published_weights_whatever_its_seed(context, published):
-    for name in CONTROLS:
-        spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
-        for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-            shards.rank_shard(context, [spec], split, 0, count)
-        shards.seal(context, spec)
+def test_networks_begin_with_published_weights_whatever_their_seed(context, published, monkeypatch):
+    rank_all(context, *CONTROLS)
     for seed in (0, 1):
         common = common_network(context.suite, context.data.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common(context, common)
         found = parameters(context.networks.weights(common.key))
-        assert found.keys() == parameters(published).keys()
-        assert all(torch.equal(found[name], value) for name, value in parameters(published).items())
-
-
-def test_a_network_of_a_run_begins_with_them_too(context, published, monkeypatch):
-    run = next(
-        run
-        for run in make_runs(context, context.suite)
-        if (run.cell.estimator, run.cell.retrain) == (CLEAN, Retrain.IMAGES)
-    )
-    begun = []
+        torch.testing.assert_close(found, parameters(published), rtol=0, atol=0)
+    runs = (run for run in make_runs(context, context.suite) if run.cell.retrain is Retrain.IMAGES)
+    run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
     monkeypatch.setattr(jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
     jobs.score(context, run)
-    (state,) = begun
-    assert all(torch.equal(state[name], value) for name, value in parameters(published).items())
+    torch.testing.assert_close(begun, [parameters(published)], rtol=0, atol=0)
 
 
 def test_another_file_under_their_name_is_refused(context, monkeypatch):
@@ -90,3 +70,39 @@ def test_another_file_under_their_name_is_refused(context, monkeypatch):
     (given_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
     with pytest.raises(CallerError, match="is not torchvision's file: its checksum is another; delete it"):
         context.start(SUITE.model, find_recipe("started@1"), 0)
+
+
+@pytest.mark.parametrize("classes", (5, 3))
+def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, monkeypatch, classes):
+    published = build(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
+    file = publish_weights(published).name
+    monkeypatch.setattr(given_weights, "_file_of", lambda name, weights: file)
+    model = build(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    load_start(f"{OTHER}/IMAGENET1K_V1", model, 3)
+    for name, tensor in model.state_dict().items():
+        kept = name.startswith("classifier.1") and classes != 5
+        torch.testing.assert_close(tensor, before[name] if kept else published[name], rtol=0, atol=0)
+    with pytest.raises(CallerError, match="does not fit the suite's network"):
+        load_start(f"{OTHER}/IMAGENET1K_V1", build("resnet8", 3, 3, 32, torch.Generator()), 3)
+
+
+def test_the_file_is_the_one_that_torchvision_names():
+    assert given_weights._file_of("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
+    for name, version, said in (
+        ("resnet18", "IMAGENET1K_V9", "no weights of"),
+        ("resnet19", "IMAGENET1K_V1", "no network"),
+    ):
+        with pytest.raises(CallerError, match=said):
+            given_weights._file_of(name, version)
+
+
+def test_a_suite_names_them_in_its_recipes(tmp_path):
+    said = f'"{OTHER}"\nweights = "IMAGENET1K_V1"'
+    suite = read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', said)))
+    for recipe in (suite.recipe, suite.reference_recipe):
+        assert find_recipe(recipe).start == f"{OTHER}/IMAGENET1K_V1"
+    with pytest.raises(CallerError, match="weights are those of a torchvision:NAME"):
+        read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"resnet8"\nweights = "X"')))
+    with pytest.raises(CallerError, match="start is 'mine.pt', expected torchvision:NAME/WEIGHTS"):
+        read_suite(write_suite(tmp_path, f'{TEXT}start = "mine.pt"\n'))

@@ -9,18 +9,13 @@ from io import StringIO
 import numpy as np
 import pytest
 import torch
-from typer.testing import CliRunner
 
 from roarbench.analysis.faithfulness import METRICS, score_specs
-from roarbench.cli.main import app
-from roarbench.errors import CallerError
 from roarbench.execution import jobs, quantus
 from roarbench.execution.quantus import complete_scores, evaluate
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
-from roarbench.store.results import ResultsStore
-from roarbench.terms import Split
 from tests.helpers.command_line import publish
 from tests.helpers.tiny_suite import SUITE, TEST, make_context
 
@@ -35,12 +30,6 @@ def context(tmp_path_factory):
     context = make_context(tmp_path_factory.mktemp("context"))
     jobs.train_reference(context)
     return context
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        yield store
 
 
 @pytest.fixture(scope="module")
@@ -98,29 +87,18 @@ def faithfulness_correlation(explained):
 SLOW = dict(zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True))
 
 
-def test_what_is_explained_is_the_reference_on_the_first_test_images(context, explained):
-    assert len(explained.images) == TEST, "all, where there are fewer than 64"
-    assert not explained.model.training
-    np.testing.assert_array_equal(
-        explained.targets, context.references.predictions(context.reference, Split.TEST).targets[:TEST]
-    )
-    assert len(quantus._explain(context, "random", 5).maps) == 5
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", IDS)
-def test_a_score_is_what_its_description_says(metric, explained):
+def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_same_everywhere(metric, explained):
     # a correlation divides by the small spread of the losses, so rounding weighs more there
     tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
-    np.testing.assert_allclose(evaluate(metric, explained), SLOW[metric](explained), atol=tolerance, rtol=0)
-
-
-@pytest.mark.parametrize("metric", IDS)
-def test_a_map_that_is_the_same_everywhere_has_no_score(metric, explained):
-    flat_map = explained._replace(maps=np.ones_like(explained.maps))
-    assert np.isnan(evaluate(metric, flat_map)).all()
-    score = quantus._score(score_specs(SUITE, "")["grad", metric], "grad", evaluate(metric, flat_map), {})
-    assert (score.value, score.count) == (None, 0)
+    values = evaluate(metric, explained)
+    np.testing.assert_allclose(values, SLOW[metric](explained), atol=tolerance, rtol=0)
+    spec = score_specs(SUITE, "")["grad", metric]
+    flat_map = evaluate(metric, explained._replace(maps=np.ones_like(explained.maps)))
+    for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
+        score = quantus._score(spec, "grad", found, {})
+        assert (score.value, score.count) == (values.mean() if count else None, count)
 
 
 @pytest.mark.slow
@@ -136,51 +114,31 @@ def test_only_what_is_missing_is_computed(context, store, explained):
         assert values[specs["grad", metric].key] == evaluate(metric, explained).mean()
 
 
-# The command
-
-RUN = ["run", "--suite", "planted", "--limit", "40", "--workers", "1"]
-
-
-@pytest.fixture(scope="module")
-def planted(tmp_path_factory):
-    """A store of the planted suite's small version, asked for twice; the second output."""
-    store = str(tmp_path_factory.mktemp("planted"))
-    few = replace(SUITES["planted"], blocks=(Block(ROAR, ("truth", "random"), (0.5,), seeds=1),))
-    with pytest.MonkeyPatch.context() as patch:
-        publish(patch, few)  # three trainings
-        for _ in range(2):
-            ended = CliRunner().invoke(app, [*RUN, "--store", store, "--with", "quantus", "--format", "json"])
-            assert ended.exit_code == 0, ended.output
-    return store, ended
+RUN = ("run", "--suite", "planted", "--limit", "40")
 
 
 @pytest.mark.slow
-def test_a_run_with_quantus_adds_its_columns(planted):
-    store, ended = planted
-    for row in json.loads(ended.stdout)["rows"]:
+def test_a_run_with_quantus_adds_its_columns(monkeypatch, tmp_path, call):
+    publish(monkeypatch, replace(SUITES["planted"], blocks=(Block(ROAR, ("truth", "random"), (0.5,), seeds=1),)))
+    for _ in range(2):
+        answer = call(*RUN, "--store", tmp_path, "--with", "quantus", "--format", "json")
+        assert answer.code == 0, answer.err
+    assert "Quantus: " not in answer.err, "nothing is computed twice"
+    for row in json.loads(answer.out)["rows"]:
         assert list(row["quantus"]) == IDS
         assert 0 <= row["quantus"]["pixel-flipping"] <= 1
         assert -1 <= row["quantus"]["region-perturbation"] <= 1
         assert -1 <= row["quantus"]["faithfulness-correlation"] <= 1
-    assert "Quantus: " not in ended.stderr, "nothing is computed twice"
-    shown = CliRunner().invoke(
-        app, ["table", "--suite", "planted", "--limit", "40", "--store", store, "--format", "csv"]
-    )
-    found = {row["estimator"]: row for row in csv.DictReader(StringIO(shown.stdout))}
+    shown = call("table", *RUN[1:], "--store", tmp_path, "--format", "csv").out
+    found = {row["estimator"]: row for row in csv.DictReader(StringIO(shown))}
     assert {name for name, row in found.items() if row["quantus_pixel-flipping"]} == {"truth", "random"}
 
 
-def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_path):
+def test_without_the_extra_the_command_says_so_before_it_works(monkeypatch, tmp_path, call):
     def missing(name):
         raise PackageNotFoundError(name)
 
     monkeypatch.setattr(quantus, "version", missing)
-    ended = CliRunner().invoke(app, [*RUN, "--store", str(tmp_path), "--with", "quantus"])
-    assert isinstance(ended.exception, CallerError), "exit code 2"
-    assert str(ended.exception) == "Quantus is not installed; write pip install 'roarbench[quantus]'"
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_the_mean_is_over_the_images_that_have_a_value():
-    score = quantus._score(score_specs(SUITE, "")["grad", IDS[0]], "grad", np.array([1.0, np.nan, 2.0]), {})
-    assert (score.value, score.count) == (1.5, 2)
+    answer = call(*RUN, "--store", tmp_path, "--with", "quantus")
+    assert (answer.code, answer.out, list(tmp_path.iterdir())) == (2, "", [])
+    assert answer.err == "roarbench: Quantus is not installed; write pip install 'roarbench[quantus]'\n"

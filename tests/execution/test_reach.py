@@ -41,29 +41,19 @@ def lost(context, recipes):
     )
 
 
-def test_trainings_by_a_recipe_that_does_not_fit_are_out_of_reach(tmp_path):
-    """What scores the reference is not: it has a recipe of its own."""
+def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path):
+    everyone = (CLEAN, "random", "grad")
     found = lost(make_context(tmp_path, TINY), {TINY.recipe})
-    trained = [("run", name, Retrain.IMAGES) for name in (CLEAN, "random", "grad")]
-    assert found == Counter(trained)
-
-
-def test_with_the_reference_goes_what_explains_or_scores_it(tmp_path):
+    assert found == Counter(("run", name, Retrain.IMAGES) for name in everyone)  # the reference has its own recipe
     found = lost(make_context(tmp_path, TINY), {LONG.title})
     assert {kind for kind, *_ in found} == {"reference", "rank", "seal", "run"}
     runs = {tuple(rest) for kind, *rest in found if kind == "run"}
-    scored = {(name, Retrain.NONE) for name in (CLEAN, "random", "grad")}
-    assert runs == scored | {("grad", Retrain.IMAGES)}
-
-
-def test_common_networks_and_tunings_are_trainings_too(tmp_path):
+    assert runs == {(name, Retrain.NONE) for name in everyone} | {("grad", Retrain.IMAGES)}
     common = replace(TINY, blocks=(Block(SPECIFIC, ("random", "grad"), (0.9,), seeds=1),))
-    found = lost(make_context(tmp_path, common), {TINY.recipe})
-    assert found["network",] == 1
-    assert found["tune",] == 2
-    assert sum(count for key, count in found.items() if key[0] == "run") == len(
-        make_runs(make_context(tmp_path, common), common)
-    )
+    context = make_context(tmp_path, common)
+    found = lost(context, {TINY.recipe})
+    assert (found["network",], found["tune",]) == (1, 2)
+    assert sum(count for key, count in found.items() if key[0] == "run") == len(make_runs(context, common))
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, make_context, make_runs, score_all
 
 LEVELS = (0.1, 0.3, 0.5)
 RECURSIVE = replace(
@@ -37,14 +37,10 @@ RECURSIVE = replace(
 def done(tmp_path_factory):
     """Context, runs by estimator and level, what was scored, and the trainings after the reference's."""
     context, trained = make_context(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
-    runs, scored = make_runs(context, RECURSIVE), {}
+    runs = make_runs(context, RECURSIVE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recursion, "fit", lambda *given: trained.append(given[5]) or fit(*given))
-        for step in steps(context, runs):
-            value = step.job.call(*step.job.arguments)
-            if step.run:
-                scored[step.run] = value
-    return context, runs, scored, trained
+        return context, runs, score_all(context, runs), trained
 
 
 def run_at(runs, name, t, retrain=Retrain.RECURSIVE):
@@ -56,30 +52,21 @@ def gone(context, run, split):
     return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
 
 
-def test_each_stage_is_trained_once(done):
-    _, _, scored, trained = done
+@pytest.mark.parametrize("name", ["random", "grad"])
+def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_once(done, name):
+    context, runs, scored, trained = done
     assert len(trained) == 2 * len(LEVELS)
     assert len(scored) == 2 * len(LEVELS) + 2 + 1  # ROAR's, and untouched images
-
-
-@pytest.mark.parametrize("name", ["random", "grad"])
-@pytest.mark.parametrize("split", Split)
-def test_levels_are_nested_and_exact(done, name, split):
-    context, runs, _, _ = done
-    before = np.zeros((1, 192), bool)
-    for t in LEVELS:
-        now = gone(context, run_at(runs, name, t), split)
-        assert (now.sum(1) == removed_count(t, 192)).all()
-        assert (now >= before).all()
-        before = now
-
-
-def test_the_lowest_level_is_that_of_roar(done):
-    context, runs, scored, _ = done
-    for name in ("random", "grad"):
-        one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, Retrain.IMAGES)]
-        np.testing.assert_array_equal(one.correct, other.correct)
-        assert one.smoothness == other.smoothness
+    for split in Split:
+        before = np.zeros((1, 192), bool)
+        for t in LEVELS:
+            now = gone(context, run_at(runs, name, t), split)
+            assert (now.sum(1) == removed_count(t, 192)).all()
+            assert (now >= before).all()
+            before = now
+    one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, Retrain.IMAGES)]
+    np.testing.assert_array_equal(one.correct, other.correct)
+    assert one.smoothness == other.smoothness
 
 
 def test_the_gradient_at_its_second_level_again(done):

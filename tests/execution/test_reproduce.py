@@ -1,6 +1,5 @@
 """Which stored runs can be done again: of trained and of given references, of suites with and without retraining."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -29,7 +28,6 @@ pytestmark = pytest.mark.slow
 
 CONSOLE = Console(file=StringIO())
 TRAINED = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))
-SCORED = replace(SUITE, name="scored", blocks=(Block(MORF, ("grad",), (0.5,), seeds=1),))
 
 
 @pytest.fixture(autouse=True)
@@ -39,20 +37,20 @@ def suites(monkeypatch):
     monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
 
 
+def network(seed=7):
+    return build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict()
+
+
 def checkpoint(path, seed=7):
-    torch.save(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
+    torch.save(network(seed), path)
     return path
 
 
 @pytest.fixture
-def published(monkeypatch, tmp_path):
+def published(monkeypatch, publish_weights):
     """The name of a small network that torchvision is said to have published."""
-    folder = tmp_path / "hub/checkpoints"
-    folder.mkdir(parents=True)
-    checksum = hashlib.sha256(checkpoint(folder / "small.pth").read_bytes()).hexdigest()
-    path = (folder / "small.pth").rename(folder / f"small-{checksum[:8]}.pth")
-    monkeypatch.setattr(torch.hub, "get_dir", lambda: str(tmp_path / "hub"))
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
+    record = Published(publish_weights(network()).name, "resnet-planted", 4, 3)
+    monkeypatch.setitem(PUBLISHED, "torchvision:small", record)
     return "torchvision:small"
 
 
@@ -65,10 +63,9 @@ def filled(suite, folder, reference="") -> Iterator[ResultsStore]:
         yield store
 
 
-def key(store, retrain):
-    """Of the run by the gradient's ranking."""
+def key(store, retrain, estimator="grad"):
     found = store.results(store.keys("")).values()
-    (one,) = [r.run.key for r in found if (r.run.cell.estimator, r.run.cell.retrain) == ("grad", retrain)]
+    (one,) = [r.run.key for r in found if (r.run.cell.estimator, r.run.cell.retrain) == (estimator, retrain)]
     return one
 
 
@@ -77,52 +74,51 @@ def again(store, folder, wanted, reference=""):
     return reproduce.reproduce(request, Workspace(folder), store, CONSOLE)
 
 
-@pytest.mark.parametrize("retrain", [Retrain.NONE, Retrain.IMAGES])
-def test_a_run_that_explains_a_trained_network(tmp_path, retrain):
+def test_runs_that_explain_a_trained_network(tmp_path):
+    file = checkpoint(tmp_path / "w.pt")
     with filled(TRAINED, tmp_path) as store:
-        wanted = key(store, retrain)
-        assert again(store, tmp_path, wanted).verdict is ReproductionOutcome.EQUAL
-        file = checkpoint(tmp_path / "w.pt")
+        for retrain in (Retrain.NONE, Retrain.IMAGES):
+            assert again(store, tmp_path, key(store, retrain)).verdict is ReproductionOutcome.EQUAL
         with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
-            again(store, tmp_path, wanted, str(file))
+            again(store, tmp_path, key(store, Retrain.NONE), str(file))
 
 
-@pytest.mark.parametrize("retrain", [Retrain.NONE, Retrain.IMAGES])
-def test_a_run_that_explains_a_file_asks_for_it(tmp_path, retrain):
+def test_runs_that_explain_a_file_ask_for_it(tmp_path):
     file, other = checkpoint(tmp_path / "w.pt"), checkpoint(tmp_path / "v.pt", seed=8)
     mark = title(str(file))
     with filled(replace(TRAINED, given=mark), tmp_path, str(file)) as store:
-        wanted = key(store, retrain)
-        with pytest.raises(CallerError, match=f"explains {mark}; write --reference FILE"):
-            again(store, tmp_path, wanted)
-        with pytest.raises(CallerError, match=f"v.pt is {title(str(other))}, this run explains {mark}; name that one"):
-            again(store, tmp_path, wanted, str(other))
-        assert again(store, tmp_path, wanted, str(file)).verdict is ReproductionOutcome.EQUAL
+        for retrain in (Retrain.NONE, Retrain.IMAGES):
+            wanted = key(store, retrain)
+            with pytest.raises(CallerError, match=f"explains {mark}; write --reference FILE"):
+                again(store, tmp_path, wanted)
+            with pytest.raises(CallerError, match=f"v.pt is {title(str(other))}, this run explains {mark}; name that"):
+                again(store, tmp_path, wanted, str(other))
+            assert again(store, tmp_path, wanted, str(file)).verdict is ReproductionOutcome.EQUAL
 
 
-def test_a_suite_without_retraining_ranks_test_images_alone(tmp_path, published, monkeypatch):
+SCORED = replace(SUITE, name="scored", blocks=TRAINED.blocks[1:])
+RETRAINED = replace(SUITE, name="retrained", blocks=TRAINED.blocks[:1])
+COMMON = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
+LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
+
+
+@pytest.mark.parametrize(
+    ("known", "estimator", "retrain"),
+    [
+        ([TRAINED, SCORED], "grad", Retrain.NONE),  # ranks test images alone, of published weights
+        ([RETRAINED], "none", Retrain.NONE),  # how good the reference is, which no suite has among its runs
+        ([COMMON, LENT], "grad", Retrain.COMMON),  # its network was tuned on masks of test images
+    ],
+    ids=lambda value: value[-1].name if isinstance(value, list) else str(value),
+)
+def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, published, monkeypatch, known, estimator, retrain):
     """Though another suite with the same images and network comes first in the table."""
-    suite = replace(SCORED, given=title(published))
-    monkeypatch.setitem(VERSIONS, ("scored", 1), suite)
+    *others, suite = known
+    suite = replace(suite, given=title(published)) if suite is SCORED else suite
+    for one in (*others, suite):
+        monkeypatch.setitem(VERSIONS, (one.name, 1), one)
+    if TRAINED not in others:
+        monkeypatch.delitem(VERSIONS, ("tiny", 1))
     with filled(suite, tmp_path) as store:
-        assert again(store, tmp_path, key(store, Retrain.NONE)).verdict is ReproductionOutcome.EQUAL
-
-
-def test_how_good_the_reference_is_can_be_done_again_where_no_suite_has_it_among_its_runs(tmp_path, monkeypatch):
-    retrained = replace(TRAINED, name="retrained", blocks=TRAINED.blocks[:1])
-    monkeypatch.delitem(VERSIONS, ("tiny", 1))
-    monkeypatch.setitem(VERSIONS, ("retrained", 1), retrained)
-    with filled(retrained, tmp_path) as store:
-        found = store.results(store.keys("")).values()
-        (score,) = [row.run.key for row in found if row.run.cell.retrain is Retrain.NONE]
-        assert again(store, tmp_path, score).verdict is ReproductionOutcome.EQUAL
-
-
-def test_a_run_of_a_network_that_was_tuned_on_masks_of_test_images(tmp_path, monkeypatch):
-    """Though a suite with the same rows comes first whose networks are tuned on masks of training images."""
-    common = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
-    lent = replace(common, name="lent", tuned_on=Split.TEST)
-    monkeypatch.setitem(VERSIONS, ("common", 1), common)
-    monkeypatch.setitem(VERSIONS, ("lent", 1), lent)
-    with filled(lent, tmp_path) as store:
-        assert again(store, tmp_path, key(store, Retrain.COMMON)).verdict is ReproductionOutcome.EQUAL
+        wanted = key(store, retrain, estimator)
+        assert again(store, tmp_path, wanted).verdict is ReproductionOutcome.EQUAL

@@ -2,11 +2,8 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from itertools import islice, zip_longest
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -14,7 +11,7 @@ import pytest
 import torch
 from sqlalchemy import select, update
 
-from roarbench.errors import CallerError, Diverged, MachineError, RunError, StoreError
+from roarbench.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.execution import beats, importance, jobs, scheduler, shards
 from roarbench.execution import job_graph as graph
@@ -25,6 +22,7 @@ from roarbench.execution.scheduler import complete
 from roarbench.kernels.train import fit
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
@@ -36,48 +34,41 @@ from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_cont
 
 pytestmark = pytest.mark.slow
 
-
-def clock(sleep):
-    """The module `time` of the scheduler alone: what waits for a process sleeps, too."""
-    return SimpleNamespace(monotonic=time.monotonic, sleep=sleep)
+ROWS = ("random", "grad", "truth")
+SMALL = replace(SUITE, blocks=(Block(ROAR, ROWS, (0.9,), seeds=2), Block(MORF, ROWS[:2], (0.9,), seeds=1)))
 
 
-@contextmanager
-def open_store(folder: Path) -> Iterator[ResultsStore]:
-    with ResultsStore.open(default_url(folder)) as store:
-        yield store
+def size_jobs(patch, explained, shard):
+    for module in (shards, importance, graph, claims):
+        patch.setattr(module, "EXPLAINED", explained)
+    patch.setattr(graph, "SHARD", shard)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def small_jobs_no_waiting_and_no_training():
+    """What is trained, and how well, is no matter here: networks stay as they begin."""
+    with pytest.MonkeyPatch.context() as patch:
+        size_jobs(patch, 16, 16)
+        patch.setattr(jobs, "fit", lambda *_: 0.5)
+        for name in ("_PATIENCE", "_FIRST_LOOK", "LAST_LOOK"):
+            patch.setattr(scheduler, name, 0.0)
+        yield
 
 
 @pytest.fixture
-def store(tmp_path):
-    with open_store(tmp_path) as store:
-        yield store
+def sleeps(monkeypatch):
+    """What the scheduler calls instead of sleeping, one after the other; what waits for a process still sleeps."""
+    calls = []
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: [call() for call in calls])
+    monkeypatch.setattr(scheduler, "time", clock)
+    return calls
 
 
 @pytest.fixture
 def fresh(tmp_path):
-    """A context of which nothing is done, and all runs of the suite."""
-    context = make_context(tmp_path)
-    return context, make_runs(context)
-
-
-@pytest.fixture(autouse=True)
-def small_shards(monkeypatch):
-    for module in (shards, importance, graph, claims):
-        monkeypatch.setattr(module, "EXPLAINED", 16)
-    monkeypatch.setattr(graph, "SHARD", 16)
-
-
-def untrained(*_):
-    """What is trained, and how well, is no matter here: networks stay as they begin."""
-    return 0.5
-
-
-@pytest.fixture(autouse=True)
-def no_waiting_and_no_training(monkeypatch):
-    monkeypatch.setattr(jobs, "fit", untrained)
-    for name in ("_PATIENCE", "_FIRST_LOOK", "LAST_LOOK"):
-        monkeypatch.setattr(scheduler, name, 0.0)
+    """A context of which nothing is done, and all runs of a part; the first two are of untouched images."""
+    context = make_context(tmp_path, SMALL)
+    return context, make_runs(context, SMALL)
 
 
 @pytest.fixture(scope="module")
@@ -86,161 +77,115 @@ def done(tmp_path_factory):
     folder = tmp_path_factory.mktemp("done")
     context, engine = make_context(folder), InlineEngine()
     runs = make_runs(context)
-    with pytest.MonkeyPatch.context() as patch, open_store(folder) as store:
-        for module in (shards, importance, graph, claims):
-            patch.setattr(module, "EXPLAINED", 16)
-        patch.setattr(graph, "SHARD", 16)
-        patch.setattr(jobs, "fit", untrained)
+    with ResultsStore.open(default_url(folder)) as store:
         events = list(complete(context, runs, store, engine))
         yield context, runs, events, engine.done, store
+
+
+def keys_of(runs):
+    return [run.key for run in runs]
+
+
+def failed(events):
+    return [(event.step.run, event.failure) for event in events if event.failure]
+
+
+def reasons_of(store, runs):
+    return {failure.reason for history in store.failures.history(keys_of(runs)).values() for failure in history}
 
 
 # --- the graph
 
 
-def test_a_fresh_suite_needs_one_reference_shards_seals_and_runs(fresh):
-    context, runs = fresh
-    graph = steps(context, runs)
-    kinds = Counter(step.kind for step in graph)
-    shards = -(-TRAIN // 16) + -(-TEST // 16)
-    rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
-    assert kinds == {"reference": 1, "rank": 2 * shards, "seal": rankings, "run": len(runs)}
-    assert len({step.job.name for step in graph}) == len(graph)
-
-
-def test_steps_need_what_they_read(tmp_path):
+def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path):
     context = make_context(tmp_path)
-    graph = {step.job.name: step for step in steps(context, make_runs(context))}
-    assert graph["rank controls train 0"].needs == ()
-    assert graph["rank trained train 16"].needs == ("reference",)
-    assert set(graph["seal truth scalar"].needs) == {
+    runs = make_runs(context)
+    made = steps(context, runs)
+    by_name = {step.job.name: step for step in made}
+    batches = -(-TRAIN // 16) + -(-TEST // 16)
+    rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
+    assert len(by_name) == len(made)
+    assert Counter(step.kind for step in made) == {
+        "reference": 1, "rank": 2 * batches, "seal": rankings, "run": len(runs),
+    }  # fmt: skip
+    assert by_name["rank controls train 0"].needs == ()
+    assert by_name["rank trained train 16"].needs == ("reference",)
+    assert set(by_name["seal truth scalar"].needs) == {
         f"rank controls {split} {start}"
         for split, starts in (("train", (0, 16, 32)), ("test", (0, 16)))
         for start in starts
     }
-    assert all("trained" in name for name in graph["seal grad pixel"].needs)
-    for step in graph.values():
-        if step.run:
-            cell = step.run.cell
-            expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
-            assert set(step.needs) == expected | ({"reference"} if cell.retrain is Retrain.NONE else set())
+    assert all("trained" in name for name in by_name["seal grad pixel"].needs)
+    for step in (step for step in made if step.run):
+        cell = step.run.cell
+        expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
+        assert set(step.needs) == expected | ({"reference"} if cell.retrain is Retrain.NONE else set())
 
 
-def test_controls_alone_need_no_reference(tmp_path):
-    suite = replace(SUITE, blocks=(Block(ROAR, ("random", "truth"), (0.9,), seeds=1),))
-    context = make_context(tmp_path, suite)
-    assert "reference" not in {step.kind for step in steps(context, make_runs(context, suite))}
+def test_controls_need_no_reference_and_a_redrawn_ranking_is_not_made(tmp_path):
+    def kinds(*estimators):
+        suite = replace(SUITE, blocks=(Block(ROAR, estimators, (0.9,), seeds=1),))
+        context = make_context(tmp_path, suite)
+        return [step.kind for step in steps(context, make_runs(context, suite))]
+
+    assert "reference" not in kinds("random", "truth")
+    assert kinds("random-redrawn") == ["run", "run"]
 
 
-def test_a_redrawn_ranking_is_not_made(tmp_path):
-    suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn",), (0.9,), seeds=1),))
-    context = make_context(tmp_path, suite)
-    graph = steps(context, make_runs(context, suite))
-    assert [step.kind for step in graph] == ["run", "run"]
-    assert all(step.needs == () for step in graph)
-
-
-def untrained_part(suite=SUITE):
-    """Its blocks that score the reference as it is."""
-    return replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol.retrain is Retrain.NONE))
-
-
-def test_only_test_images_are_ranked_where_nothing_is_retrained(done, tmp_path):
-    """And what is found is what the suite finds that ranks both."""
-    suite = untrained_part()
+def test_only_test_images_are_ranked_where_nothing_is_retrained(done, store, tmp_path):
+    """What is found is what the suite finds that ranks both, which then goes on in the same folder."""
+    suite = replace(SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol.retrain is Retrain.NONE))
     context = make_context(tmp_path, suite)
     runs = make_runs(context, suite)
-    graph = steps(context, runs)
-    shards = -(-TEST // 16)
-    assert Counter(step.kind for step in graph) == {"reference": 1, "rank": 2 * shards, "seal": 2, "run": len(runs)}
-    with open_store(tmp_path) as store:
-        assert not any(event.failure for event in complete(context, runs, store, InlineEngine()))
-        found, expected = (each.results([run.key for run in runs]) for each in (store, done[-1]))
-    for run in runs:
-        assert (found[run.key].bits, found[run.key].probability) == (
-            expected[run.key].bits,
-            expected[run.key].probability,
-        )
-        assert found[run.key].smoothness == expected[run.key].smoothness
+    found = Counter(step.kind for step in steps(context, runs))
+    assert found == {"reference": 1, "rank": 2 * -(-TEST // 16), "seal": 2, "run": len(runs)}
+    assert failed(complete(context, runs, store, InlineEngine())) == []
+    for key, result in done[-1].results(keys_of(runs)).items():
+        own = store.results([key])[key]
+        assert (own.bits, own.probability, own.smoothness) == (result.bits, result.probability, result.smoothness)
     assert [context.references.predicted(context.reference, split) for split in Split] == [False, True]
     assert not list(context.workspace.rankings.rglob("train*.arrow"))
-
-
-def test_what_ranks_test_images_alone_and_what_ranks_both_share_a_store(tmp_path):
-    """One after the other: the reference gets the predictions that it lacks, and no file that was there is touched."""
-    part = untrained_part()
-    context, more = make_context(tmp_path, part), make_context(tmp_path)
-    with open_store(tmp_path) as store:
-        list(complete(context, make_runs(context, part), store, InlineEngine()))
-        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".arrow", ".npz", ".pt")}
-        runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
-        assert not any(event.failure for event in complete(more, runs, store, InlineEngine()))
+    more = make_context(tmp_path)
+    before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".arrow", ".npz", ".pt")}
+    runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
+    assert failed(complete(more, runs, store, InlineEngine())) == []
     assert all(path.read_bytes() == content for path, content in before.items())
     assert all(more.references.predicted(more.reference, split) for split in Split)
 
 
-# --- the schedule
-
-
-def make_step(kind, name, *needs):
-    return Step(kind, Job(name, print, ()), needs)
-
-
-def drain(schedule, failing=()):
-    """Names in the order in which they come, each ended at once, and the obstacle of each."""
-    order, obstacles = [], {}
+def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
+    needs = {
+        "run clean": (),
+        "seal seal": ("rank controls", "rank explained"),
+        "run degraded": ("seal seal",),
+        "rank explained": ("reference",),
+        "rank controls": (),
+        "run by controls": ("rank controls",),
+        "reference": (),
+    }
+    schedule = Schedule([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
+    obstacles = {}
     while schedule.active:
         (step,) = schedule.ready(1)
-        order.append(step.job.name)
         obstacles[step.job.name] = schedule.obstacle(step)
-        reason = "too bad" if step.job.name in failing else obstacles[step.job.name]
-        schedule.ended(step, reason)
-    return order, obstacles
-
-
-def test_the_reference_comes_first_then_rankings_then_runs():
-    made = [
-        make_step("run", "clean"),
-        make_step("seal", "seal", "controls", "explained"),
-        make_step("run", "degraded", "seal"),
-        make_step("rank", "explained", "reference"),
-        make_step("rank", "controls"),
-        make_step("reference", "reference"),
-    ]
-    order, _ = drain(Schedule(made))
-    assert order == ["reference", "explained", "controls", "seal", "clean", "degraded"]
-
-
-def test_a_failure_is_an_obstacle_for_what_needs_it_and_for_nothing_else():
-    made = [
-        make_step("reference", "reference"),
-        make_step("rank", "explained", "reference"),
-        make_step("rank", "controls"),
-        make_step("run", "one", "explained"),
-        make_step("run", "other", "controls"),
-    ]
-    _, obstacles = drain(Schedule(made), failing=["reference"])
-    assert {name for name, obstacle in obstacles.items() if obstacle} == {"explained", "one"}
+        schedule.ended(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
+    assert list(obstacles)[:3] == ["reference", "rank explained", "rank controls"]
+    assert [name.split()[0] for name in obstacles][3:] == ["seal", "run", "run", "run"]
+    assert {name for name, why in obstacles.items() if why} == {"rank explained", "seal seal", "run degraded"}
 
 
 # --- from nothing to rows
 
 
-def test_everything_is_done_and_stored(done):
-    _, runs, events, names, store = done
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
-    assert len(store.keys("")) == len(runs)
-    assert not any(event.failure for event in events)
+def test_everything_is_done_and_stored_once(done):
+    context, runs, events, names, store = done
+    assert set(store.keys("")) == store.done(keys_of(runs)) == set(keys_of(runs))
+    assert failed(events) == []
     assert [event.step.job.name for event in events] == names
     assert store.running() == []
-
-
-def test_rows_hold_what_was_scored(done):
-    context, runs, *_, store = done
-    found = store.results([run.key for run in runs])
+    found = store.results(keys_of(runs))
     for run in runs:
-        result = found[run.key]
-        scored = jobs.score(context, run)
+        result, scored = found[run.key], jobs.score(context, run)
         assert result.run == run
         assert (result.correct, result.total) == (scored.correct.sum(), TEST)
         np.testing.assert_array_equal(result.answers, scored.correct)
@@ -248,79 +193,88 @@ def test_rows_hold_what_was_scored(done):
         assert (result.probabilities is None) == (run.cell.retrain is not Retrain.NONE)
         if scored.probability is not None:
             np.testing.assert_array_equal(result.probabilities, scored.probability)
+    engine = InlineEngine()
+    assert (list(complete(context, runs, store, engine)), engine.done) == ([], [])
 
 
-@pytest.mark.parametrize("hardware", [True, False])
-def test_rows_say_what_the_worker_computed_with(tmp_path, store, monkeypatch, hardware):
+def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
     """Not what the command's process would: it never looks at a device."""
     computed = []
     autocast = torch.autocast
     monkeypatch.setattr(jobs, "fit", fit)
-    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: hardware)
+    monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
     monkeypatch.setattr(
         torch, "autocast", lambda *how, enabled: computed.append(enabled) or autocast(*how, enabled=enabled)
     )
     monkeypatch.setattr(jobs, "device_name", lambda device: f"{device.type} of the worker")
-    monkeypatch.setattr(jobs, "gpu_libraries", lambda device: {"cuda": "12.8", "cudnn": "91002"})
-    context = make_context(tmp_path)
-    trained, scored = runs = [run for run in make_runs(context) if (run.cell.estimator, run.seed) == ("none", 0)]
-    assert [run.cell.retrain for run in runs] == [Retrain.IMAGES, Retrain.NONE]
-    assert not any(event.failure for event in complete(context, runs, store, InlineEngine()))
-    assert set(computed) == {hardware}
-    found = store.results([run.key for run in runs])
-    for run, precision in ((trained, "bf16" if hardware else "float32"), (scored, "float32")):
-        made = found[run.key].provenance
-        assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
-        assert (made.versions["cuda"], made.versions["cudnn"]) == ("12.8", "91002")
-        assert made.hardware["cpu"]
-
-
-def test_a_second_time_nothing_is_done(done):
-    context, runs, *_, store = done
-    engine = InlineEngine()
-    assert list(complete(context, runs, store, engine)) == []
-    assert engine.done == []
-
-
-def test_it_goes_on_where_it_was_cut_off(fresh, store):
+    monkeypatch.setattr(jobs, "gpu_libraries", lambda device: {"cuda": "12.8"})
     context, runs = fresh
-    done: list[str] = []
-    for count in (1, 7, 13, 9, 1000):  # cut off after so many
-        engine = InlineEngine()
-        events = complete(context, runs, store, engine)
-        done += [event.step.job.name for event in islice(events, count)]
+    runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
+    assert failed(complete(context, runs, store, InlineEngine())) == []
+    assert set(computed) == {True}
+    for run, precision in zip(runs, ("bf16", "float32"), strict=True):  # trained, scored
+        made = store.results([run.key])[run.key].provenance
+        assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
+        assert (made.versions["cuda"], bool(made.hardware["cpu"])) == ("12.8", True)
+
+
+def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, store, monkeypatch):
+    context, runs = fresh
+    explained, done, maps = Counter(), Counter(), importance.maps_together
+
+    def counted(subjects, *rest):
+        for estimators, _, batch, _ in subjects:
+            explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
+        return maps(subjects, *rest)
+
+    monkeypatch.setattr(importance, "maps_together", counted)
+    for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
+        size_jobs(monkeypatch, 8, size)
+        events = complete(context, runs, store, InlineEngine())
+        done.update(event.step.run.key for event in islice(events, count) if event.step.run)
         events.close()
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
-    assert set(Counter(done).values()) == {1}
+    assert set(done) == store.done(keys_of(runs)) == set(keys_of(runs))
+    assert set(explained.values()) == set(done.values()) == {1}
+    assert len(explained) == 3 * (TRAIN + TEST)
 
 
 # --- what fails
 
 
-def test_a_run_that_fails_is_recorded_and_the_others_go_on(fresh, store, monkeypatch):
+def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, store, monkeypatch):
+    """One by itself, and those by maps that are not finite."""
     context, runs = fresh
-    bad = runs[3]
-    score = jobs.score
+    bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
+    truth = {run for run in runs if run.cell.estimator == "truth"}
+    score, maps = jobs.score, importance.maps_together
 
     def sometimes(context, run):
         if run == bad:
             raise RunError("the loss went away")
         return score(context, run)
 
+    def broken(subjects, *rest):
+        (found,) = maps(subjects, *rest)
+        if "truth" in found and subjects[0].batch.ids[0] == 32:
+            found["truth"][3, 0, 0, 0] = float("nan")
+        return [found]
+
     monkeypatch.setattr(jobs, "score", sometimes)
+    monkeypatch.setattr(importance, "maps_together", broken)
     engine = InlineEngine()
-    events = list(complete(context, runs, store, engine))
-    assert [(event.step.run, event.failure) for event in events if event.failure] == [(bad, "the loss went away")]
-    assert store.done([run.key for run in runs]) == {run.key for run in runs} - {bad.key}
-    assert [failure.reason for failure in store.failures.history([bad.key])[bad.key]] == ["the loss went away"]
-    assert engine.done.count(bad.key) == 1  # by one call tried once
-    assert store.running() == []  # its claim is given up
+    assert {run for run, _ in failed(complete(context, runs, store, engine)) if run} == {bad, *truth}
+    assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of({bad, *truth}))
+    assert reasons_of(store, [bad]) == {"the loss went away"}
+    (reason,) = reasons_of(store, truth)
+    assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
+    assert engine.done.count(bad.key) == 1
+    assert store.running() == []
     monkeypatch.setattr(jobs, "score", score)
     again = InlineEngine()
-    (event,) = complete(context, runs, store, again)  # it is told of, and not tried
-    assert (event.step.run, event.failure, again.done) == (bad, "the loss went away", [])
-    assert store.failures.retry([run.key for run in runs], context.data.fingerprint) == {bad.key}
-    assert [event.step.run for event in complete(context, runs, store, InlineEngine())] == [bad]
+    assert (bad, "the loss went away") in failed(complete(context, runs, store, again))
+    assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
+    assert store.failures.retry([bad.key], context.data.fingerprint) == {bad.key}
+    assert [event.step.run for event in complete(context, [bad], store, InlineEngine())] == [bad]
 
 
 def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store, monkeypatch):
@@ -333,34 +287,42 @@ def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store,
 
     monkeypatch.setattr(jobs, "fit", diverging)
     engine = InlineEngine()
-    events = list(complete(context, runs, store, engine))
-    failed = {event.step.run for event in events if event.failure and event.step.run}
-    assert failed == {run for run in runs if run.reference}
-    assert store.done([run.key for run in runs]) == {run.key for run in runs if not run.reference}
+    lost = {run for run, _ in failed(complete(context, runs, store, engine)) if run}
+    assert lost == {run for run in runs if run.reference}
+    assert store.done(keys_of(runs)) == {run.key for run in runs if not run.reference}
     assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
     assert engine.done.count("reference") == 1
-    reasons = {failure.reason for run in failed for failure in store.failures.history([run.key])[run.key]}
-    assert all("reference failed: loss " in reason for reason in reasons)
+    assert all("reference failed: loss " in reason for reason in reasons_of(store, lost))
 
 
-def test_the_callers_mistake_ends_the_command_and_finished_runs_stay(fresh, store, monkeypatch):
+def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):
     context, runs = fresh
-    score = jobs.score
+    kept = []
 
-    def until_full(context, run):
-        if len(store.keys("")) == 3:
-            raise StoreError("the disk is full")
-        return score(context, run)
+    class TwoAtOnce(InlineEngine):
+        """Of the first two runs that end together, the one that is told first is a mistake."""
 
-    monkeypatch.setattr(jobs, "score", until_full)
+        @property
+        def idle(self):
+            return 2 - len(self._ended)
+
+        def wait(self, timeout):
+            ended = super().wait(timeout)
+            if len(ended) == 2 and all(isinstance(outcome.value, jobs.Scored) for outcome in ended):
+                kept.append(ended[1].name)
+                return [ended[0]._replace(value=None, error=CallerError("the disk is full")), ended[1]]
+            return ended
+
     with pytest.raises(CallerError, match="the disk is full"):
-        list(complete(context, runs, store, InlineEngine()))
-    assert store.running() == []  # its claims are given up
-    assert len(store.keys("")) == 3
-    assert store.failures.history([run.key for run in runs]) == {}
+        list(complete(context, runs, store, TwoAtOnce()))
+    assert store.done(kept) == set(kept) != set()
+    assert (store.running(), reasons_of(store, runs)) == ([], set())
 
 
 # --- what its machine cuts off
+
+
+KILLED = MachineError("its process died (signal SIGKILL)")
 
 
 class FailingMachine(InlineEngine):
@@ -375,7 +337,7 @@ class FailingMachine(InlineEngine):
             return super().submit(job)
         self.left[job.name] -= 1
         self.done.append(job.name)
-        self._ended.append(JobOutcome(job.name, None, MachineError("its process died (signal SIGKILL)")))
+        self._ended.append(JobOutcome(job.name, None, KILLED))
         return None
 
 
@@ -384,159 +346,135 @@ def test_a_job_that_its_machine_cut_off_is_tried_again(fresh, store):
     cut_off = {"reference": 1, "rank trained test 0": 2, "seal grad scalar": 1, runs[-1].key: 2}
     engine = FailingMachine(cut_off)
     events = list(complete(context, runs, store, engine))
-    assert not any(event.failure for event in events)
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
-    assert store.failures.history([run.key for run in runs]) == {}
+    assert failed(events) == []
+    assert store.done(keys_of(runs)) == set(keys_of(runs))
+    assert reasons_of(store, runs) == set()
     assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
     told = {event.step.job.name: event.note for event in events if event.note}
-    words = "its process died (signal SIGKILL); tried {} times"
-    assert told == {name: words.format(1 + count) for name, count in cut_off.items()}
+    assert told == {name: f"{KILLED}; tried {1 + count} times" for name, count in cut_off.items()}
     assert store.running() == []
 
 
 def test_after_three_tries_a_job_counts_as_failed(fresh, store):
     context, runs = fresh
-    bad = runs[-1]
-    engine = FailingMachine({bad.key: 9, "rank trained test 0": 9})
+    bad, rank = runs[-1], "rank trained test 0"  # which it needs
+    engine = FailingMachine({bad.key: 9, rank: 9})
     events = list(complete(context, runs, store, engine))
-    assert (engine.done.count(bad.key), engine.done.count("rank trained test 0")) == (0, 3)  # bad needs the other one
-    (reason,) = [event.failure for event in events if event.step.job.name == "rank trained test 0"]
-    assert reason == "rank trained test 0 failed: its process died (signal SIGKILL); tried 3 times"
+    assert (engine.done.count(bad.key), engine.done.count(rank)) == (0, 3)
+    (reason,) = [event.failure for event in events if event.step.job.name == rank]
+    assert reason == f"{rank} failed: {KILLED}; tried 3 times"
     again = FailingMachine({bad.key: 9})
     assert all(event.failure for event in complete(context, runs, store, again)) and again.done == []
-    assert bad.key in store.failures.retry([run.key for run in runs], context.data.fingerprint)
-    events = list(complete(context, runs, store, again))
-    assert [event.step.run for event in events if event.failure] == [bad]
+    assert bad.key in store.failures.retry(keys_of(runs), context.data.fingerprint)
+    assert failed(complete(context, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
-    assert store.failures.history([bad.key])[bad.key][-1].reason == "its process died (signal SIGKILL); tried 3 times"
     assert store.running() == []
 
 
-def test_between_two_tries_another_process_may_take_a_run(tmp_path, store):
-    context = make_context(tmp_path)
-    runs = make_runs(context)[:2]  # untouched images, two seeds
-    engine, other = FailingMachine({runs[0].key: 1}), Owner.here()
-    release = store.release
-
-    def take(keys, owner):
-        release(keys, owner)
-        if engine.done == [runs[0].key]:
-            assert lease(store, [runs[0].key], other) == {runs[0].key}
-            store.add(scheduler.result_of(runs[0], jobs.score(context, runs[0])))
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(store, "release", take)
-        events = list(complete(context, runs, store, engine))
-    assert [(event.step.run, event.elsewhere) for event in events] == [(runs[0], True), (runs[1], False)]
-    assert engine.done == [run.key for run in runs]
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
-
-
-def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(tmp_path, store, monkeypatch):
+def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, sleeps):
     """Else a broken machine, which is idle more often than any other, would try it again and again."""
-    context = make_context(tmp_path)
-    bad, others = make_runs(context)[:2]
+    context, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
     store.claim([Wanted((others.key,), "", context.data.fingerprint)], other, 1)
-
-    def sleep(seconds):
-        looks.append(engine.done.count(bad.key))
-        if len(looks) == 3:
-            store.leave(other)
-
-    monkeypatch.setattr(scheduler, "time", clock(sleep))
-    assert not any(event.failure for event in complete(context, [bad, others], store, engine))
-    assert looks == [1, 1, 1]
-    assert engine.done.count(bad.key) == 2
+    sleeps += [
+        lambda: looks.append(engine.done.count(bad.key)),
+        lambda: len(looks) == 3 and store.leave(other),
+    ]
+    assert failed(complete(context, [bad, others], store, engine)) == []
+    assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)
 
 
 # --- two on one store
 
 
-def test_two_at_once_share_every_kind_of_step(tmp_path, store, monkeypatch):
+def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatch):
     """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
-    monkeypatch.setattr(graph, "SHARD", 4)
-    for module in (shards, importance, graph, claims):
-        monkeypatch.setattr(module, "EXPLAINED", 4)
-    context = make_context(tmp_path)
-    runs = make_runs(context)
+    size_jobs(monkeypatch, 8, 8)
+    context, runs = fresh
+    kinds = {step.job.name: step.kind for step in steps(context, runs)}
     engines = InlineEngine(), InlineEngine()
-    with open_store(tmp_path) as other:
+    with ResultsStore.open(default_url(tmp_path)) as other:
         one, two = (complete(context, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
         for _ in zip_longest(one, two):  # one job each, in turn
             pass
-    kinds = {step.job.name: step.kind for step in steps(make_context(tmp_path / "planned"), runs)}
     for kind, least in (("rank", 0.45), ("seal", 0.2), ("run", 0.2)):
         shares = [sum(kinds[name] == kind for name in engine.done) for engine in engines]
         assert min(shares) >= least * sum(shares), (kind, shares)
     names = [name for engine in engines for name in engine.done]
     assert len(names) == len(set(names)), "no step was done twice"
-    assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 4
+    assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 8
     assert not store.running() and len(store.keys("")) == len(runs)
 
 
-def test_a_step_in_other_hands_is_skipped_and_seen_as_done_when_it_is(fresh, store, monkeypatch):
+def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hands_is_taken(fresh, store, sleeps):
     context, runs = fresh
-    other, engine = Owner.here(), InlineEngine()
+    other, engine, names = Owner.here(), InlineEngine(), []
+    dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
     shard = next(step for step in steps(context, runs) if step.job.name == "rank controls train 0")
     assert store.claim([claims.wanted(shard)], other, 1).granted
-    names = []
+    assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
 
-    def sleep(seconds):
+    def look():
         names.append(list(engine.done))
         if len(names) == 2:
             shards.rank_shard(*shard.job.arguments)
             store.leave(other)
 
-    monkeypatch.setattr(scheduler, "time", clock(sleep))
-    assert not any(event.failure for event in complete(context, runs, store, engine))
+    sleeps.append(look)
+    assert failed(complete(context, runs, store, engine)) == []
     assert shard.job.name not in engine.done
-    assert "rank controls train 16" in names[0] and "seal grad scalar" in names[0], "the work moves on"
+    assert {"rank controls train 16", "seal grad scalar", runs[1].key} < set(names[0]), "the work moves on"
     assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+    assert runs[0].key not in names[1]
+    assert store.done(keys_of(runs)) == set(keys_of(runs))
 
 
-def test_a_lost_lease_stops_its_job_and_writes_nothing(tmp_path, store):
+def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fresh, store, sleeps, monkeypatch):
+    def no_reference(context):
+        raise RunError("no luck")
+
+    monkeypatch.setattr(jobs, "train_reference", no_reference)
+    context, runs = fresh
+    blocked, living = [run for run in runs if run.cell.retrain is Retrain.NONE][:2], Owner.here()
+    lease(store, [blocked[0].key], living)
+    sleeps.append(lambda: store.release([blocked[0].key], living))
+    lost = [run for run, _ in failed(complete(context, blocked, store, InlineEngine())) if run]
+    assert lost == [blocked[1], blocked[0]]
+    assert store.running() == []
+
+
+def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, monkeypatch):
     """It expired while the worker still computed; another process has the run by now."""
-    context = make_context(tmp_path)
-    runs = make_runs(context)[:2]
-    heir, told = Owner.here(), []
+    context, runs = fresh[0], fresh[1][:2]
+    heir, told, beating = Owner.here(), [], []
 
     class Losing(InlineEngine):
         def stop(self, name):
             told.append(name)
-            self._ended = [JobOutcome(name, None, MachineError("its process died (signal SIGKILL)"))]
+            self._ended = [JobOutcome(name, None, KILLED)]
 
         def wait(self, timeout):
             if self.done == [runs[0].key] and not told:
                 with store.database.write() as connection:
                     connection.execute(update(leases).values(owner=heir.id, number=7))
-                beat()
+                beating[0].beat()
                 return []
             return super().wait(timeout)
 
-    beats = []
-    enter = scheduler.Heartbeat.__enter__
-
-    def beat():
-        beats[0].beat()
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scheduler.Heartbeat, "__enter__", lambda self: beats.append(self) or enter(self))
-        patch.setattr(scheduler, "time", clock(lambda seconds: store.leave(heir)))
-        engine = Losing()
-        events = list(complete(context, runs, store, engine))
+    enter = beats.Heartbeat.__enter__
+    monkeypatch.setattr(beats.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
+    sleeps.append(lambda: store.leave(heir))
+    engine = Losing()
+    events = list(complete(context, runs, store, engine))
     assert told == [runs[0].key]
     assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
     assert [event.step.run for event in events] == [runs[1], runs[0]]
     assert store.failures.cut_off(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
 
 
-def test_leases_are_renewed_while_nothing_can_be_printed(tmp_path, store, monkeypatch):
+def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypatch):
     """A stopped terminal: whoever reads the events takes none for long."""
     monkeypatch.setattr(beats, "PULSE", 0.01)
-    context = make_context(tmp_path)
-    runs = make_runs(context)[:2]
 
     class Two(InlineEngine):
         idle = 2
@@ -544,142 +482,27 @@ def test_leases_are_renewed_while_nothing_can_be_printed(tmp_path, store, monkey
         def wait(self, timeout):
             return [self._ended.pop(0)] if self._ended else []
 
-    events = complete(context, runs, store, Two())
+    def beat():
+        with store.database.read() as connection:
+            return connection.execute(select(leases.c.beat)).scalar_one()
+
+    events = complete(fresh[0], fresh[1][:2], store, Two())
     next(events)  # one is told of; the other is leased, and nobody asks what became of it
-    (held,) = [row.beat for row in rows_of(store)]
-    assert eventually(lambda: [row.beat for row in rows_of(store)] > [held])
+    held = beat()
+    assert eventually(lambda: beat() > held)
     assert len(list(events)) == 1
 
 
-def rows_of(store):
-    with store.database.read() as connection:
-        return connection.execute(select(leases)).all()
-
-
-def test_a_run_in_living_hands_is_waited_for_and_one_in_dead_hands_is_taken(tmp_path, store, monkeypatch):
-    context = make_context(tmp_path)
-    runs = make_runs(context)[:2]  # untouched images, two seeds
-    living, dead = Owner.here(), replace(Owner.here(), pid=2**22 + 1)  # beyond the largest process number
-    lease(store, [runs[0].key], living)
-    lease(store, [runs[1].key], dead)
-    engine = InlineEngine()
-    looks = []
-
-    def sleep(seconds):
-        looks.append(seconds)
-        if len(looks) == 3:
-            store.release([runs[0].key], living)
-
-    monkeypatch.setattr(scheduler, "time", clock(sleep))
-    events = list(complete(context, runs, store, engine))
-    assert [event.step.run for event in events] == [runs[1], runs[0]]
-    assert len(looks) == 3
-    assert engine.done == [runs[1].key, runs[0].key]
-
-
-def test_work_that_ended_beside_a_callers_mistake_is_kept(fresh, store):
-    context, runs = fresh
-
-    kept = []
-
-    class TwoAtOnce(InlineEngine):
-        """Of the first two runs that end together, the one that is told first is a mistake."""
-
-        @property
-        def idle(self):
-            return 2 - len(self._ended)
-
-        def wait(self, timeout):
-            ended = super().wait(timeout)
-            if len(ended) == 2 and all(isinstance(outcome.value, jobs.Scored) for outcome in ended):
-                kept.append(ended[1].name)
-                return [ended[0]._replace(value=None, error=CallerError("no room")), ended[1]]
-            return ended
-
-    with pytest.raises(CallerError, match="no room"):
-        list(complete(context, runs, store, TwoAtOnce()))
-    assert store.done(kept) == set(kept) != set()
-
-
-# --- how much one job is
-
-
-def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(tmp_path):
-    context = make_context(tmp_path)
-
+def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(fresh, monkeypatch):
     def size(*names, side=64):
-        specs = [context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
+        specs = [fresh[0].ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
         return graph._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
 
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (shards, importance, graph, claims):
-            patch.setattr(module, "EXPLAINED", 64)
-        patch.setattr(graph, "SHARD", 512)
-        assert size("random", "sobel") == 512
-        assert size("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb", "ig~blurred") == 512  # 40 looks
-        assert size(*PAPER) == 64  # 400 looks
-        assert size(*PAPER, side=32) == 192
-        assert size(*PAPER, side=224) == 64
-        patch.setattr(graph, "device", lambda: torch.device("cuda"))
-        assert size(*PAPER, side=224) == 512
-
-
-def test_each_image_is_explained_once_whatever_the_size_of_a_job_was(fresh, store, monkeypatch):
-    context, runs = fresh
-    explained = Counter()
-    maps = importance.maps_together
-
-    def counted(subjects, *rest):
-        for estimators, _, batch, _ in subjects:
-            explained.update((estimator.id, image) for estimator in estimators for image in batch.ids.tolist())
-        return maps(subjects, *rest)
-
-    monkeypatch.setattr(importance, "maps_together", counted)
-    for module in (shards, importance, graph, claims):
-        monkeypatch.setattr(module, "EXPLAINED", 8)
-    for size, count in ((8, 6), (16, 5), (8, 2), (40, 1000)):  # cut off after so many jobs
-        monkeypatch.setattr(graph, "SHARD", size)
-        events = complete(context, runs, store, InlineEngine())
-        list(islice(events, count))
-        events.close()
-    assert store.done([run.key for run in runs]) == {run.key for run in runs}
-    assert set(explained.values()) == {1}
-    assert len(explained) == 3 * (TRAIN + TEST)
-
-
-# --- maps that are not finite
-
-
-def test_maps_that_are_not_finite_fail_their_own_runs_alone(fresh, store, monkeypatch):
-    maps = importance.maps_together
-
-    def broken(subjects, *rest):
-        (found,) = maps(subjects, *rest)
-        if "truth" in found and subjects[0].batch.ids[0] == 32:
-            found["truth"][3, 0, 0, 0] = float("nan")
-        return [found]
-
-    monkeypatch.setattr(importance, "maps_together", broken)
-    context, runs = fresh
-    events = list(complete(context, runs, store, InlineEngine()))
-    truth = {run for run in runs if run.cell.estimator == "truth"}
-    assert {event.step.run for event in events if event.failure and event.step.run} == truth
-    assert store.done([run.key for run in runs]) == {run.key for run in runs if run not in truth}
-    reasons = {failure.reason for run in truth for failure in store.failures.history([run.key])[run.key]}
-    (reason,) = reasons
-    assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
-
-
-def test_a_blocked_run_in_other_hands_is_not_called_failed(tmp_path, store, monkeypatch):
-    def no_reference(context):
-        raise RunError("no luck")
-
-    monkeypatch.setattr(jobs, "train_reference", no_reference)
-    context = make_context(tmp_path)
-    blocked = [run for run in make_runs(context) if run.cell.retrain is Retrain.NONE][:2]
-    living = Owner.here()
-    lease(store, [blocked[0].key], living)
-    monkeypatch.setattr(scheduler, "time", clock(lambda seconds: store.release([blocked[0].key], living)))
-    failed = [event.step.run for event in complete(context, blocked, store, InlineEngine()) if event.step.run]
-    assert failed == [blocked[1], blocked[0]]  # the first one only once it was free
-    assert store.running() == []
+    size_jobs(monkeypatch, 64, 512)
+    assert size("random", "sobel") == 512
+    assert size("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb", "ig~blurred") == 512  # 40 looks
+    assert size(*PAPER) == 64  # 400 looks
+    assert size(*PAPER, side=32) == 192
+    assert size(*PAPER, side=224) == 64
+    monkeypatch.setattr(graph, "device", lambda: torch.device("cuda"))
+    assert size(*PAPER, side=224) == 512

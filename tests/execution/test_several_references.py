@@ -11,23 +11,20 @@ from roarbench.execution import importance, jobs, shards
 from roarbench.execution import job_graph as graph
 from roarbench.execution.job_graph import steps
 from roarbench.execution.placed_inputs import without
-from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.scoring import predict
 from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.points import Point, expand
-from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain, Split, Unit
 from tests.helpers.made_up import SUITE as MADE_UP
 from tests.helpers.made_up import held
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, completed, make_runs, rank_all
 
 BLOCKS = (
     Block(ROAR, ("random", "grad"), (0.9,), seeds=3),
@@ -37,74 +34,52 @@ BLOCKS = (
 TWO = replace(SUITE, name="two", blocks=BLOCKS, references=2)
 
 
-def test_seed_s_of_an_estimator_is_ranked_by_reference_s_mod_r():
-    runs = {point: bind(TWO, point, "da7a", None) for point in expand(TWO)}
-    explained = {
-        p.seed: run.reference
-        for p, run in runs.items()
-        if (p.cell.estimator, p.cell.retrain.value) == ("grad", "images")
-    }
-    first, second = (reference_of(TWO, "da7a", number).key for number in range(2))
-    assert first != second
-    assert explained == {0: first, 1: second, 2: first}
+def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_and_no_reference():
+    def explained(suite):
+        runs = {point: bind(suite, point, "da7a", None) for point in expand(suite)}
+        retrained = {point: run for point, run in runs.items() if point.cell.retrain is ROAR.retrain}
+        return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == "grad"}
 
-
-def test_a_replication_shares_neither_a_seed_nor_a_reference():
     again = replace(TWO, replication=1)
-    assert not {point.seed for point in expand(TWO)} & {point.seed for point in expand(again)}
+    first, second = (reference_of(TWO, "da7a", number).key for number in range(2))
+    assert explained(TWO) == {0: first, 1: second, 2: first}
+    assert set(explained(again)) == {10_000, 10_001, 10_002}
+    assert not set(explained(again).values()) & {first, second} and first != second
     seeds = [suite.reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)]
     assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
-    explained = [
-        {run.reference for run in map(lambda p, s=s: bind(s, p, "da7a", None), expand(s))} - {""} for s in (TWO, again)
-    ]
-    assert not explained[0] & explained[1]
-    assert [again.reference_number(seed) for seed in (10_000, 10_001, 10_002)] == [0, 1, 0]
-    assert again.title == "two v1, replication 1"
-
-
-def test_maps_are_counted_for_each_reference_and_controls_rankings_once():
     work, one = (count_work(suite, expand(suite), (), None) for suite in (TWO, replace(TWO, references=1)))
-    images = one.images_ranked // 2  # random's and grad's
-    assert work.images_ranked == 3 * images
+    assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
     assert work.images_reference == 2 * one.images_reference
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("references")
-    context = make_context(folder, TWO)
-    runs, engine = make_runs(context, TWO), InlineEngine()
-    with ResultsStore.open(default_url(folder)) as store:
-        events = list(complete(context, runs, store, engine))
-        yield context, runs, engine, events, store.results([run.key for run in runs])
+    with completed(tmp_path_factory.mktemp("references"), TWO) as made:
+        yield made
 
 
 @pytest.mark.slow
-def test_each_reference_is_trained_once_and_every_run_is_done(done):
-    context, runs, engine, events, results = done
-    assert not [event.failure for event in events if event.failure]
-    assert set(results) == {run.key for run in runs}
-    assert [name for name in engine.done if name.startswith("reference")] == ["reference 1", "reference 2"]
-    shards = [name for name in engine.done if name.startswith("rank controls")]
-    assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in engine.done)
-    assert steps(context, []) == []
-
-
-@pytest.mark.slow
-def test_a_run_removes_by_the_maps_of_its_own_reference(done):
-    context, runs, _, _, results = done
-    used = {}
+def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done):
+    context, runs, jobs, store = done
+    assert [name for name in jobs if name.startswith("reference")] == ["reference 1", "reference 2"]
+    shards = [name for name in jobs if name.startswith("rank controls")]
+    assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
+    results, used = store.results([run.key for run in runs]), {}
     for run in runs:
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
             own = context.of(run)
-            sealed = own.rankings.open(own.ranking_spec(find_estimator("grad"), Unit.SCALAR)).checksum
-            assert results[run.key].rankings == sealed
+            used[run.seed] = own.rankings.open(own.ranking_spec(find_estimator("grad"), Unit.SCALAR)).checksum
+            assert results[run.key].rankings == used[run.seed]
             assert results[run.key].weights == own.references.checksum(own.reference)
-            used[run.seed] = sealed
     assert used[0] == used[2] != used[1]
-    random = {results[run.key].rankings for run in runs if run.cell.estimator == "random"}
-    assert len(random) == 1
+    assert len({results[run.key].rankings for run in runs if run.cell.estimator == "random"}) == 1
+    scores = [results[bind(TWO, point, context.data.fingerprint, None).key] for point in reference_points(TWO)]
+    assert scores[0].bits != scores[1].bits
+    for number, score in enumerate(scores):
+        own = context.explaining(number)
+        said = own.references.predictions(own.reference, Split.TEST).targets
+        assert score.correct == int((said == own.data.test.labels).sum())
 
 
 @pytest.mark.slow
@@ -127,19 +102,6 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
 
 
 @pytest.mark.slow
-def test_references_are_scored_apart(done):
-    context, runs, _, _, results = done
-    points = reference_points(TWO)
-    keys = [bind(TWO, point, context.data.fingerprint, None).key for point in points]
-    bits = [results[key].bits for key in keys]
-    assert bits[0] != bits[1]
-    for number in range(2):
-        own = context.explaining(number)
-        said = own.references.predictions(own.reference, Split.TEST).targets
-        assert results[keys[number]].correct == int((said == own.data.test.labels).sum())
-
-
-@pytest.mark.slow
 def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_path, monkeypatch):
     """Also where some images of one reference, and all test images of another, were ranked before."""
     for module in (shards, importance, graph):
@@ -156,11 +118,8 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
         [alone.explaining(number).ranking_spec(find_estimator(name), Unit.SCALAR) for name in ("grad", "var-grad")]
         for number in (0, 1)
     ]
-    for theirs in specs:
-        for split, count in counts.items():
-            shards.rank_shard(alone, theirs, split, 0, count)
-        for spec in theirs:
-            shards.seal(alone, spec)
+    for number in (0, 1):
+        rank_all(alone.explaining(number), "grad", "var-grad")
     shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
     shards.rank_shard(together, specs[1], Split.TEST, 0, counts[Split.TEST])
     graph_steps = steps(together, make_runs(together, suite))
@@ -182,38 +141,19 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
         assert found.kept == expected.kept
 
 
-def test_rows_of_several_references_belong_together():
+def test_rows_of_several_references_belong_together_and_the_accuracy_of_each_is_told():
     suite = replace(MADE_UP, references=3)
     standing = held(suite)
-    weights = {point: f"{suite.reference_number(point.seed)}" * 64 for point in standing.results}
-    marked = {
-        point: replace(
-            result,
-            weights=weights[point] if result.run.reference else "",
-            rankings=weights[point] if point.cell.estimator in ("grad", "var-grad") else "same",
-        )
-        for point, result in standing.results.items()
-    }
-    standing = replace(standing, results=marked)
-    assert standing.mixed(ROAR, Unit.SCALAR) == {}
-    point = next(
-        p
-        for p in marked
-        if p.cell.estimator == "grad" and p.seed == 1 and p.cell.retrain is ROAR.retrain and p.cell.t == 0.3
-    )
-    swapped = replace(standing, results=marked | {point: replace(marked[point], weights="0" * 64)})
-    assert set(swapped.mixed(ROAR, Unit.SCALAR)) == {"grad"}
-    controls = next(
-        p for p in marked if p.cell.estimator == "random" and p.seed == 1 and p.cell.retrain is ROAR.retrain
-    )
-    other = replace(standing, results=marked | {controls: replace(marked[controls], rankings="other")})
-    assert set(other.mixed(ROAR, Unit.SCALAR)) == {"random"}
-
-
-def test_the_accuracy_of_every_reference_is_told():
-    standing = held(replace(MADE_UP, references=3))
-    assert standing.reference_words.startswith("3 references ")
-    assert standing.reference_words.count("%") == 3
-    first = dict(list(standing.references.items())[:2])
-    assert replace(standing, references=first).reference_accuracy is None
-    assert {point.cell.estimator for point in reference_points(standing.suite)} == {CLEAN}
+    assert standing.reference_words.startswith("3 references ") and standing.reference_words.count("%") == 3
+    assert replace(standing, references=dict(list(standing.references.items())[:2])).reference_accuracy is None
+    marked = {}
+    for point, result in standing.results.items():
+        weights = f"{suite.reference_number(point.seed)}" * 64
+        rankings = weights if point.cell.estimator in ("grad", "var-grad") else "same"
+        marked[point] = replace(result, weights=weights if result.run.reference else "", rankings=rankings)
+    assert replace(standing, results=marked).mixed(ROAR, Unit.SCALAR) == {}
+    for name, change in (("grad", {"weights": "0" * 64}), ("random", {"rankings": "other"})):
+        of_roar = (point for point in marked if point.cell.retrain is ROAR.retrain and point.cell.t == 0.3)
+        point = next(point for point in of_roar if (point.cell.estimator, point.seed) == (name, 1))
+        changed = replace(standing, results=marked | {point: replace(marked[point], **change)})
+        assert set(changed.mixed(ROAR, Unit.SCALAR)) == {name}

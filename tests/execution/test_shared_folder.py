@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs, shards
@@ -19,7 +20,7 @@ from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
 
 pytestmark = pytest.mark.slow
 
-TUNED = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "sobel", "random-blurred", "grad"), (0.5, 0.9), seeds=1),))
+TUNED = replace(SUITE, blocks=(Block(SPECIFIC, (*CONTROLS, "grad"), (0.5, 0.9), seeds=1),))
 
 
 class Client:
@@ -68,8 +69,7 @@ def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
 
 
 def controls(context):
-    names = ("random", "sobel", "random-blurred")
-    return tuple(context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in names)
+    return tuple(context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in CONTROLS)
 
 
 def rank(context):

@@ -45,13 +45,13 @@ CASES = replace(
     recipe=RECIPE.title,
     reference_recipe=RECIPE.title,
     blocks=(
-        Block(ROAR, ("random", "truth", "grad"), (0.1, 0.9), seeds=1),
-        Block(KAR, ("truth", "grad"), (0.7,), seeds=2),
+        Block(ROAR, ("truth", "grad"), (0.1, 0.9), seeds=1),
+        Block(KAR, ("grad",), (0.7,), seeds=2),
         Block(MASK_ONLY, ("truth",), (0.3,), seeds=1),
         Block(MORF, ("random", "grad"), (0.5,), seeds=1),
         Block(LERF, ("truth-inverted", "grad"), (0.3,), seeds=1),
-        Block(ROAR, ("truth", "grad"), (0.3,), seeds=1, unit=Unit.PIXEL),
-        Block(ROAR, ("truth", "grad"), (0.5,), seeds=1, unit=Unit.PATCH_4),
+        Block(ROAR, ("grad",), (0.3,), seeds=1, unit=Unit.PIXEL),
+        Block(ROAR, ("truth",), (0.5,), seeds=1, unit=Unit.PATCH_4),
         Block(KAR, ("grad",), (0.7,), seeds=1, unit=Unit.PATCH_4),
     ),
 )
@@ -175,7 +175,7 @@ def again(fast: Fast) -> Slow:
 
 
 def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
-    assert len(fast.scored) == len(fast.training) - 1 == 23
+    assert len(fast.scored) == len(fast.training) - 1 == 17
     others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks and test_recursion
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
 
@@ -216,7 +216,11 @@ def test_every_count(fast: Fast, again: Slow) -> None:
             slow.trained(weights, again.inputs(run, "train"), again.labels["train"], run.seed)
         answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
         assert scored.correct.tolist() == answers, run.cell
-        assert int(scored.correct.sum()) == sum(answers)
+        if run.cell.retrain is Retrain.NONE:  # how sure the reference is of what it says of the whole image
+            targets = slow.logits(weights, torch.from_numpy(again.normalised(again.pixels["test"]))).argmax(1)
+            chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)
+            expected = chances.gather(1, targets[:, None])[:, 0].numpy()
+            np.testing.assert_allclose(scored.probability, expected, rtol=1e-4, err_msg=str(run.cell))
 
 
 def test_every_smoothness(fast: Fast, again: Slow) -> None:

@@ -21,7 +21,6 @@ from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Unit
 from tests.helpers.made_up import DATA, SUITE, answers, result, usual
 
@@ -38,12 +37,6 @@ SUITE_5 = replace(
 def far_apart(cell: Cell) -> float:
     """All rows differ much from Random, but ig: it equals Random."""
     return usual(cell if cell.estimator != "ig" else replace(cell, estimator="random"))
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 @pytest.fixture
@@ -87,25 +80,20 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
     assert said[-1] == f"{sum(seeds.values())} of 25 trainings of rows"
     assert [max(block.seeds for block in request.suite.blocks) for request in begun] == [1, 2, 3, 4, 5]
     assert all(block.seeds == 1 for request in begun for block in request.suite.blocks if block.protocol == MASK_ONLY)
+    later = collect(SUITE_5, store, data=DATA)  # every table after it allows for the looks
+    plain = replace(later, watched={})
+    one, other = (next(r for r in x.board(ROAR, Unit.SCALAR).rows if r.estimator == "grad") for x in (later, plain))
+    assert (one.gain.low, one.gain.high) != (other.gain.low, other.gain.high)
+    assert one.gain.low < other.gain.low < other.gain.high < one.gain.high
+    text = render(suite_table(later, "roar", None, None), "markdown")
+    assert "| grad ‡ |" in text and "| ig |" in text and "‡ Stopped early." in text
+    assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
 
 
 def test_a_difference_that_is_of_no_interest_ends_it_sooner(begun, store, tmp_path):
     found, said = run(store, tmp_path, StoppingRule(difference=5.0))
     assert seeds_of(found)["ig"] < 5
     assert said[-2] == "roar: 4 of 4 rows are settled against Random"
-
-
-def test_every_table_after_it_allows_for_the_looks(begun, store, tmp_path):
-    run(store, tmp_path, StoppingRule())
-    later = collect(SUITE_5, store, data=DATA)
-    plain = replace(later, watched={})
-    one, other = (next(r for r in x.board(ROAR, Unit.SCALAR).rows if r.estimator == "grad") for x in (later, plain))
-    assert (one.gain.low, one.gain.high) != (other.gain.low, other.gain.high)
-    assert one.gain.low < other.gain.low < other.gain.high < one.gain.high
-    text = render(suite_table(later, "roar", None, None), "markdown")
-    assert "| grad ‡ |" in text and "| ig |" in text
-    assert "checked after each of up to 5 trainings" in text and "‡ Stopped early." in text
-    assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
 
 
 def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, store, tmp_path):

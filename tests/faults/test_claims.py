@@ -18,8 +18,6 @@ from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process
 
-CLAIMERS, WRITERS = 8, 16
-
 
 def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int) -> None:
     """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
@@ -56,9 +54,11 @@ def at_once(call: Callable[..., None], each: list[tuple[object, ...]]) -> None:
     assert [process.exitcode for process in processes] == [0] * len(each)
 
 
-@pytest.mark.parametrize("runs, repetitions", [(200, 1), pytest.param(500, 20, marks=pytest.mark.soak)])
-def test_no_run_is_given_twice_and_none_is_left(store_url: str, tmp_path: Path, runs: int, repetitions: int):
-    logs = [tmp_path / f"{claimer}.log" for claimer in range(CLAIMERS)]
+@pytest.mark.parametrize("claimers, runs, repetitions", [(4, 40, 1), pytest.param(8, 500, 20, marks=pytest.mark.soak)])
+def test_no_run_is_given_twice_and_none_is_left(
+    store_url: str, tmp_path: Path, claimers: int, runs: int, repetitions: int
+):
+    logs = [tmp_path / f"{claimer}.log" for claimer in range(claimers)]
     for repetition in range(repetitions):
         at_once(take_all, [(store_url, log, f"repetition-{repetition}", runs) for log in logs])
         given = [key for log in logs for key in log.read_text().splitlines()]
@@ -68,11 +68,11 @@ def test_no_run_is_given_twice_and_none_is_left(store_url: str, tmp_path: Path, 
         assert store.running() == []
 
 
-@pytest.mark.parametrize("results", [50, pytest.param(250, marks=pytest.mark.soak)])
-def test_no_writer_is_refused_and_no_result_is_lost(store_url: str, results: int):
-    at_once(write, [(store_url, f"writer-{number}", results) for number in range(WRITERS)])
+@pytest.mark.parametrize("writers, results", [(6, 20), pytest.param(16, 250, marks=pytest.mark.soak)])
+def test_no_writer_is_refused_and_no_result_is_lost(store_url: str, writers: int, results: int):
+    at_once(write, [(store_url, f"writer-{number}", results) for number in range(writers)])
     with ResultsStore.open(store_url, read_only=True) as store:
-        assert len(store.keys("")) == WRITERS * results
+        assert len(store.keys("")) == writers * results
 
 
 def open_once(barrier: Barrier, url: str) -> None:

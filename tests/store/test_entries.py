@@ -17,7 +17,6 @@ from roarbench.plan.suites import find_suite
 from roarbench.store.entries import (
     Origin,
     ReproductionOutcome,
-    entered_ids,
     find_entries,
     keep_entry,
     note_reproduction,
@@ -27,7 +26,7 @@ from roarbench.store.entries import (
 )
 from roarbench.store.image_notes import ImageNote
 from roarbench.store.result import Result, pack_answers
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
@@ -35,18 +34,6 @@ from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
-
-
-@pytest.fixture
-def second(tmp_path: Path):
-    with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as store:
-        yield store
 
 
 def rows(*names: str) -> list[Result]:
@@ -65,15 +52,6 @@ def test_a_file_is_kept_once_and_for_ever(store: ResultsStore) -> None:
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", f"{ENTRY.id}~trusted", OTHER.id, "no@0123abcd")
     assert submissions_of(store.database, names) == {f"{ENTRY.id}~trusted": ENTRY, OTHER.id: OTHER}
-
-
-def test_submissions_of_a_place_are_those_that_ran_or_failed_there(store: ResultsStore) -> None:
-    store.add_all(rows("grad", f"{ENTRY.id}~trusted"))
-    store.failures.add(make_run(estimator=OTHER.id), "no @ here")
-    store.failures.add(make_run(estimator="grad", t=0.5), "someone@0123abcd")
-    store.failures.add(make_run(estimator="far@0123abcd", dataset="cifar10"), "no")
-    assert entered_ids(store.database, "planted", "resnet8") == [f"{ENTRY.id}~trusted", OTHER.id]
-    assert entered_ids(store.database, "planted", "resnet18") == []
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsStore, second: ResultsStore, tmp_path):
@@ -159,23 +137,14 @@ def test_rows_on_the_same_images_have_as_many_answers(
 
 def test_what_differs_is_told() -> None:
     stored = make_result(make_run())
-    bits = bytearray(stored.bits)
-    first = next(i for i, byte in enumerate(bits) if byte & 128)
-    bits[first] &= 127
-    versions = {**stored.provenance.versions, "torch": "9"}
-    origin = replace(stored.provenance, versions=versions)
-    again = replace(stored, bits=bytes(bits), correct=stored.correct - 1, provenance=origin)
+    first = next(i for i, byte in enumerate(stored.bits) if byte & 128)
+    bits = stored.bits[:first] + bytes([stored.bits[first] & 127]) + stored.bits[first + 1 :]
+    there = {"cpu": "other", "device": "some card", "precision": "bf16"}
+    origin = replace(stored.provenance, versions={**stored.provenance.versions, "torch": "9"}, hardware=there)
+    again = replace(stored, bits=bits, correct=stored.correct - 1, provenance=origin)
     near = Reproduction(stored, again, margin=1 / stored.total)
     assert near.verdict is ReproductionOutcome.WITHIN
-    assert near.differences == ["torch 2.13.0 then, 9 now"]  # the cores are the same, the rest is not known
-    there = {"cpu": "other", "device": "some card", "precision": "bf16"}
-    far = replace(again, provenance=replace(origin, hardware=there))
-    assert Reproduction(stored, far, margin=1).differences == ["torch 2.13.0 then, 9 now", "cpu some then, other now"]
-    here = replace(stored, provenance=replace(origin, hardware={"device": "cpu", "precision": "float32"}))
-    assert Reproduction(here, far, margin=1).differences == [
-        "device cpu then, some card now",
-        "precision float32 then, bf16 now",
-    ]
+    assert near.differences == ["torch 2.13.0 then, 9 now", "cpu some then, other now"]  # what both are known to have
     assert "1 answers differ, same rankings" in near.text()
     assert Reproduction(stored, again, margin=0.5 / stored.total).verdict is ReproductionOutcome.DIFFERENT
     assert Reproduction(stored, replace(stored, rankings="x"), margin=0).verdict is ReproductionOutcome.WITHIN

@@ -1,11 +1,9 @@
 """Rows that are taken off the boards: nothing of them is lost, and the same runs can be done again."""
 
 from datetime import datetime
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
-from sqlalchemy import inspect, text
 
 from roarbench.errors import CallerError
 from roarbench.identity import canonical, record
@@ -13,18 +11,12 @@ from roarbench.store.entries import Origin, ReproductionOutcome, entered_ids, no
 from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
 from roarbench.store.result import stored_result
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
 
 MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 def as_stored(kept: Forgotten) -> SimpleNamespace:
@@ -55,11 +47,10 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: Result
     assert known_keys(store.database, mine.run.key[:10]) == [mine.run.key]
 
 
-def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, tmp_path) -> None:
+def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, second: ResultsStore, tmp_path) -> None:
     row = make_result(make_run(estimator="grad"))
-    with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as second:
-        second.add(row)
-        export_results(second, tmp_path / "file.parquet")
+    second.add(row)
+    export_results(second, tmp_path / "file.parquet")
     import_results(store, tmp_path / "file.parquet")
     note_reproduction(store.database, row.run.key, ReproductionOutcome.DIFFERENT, 3)
     assert origins(store.database, [row.run.key]) == {row.run.key: Origin.SELF_REPORTED}
@@ -79,19 +70,3 @@ def test_what_is_being_done_is_left_alone(store: ResultsStore) -> None:
         forget(store.database, [row.run.key, failed.key], "in haste")
     assert store.done([row.run.key]) and store.failures.history([failed.key])
     assert forgotten_rows(store.database, [row.run.key]) == []
-
-
-def test_a_store_from_before_has_none(tmp_path) -> None:
-    row = make_result(make_run())
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        store.add(row)
-        with store.database.write() as connection:
-            for name in ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums", "remarks"):
-                connection.execute(text(f"DROP TABLE {name}"))
-            connection.execute(text("CREATE TABLE claims (key TEXT)"))
-            connection.execute(text("UPDATE roarbench_version SET version_num = '0004'"))
-    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
-        assert forgotten_rows(store.database, [row.run.key]) == []
-        assert known_keys(store.database, row.run.key[:8]) == [row.run.key]
-    with ResultsStore.open(default_url(tmp_path)) as store, store.database.read() as connection:
-        assert inspect(connection).has_table("forgotten")

@@ -26,7 +26,6 @@ from roarbench.store.kept_suites import keep_suite, kept_suites
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
-from tests.helpers.command_line import command
 from tests.helpers.store_rows import make_result, make_run
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
@@ -107,35 +106,22 @@ def said(**values: Any) -> Callable[[Row], None]:
     ("change", "words"),
     [
         (said(correct=1), "the bits say otherwise"),
-        (said(record="{}"), "is not the one that was stored"),
         (said(record=None), "row 0"),
         (said(source=OTHER.source), f"the source is that of {OTHER.id}, not of {ENTRY.id}"),
-        (said(source=None), "NAME is missing"),
-        (said(source=b"\xff"), "not UTF-8"),
         (said(source=b"#" * 2**19), "the file has 512 KiB, allowed are 256"),
-        (said(versions="[" * 10**5), "row 0"),
-        (said(hardware="[]"), "no JSON object"),
         (said(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected a line"),
         (said(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected a line of 1000 printable"),
         (said(code_version="\x1b]0;mine\x07"), "code_version is '\\x1b]0;mine\\x07', expected a line"),
         (said(rankings=None), "rankings is None, expected a line"),
         (said(created="0001-01-01T00:00:00+00:00"), "expected a time with its zone, from 2000 to 2199"),
-        (said(created="2026-01-01T00:00:00"), "expected a time with its zone"),
-        (said(key="0" * 32), "is not the one that was stored"),
         (recorded(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
-        (recorded(seed="zero"), "seed is 'zero', expected a whole number from 0"),
         (recorded(seed=-1), "seed is -1, expected a whole number from 0"),
-        (recorded(limit=[[1]]), "limit is [[1]], expected a whole number"),
-        (recorded(recipe={"name": "quick@2"}), "recipe is {'name': 'quick@2'}, expected a line"),
         (recorded({"dataset": "../../../etc"}), "dataset is '../../../etc', expected a name"),
-        (recorded({"dataset": "a/b"}), "dataset is 'a/b', expected a name"),
         (recorded({"model": "x" * 101}), "model is 'xxx"),
         (recorded({"model": "![](http://x/y.png)"}), "model is '![](http://x/y.png)', expected a name"),
-        (recorded({"t": "half"}), "row 0"),
         (recorded({"t": 1e300}), "level t must be in [0, 1]"),
         (recorded({"unit": "\x1b[2J"}), "is not a valid Unit"),
         (recorded({"estimator": "../x@0123abcd"}), "no estimator"),
-        (recorded({"estimator": ["grad"]}), "row 0"),
     ],
 )
 def test_a_row_is_refused_with_all_others(file: Path, change: Callable[[Row], None], words: str) -> None:
@@ -143,32 +129,9 @@ def test_a_row_is_refused_with_all_others(file: Path, change: Callable[[Row], No
     refused(file, words)
 
 
-@pytest.mark.parametrize(("value", "words"), [(1.0, "its checksum is not that of its values"), (float("nan"), "row 0")])
-def test_a_value_without_its_checksum(file: Path, value: float, words: str) -> None:
-    altered(file, said(seconds=value), seal=False)
-    refused(file, words)
-
-
 def note(**changes: Any) -> str:
     values = {"data": "1", "dataset": "photos", "limit": None, "kind": "local", "folder": "photos"}
     return canonical([{**values, **changes}])
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("{", "cannot be read"),
-        ("[1]", "cannot be read"),
-        (note(data=1), "data is 1, expected a line"),
-        (note(limit=True), "limit is True, expected a whole number"),
-        (note(folder="a\x1b"), "folder is 'a\\x1b', expected a line"),
-        (note(folder="../../a"), "expected its last part"),
-        (note(dataset="../../a"), "dataset is '../../a', expected a name"),
-    ],
-)
-def test_what_a_file_says_of_images(file: Path, text: str, words: str) -> None:
-    altered(file, said(), seal=True, roarbench_images=text)
-    refused(file, words)
 
 
 def suites(**changes: Any) -> str:
@@ -187,33 +150,30 @@ def block(**changes: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
+        (note(limit=True), "limit is True, expected a whole number"),
+        (note(folder="a\x1b"), "folder is 'a\\x1b', expected a line"),
+        (note(folder="../../a"), "expected its last part"),
+        (note(dataset="../../a"), "dataset is '../../a', expected a name"),
         ("[" * 10**5, "cannot be read"),
         (suites(name="a/b"), "name is 'a/b', expected a name"),
-        (suites(name="../../x"), "name is '../../x', expected a name"),
         (suites(about="\x1b[2J"), "about is '\\x1b[2J', expected a line"),
-        (suites(about="x" * 1001), "expected a line of 1000"),
         (suites(model="net.build@01234567"), "which is not the hash of its file"),
         (suites(references=10**30), "expected 1 to 1000"),
-        (suites(references="many"), "cannot be read"),
-        (suites(recipe="\x1b"), "no recipe"),
         (suites(dataset="no such set"), "no data set"),
-        (suites(dataset=["quick"]), "cannot be read"),
         (suites(left_out={"grad": "\x07"}), "left_out is '\\x07', expected a line"),
         (on(name="../../../tmp/x"), "name is '../../../tmp/x', expected a name"),
         (on(name="imagenette64"), "is not called by the hash of what it says"),
-        (on(size="8"), "size is '8', expected a whole number"),
-        (on(bundled="../../../etc"), "lies outside of its folder"),
         (on(train_split="../../home"), "lies outside of its folder"),
         (block(seeds=10**30), "is no part of a suite"),
-        (block(seeds="zero"), "cannot be read"),
         (block(levels=[[0.5]]), "cannot be read"),
-        (block(levels=[5]), "is no part of a suite"),
         (block(levels=[i / 2000 for i in range(1, 2000)], seeds=1000), "runs, expected 1,000,000 at most"),
         (block(fill="<img>"), "no fill '<img>'"),
     ],
 )
-def test_what_a_file_says_of_suites(file: Path, text: str, words: str) -> None:
-    altered(file, said(), seal=True, roarbench_suites=text)
+def test_what_a_file_says_of_images_and_suites(file: Path, text: str, words: str) -> None:
+    altered(
+        file, said(), seal=True, **{"roarbench_images" if text.startswith('[{"data"') else "roarbench_suites": text}
+    )
     refused(file, words)
 
 
@@ -231,7 +191,6 @@ def packed(file: Path, row: Row, count: int, **how: Any) -> None:
         ({"record": "x" * 2**23}, 1, {}, "a value of 8 MB in record, expected 4 MB at most"),
         ({}, 1001, {}, "1,001 rows, expected 1,000 at most"),
         ({}, 1, {"compression": "zstd"}, "is packed by ZSTD, which no export is"),
-        ({}, 1, {"use_dictionary": False, "column_encoding": {"record": "DELTA_BYTE_ARRAY"}}, "is packed by DELTA"),
     ],
 )
 def test_a_file_that_asks_for_more_than_an_export(
@@ -261,7 +220,8 @@ def letters(file: Path) -> None:
         (letters, "is no Parquet file"),
         (lambda file: altered(file, said(), True, roarbench_format="2"), "is format 2, this version reads format 1"),
         (lambda file: pq.write_table(pa.table({"a": [1]}), file), "is no export"),
-        (lambda file: file.write_text("x"), "is no Parquet file"),
+        (lambda file: altered(file, said(seconds=1.0), False), "its checksum is not that of its values"),
+        (lambda file: altered(file, said(seconds=float("nan")), False), "row 0"),
         (lambda file: file.write_bytes(file.read_bytes()[:-100]), "is no Parquet file"),
         (lambda file: file.unlink(), "cannot read"),
     ],
@@ -269,12 +229,6 @@ def letters(file: Path) -> None:
 def test_other_files(file: Path, make: Callable[[Path], object], words: str) -> None:
     make(file)
     assert words in refused(file, words)
-
-
-def test_a_command_says_so_in_one_line(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    altered(file, said(code_version="\x1b[31m"), seal=True)
-    assert command("import", file, "--store", file.parent / "store") == 2
-    assert capsys.readouterr().err.count("\n") == 1
 
 
 def test_a_suite_that_is_stored_under_a_path_hides_no_other(tmp_path: Path) -> None:

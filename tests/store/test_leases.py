@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -35,45 +36,50 @@ def store(store_url: str, monkeypatch: pytest.MonkeyPatch):
 def age(store: ResultsStore, owner: Owner, seconds: float) -> None:
     """Pretend that an owner was last heard of so long ago."""
     with store._database.write() as connection:
-        (beat,) = set(connection.execute(select(leases.c.beat).where(leases.c.owner == owner.id)).scalars())
-        older = beat - timedelta(seconds=seconds)
+        beats = connection.execute(select(leases.c.beat).where(leases.c.owner == owner.id)).scalars()
+        older = min(beats) - timedelta(seconds=seconds)
         connection.execute(update(leases).where(leases.c.owner == owner.id).values(beat=older))
 
 
-def dead_process() -> Owner:
-    """An owner on this host whose process has ended."""
-    program = "from roarbench.store.leases import Owner; owner = Owner.here(); print(owner.pid, owner.start)"
-    printed = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.split()
-    return Owner("dead", Owner.here().host, int(printed[0]), printed[1])
+def number_of(store: ResultsStore, key: str, owner: Owner) -> int:
+    """Lease a run; the number of that lease."""
+    (number,) = store.claim([Wanted((key,))], owner, 1).granted.values()
+    return number
 
 
-def test_each_run_has_one_owner(store: ResultsStore):
+def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store: ResultsStore):
     one, two = Owner.here(), Owner.here()
-    assert lease(store, KEYS[:4], one) == set(KEYS[:4])
-    assert lease(store, KEYS, two) == set(KEYS[4:])
-    assert lease(store, KEYS, one) == set(), "its own leases are not given twice"
+    store.add(make_result(RUNS[5]))
+    assert lease(store, KEYS[:3], one) == set(KEYS[:3])
+    answer = store.claim([Wanted((key,)) for key in KEYS], two, 1)
+    assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
+    assert (answer.done, answer.held) == ({KEYS[5]}, set(KEYS[:3]))
+    assert lease(store, KEYS, two) == {KEYS[4]}, "its own leases are not given twice"
     assert {(lease.key, lease.owner) for lease in store.running()} == {
-        (key, one if number < 4 else two) for number, key in enumerate(KEYS)
+        (key, one if number < 3 else two) for number, key in enumerate(KEYS[:5])
     }
     assert all(abs(datetime.now(UTC) - lease.since) < timedelta(minutes=5) for lease in store.running())
+    store.release(KEYS, two)
+    assert {lease.owner for lease in store.running()} == {one}
 
 
-def test_a_done_run_is_not_leased(store: ResultsStore):
-    store.add(make_result(RUNS[2]))
-    assert lease(store, KEYS, Owner.here()) == set(KEYS) - {KEYS[2]}
-
-
-def test_a_result_ends_the_lease(store: ResultsStore):
+def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store: ResultsStore):
     lease(store, KEYS, Owner.here())
+    store.failures.add(RUNS[0], "no")
+    counts = [store.failures.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
+    assert counts == [1, 1, 2], "whoever tried"
     store.add(make_result(RUNS[0]))
     store.add_all(make_result(run) for run in RUNS[1:3])
     assert {lease.key for lease in store.running()} == set(KEYS[3:])
     assert lease(store, KEYS, Owner.here()) == set()
+    assert store.failures.stopped(KEYS) == {}
+    assert store.failures.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
 def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store: ResultsStore):
     owner = Owner.here()
     number = number_of(store, KEYS[0], owner)
+    store.failures.cut_off(KEYS[0], "killed")
     store.failures.add(RUNS[0], "no", number)
     assert store.running() == []
     answer = store.claim([Wanted((key,)) for key in KEYS[:2]], owner, 9)
@@ -82,20 +88,6 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
     assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == ["no"], "its history stays"
-
-
-def test_a_result_makes_what_failed_a_success(store: ResultsStore):
-    store.failures.add(RUNS[0], "no")
-    assert store.failures.cut_off(KEYS[0], "killed") == 1
-    store.add(make_result(RUNS[0]))
-    assert store.failures.stopped(KEYS) == {}
-    assert store.failures.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
-
-
-def test_what_machines_cut_off_is_counted_whoever_tried(store: ResultsStore):
-    assert [store.failures.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0], KEYS[0])] == [1, 1, 2, 3]
-    store.failures.add(RUNS[0], "killed; tried 3 times")
-    store.failures.retry(KEYS, RUNS[0].data)
     assert store.failures.cut_off(KEYS[0], "killed") == 1
 
 
@@ -127,13 +119,6 @@ def test_what_another_process_does_after_the_look_counts(store: ResultsStore, mo
         assert leases_module._take_over(connection, KEYS[0], number, row)
 
 
-def test_no_more_is_leased_than_can_be_done(store: ResultsStore):
-    answer = store.claim([Wanted((key,)) for key in KEYS], Owner.here(), 2)
-    assert tuple(wish.keys[0] for wish in answer.granted) == KEYS[:2]
-    assert (answer.done, answer.held) == (set(), set())
-    assert len(store.running()) == 2
-
-
 def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store: ResultsStore):
     owner, shard = Owner.here(), Wanted(KEYS[:2], "rank trained train 0", "da7a")
     store.claim([shard], owner, 1)
@@ -149,36 +134,23 @@ def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(s
 # --- fencing
 
 
-def number_of(store: ResultsStore, key: str, owner: Owner) -> int:
-    """Lease a run; the number of that lease."""
-    (number,) = store.claim([Wanted((key,))], owner, 1).granted.values()
-    return number
-
-
 def test_whoever_has_lost_its_lease_writes_nothing(store: ResultsStore):
     """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
-    number = number_of(store, KEYS[0], ELSEWHERE)
+    numbers = [number_of(store, key, ELSEWHERE) for key in KEYS[:2]]
     age(store, ELSEWHERE, SILENCE.total_seconds() + 1)
     heir = Owner.here()
     later = number_of(store, KEYS[0], heir)
-    assert store.beat(ELSEWHERE) == {}, "it is told at its next heartbeat"
-    with pytest.raises(LostLease):
-        store.add(make_result(RUNS[0]), number)
-    with pytest.raises(LostLease):
-        store.failures.add(RUNS[0], "no", number)
+    again = number_of(store, KEYS[1], ELSEWHERE)
+    assert store.beat(ELSEWHERE) == {KEYS[1]: again}, "it is told at its next heartbeat"
+    for run, number in zip(RUNS, numbers, strict=False):
+        with pytest.raises(LostLease):
+            store.add(make_result(run), number)
+        with pytest.raises(LostLease):
+            store.failures.add(run, "no", number)
     assert store.done(KEYS) == set() and store.failures.history(KEYS) == {} and store.failures.stopped(KEYS) == {}
     assert store.beat(heir) == {KEYS[0]: later}
-    assert store.add(make_result(RUNS[0]), later)
-    assert not store.add(make_result(RUNS[0]), number), "it is there, though not by this lease"
-
-
-def test_an_owner_that_lost_a_lease_and_got_it_again_writes_under_the_later_one_alone(store: ResultsStore):
-    number = number_of(store, KEYS[0], ELSEWHERE)
-    age(store, ELSEWHERE, SILENCE.total_seconds() + 1)
-    later = number_of(store, KEYS[0], ELSEWHERE)
-    with pytest.raises(LostLease):
-        store.add(make_result(RUNS[0]), number)
-    assert store.add(make_result(RUNS[0]), later)
+    assert store.add(make_result(RUNS[0]), later) and store.add(make_result(RUNS[1]), again)
+    assert not store.add(make_result(RUNS[0]), numbers[0]), "it is there, though not by this lease"
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
@@ -217,15 +189,8 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url: str):
         assert lease(store, KEYS, Owner.here()) == (set(KEYS) if silent else set())
 
 
-def test_only_the_owner_releases(store: ResultsStore):
-    lease(store, KEYS, Owner.here())
-    store.release(KEYS, Owner.here())
-    assert len(store.running()) == len(KEYS)
-
-
-@pytest.mark.process
 def test_the_leases_of_a_dead_process_are_free_at_once(store: ResultsStore):
-    assert lease(store, KEYS, dead_process()) == set(KEYS)
+    assert lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1)) == set(KEYS)  # above the largest number there is
     assert store.running() == []
     heir = Owner.here()
     assert lease(store, KEYS, heir) == set(KEYS)
@@ -245,10 +210,8 @@ def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store: ResultsStore):
 
 def test_a_living_process_is_known_by_number_and_start():
     here = Owner.here()
-    long_ago = NOW - timedelta(days=9)
-    assert is_alive(here, long_ago, NOW)
-    assert not is_alive(Owner("x", here.host, here.pid, "1"), NOW, NOW), "the number went to a later process"
-    assert not is_alive(Owner("x", here.host, 2**22 + 1, "1"), NOW, NOW), "above the largest number there is"
+    assert is_alive(here, NOW - timedelta(days=9), NOW)
+    assert not is_alive(replace(here, start="1"), NOW, NOW), "the number went to a later process"
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])  # hidepid=2 and hidepid=1

@@ -11,7 +11,7 @@ import pytest
 
 from roarbench.errors import StoreError
 from roarbench.report.publishing import comment, prepare, write
-from roarbench.store.published import INDEX, PublishedFile, add_file, check_folder, fetched, published_file
+from roarbench.store.published import INDEX, add_file, check_folder, fetched, published_file
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 from tests.helpers.command_line import command
@@ -30,24 +30,15 @@ def store(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def rows(store):
-    return {result.run.key: result for result in store.results(store.keys(""))}.values()
-
-
-@pytest.fixture(scope="module")
 def published(store, tmp_path_factory):
     """A folder with the runs of two controls."""
     folder = tmp_path_factory.mktemp("results")
-    publish(store, folder, NAME, {"random", "random~matched", "none", "sobel", "sobel~matched"})
+    (folder / NAME).parent.mkdir(parents=True)
+    wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
+    keys = {key for key, result in store.results(store.keys("")).items() if result.run.cell.estimator in wanted}
+    count = export_results(store, folder / NAME, keys=keys)
+    add_file(folder, published_file(folder, NAME, count, "the project"))
     return folder
-
-
-def publish(store, folder, name, estimators):
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    keys = {key for key, result in store.results(store.keys("")).items() if result.run.cell.estimator in estimators}
-    count = export_results(store, path, keys=keys)
-    add_file(folder, published_file(folder, name, count, "the project"))
 
 
 @pytest.fixture
@@ -100,10 +91,6 @@ def flip_answer(row):
     return bytes([row["bits"][0] ^ 128]) + row["bits"][1:]
 
 
-def other_seed(row):
-    return row["record"].replace('"seed":0', '"seed":7').replace('"seed":1', '"seed":8').replace('"seed":2', '"seed":9')
-
-
 def link(folder):
     (folder / NAME).rename(folder.parent / "away.parquet")
     (folder / NAME).symlink_to(folder.parent / "away.parquet")
@@ -126,23 +113,17 @@ def add_to(folder, name, text):
 
 
 TAMPERED = {
-    "an edited row": (lambda f: edit_rows(f, lambda rows: rows[0].update(seconds=0.5), checksum=False), "checksum"),
     "answers that are no more than their count": (set_in_row("bits", flip_answer), "the bits say otherwise"),
-    "a count": (set_in_row("correct", lambda row: row["correct"] + 1), "the bits say otherwise"),
-    "a record that is not the key's": (set_in_row("record", other_seed), "is not the one that was stored"),
     "a formula": (set_in_row("code_version", lambda row: "=HYPERLINK(1)"), "computed by a spreadsheet"),
     "a file with another hash": (set_in_file("sha256", "0" * 64), "has the SHA-256"),
     "a number of rows": (set_in_file("rows", 3), "rows, index.json says 3"),
     "a path out of the folder": (set_in_file("path", "../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
     "a forged state": (lambda f: edit_index(f, forged), "no index of results"),
-    "an unknown format": (lambda f: edit_index(f, lambda values: values.update(format=2)), "expected format 1"),
     "a file that is gone": (lambda f: (f / NAME).unlink(), "not in the folder"),
     "a file that is in no index": (lambda f: add_to(f, "quick/2/more.parquet", "x"), "is not in index.json"),
-    "a program": (lambda f: add_to(f, "hook.py", "import os"), "is not in index.json"),
     "a link": (link, "is a link"),
-    "no Parquet": (lambda f: (add_to(f, NAME, "x"), refit(f, 1)), "no Parquet file"),
     "rows of another suite": (other_suite, "no run of quick-specific v1 has these settings"),
-    "a suite that nobody knows": (set_in_file("path", "nobody/1/roarbench.parquet"), "not in the folder"),
+    "a suite that nobody knows": (set_in_file("path", "nobody/1/roarbench.parquet"), "is not in"),
     "a run twice": (twice, "keep one of them"),
     "an endless index": (lambda f: add_to(f, INDEX, " " * 2**21), "bytes at most"),
     "an index that is nested without end": (lambda f: add_to(f, INDEX, "[" * 100_000), "no index of results"),
@@ -155,8 +136,7 @@ def test_tampering_is_refused_in_one_line(folder, kind):
     tamper(folder)
     with pytest.raises(StoreError) as refused:
         check_folder(folder)
-    line = str(refused.value)
-    assert (said in line or (kind == "a suite that nobody knows" and "is not in" in line)) and "\n" not in line
+    assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
 def test_a_published_row_may_neither_go_nor_change(published, folder):
@@ -193,7 +173,8 @@ def test_import_takes_a_folder_and_refuses_a_tampered_one(folder, tmp_path, caps
     assert "results are new" in capsys.readouterr().err
     set_in_file("rows", 3)(folder)
     assert command("import", folder, "--store", tmp_path / "other") == 2
-    assert "index.json says 3" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "index.json says 3" in said and said.count("\n") == 1
 
 
 def test_what_an_address_gives_is_bounded(monkeypatch):
@@ -203,12 +184,6 @@ def test_what_an_address_gives_is_bounded(monkeypatch):
     monkeypatch.setattr("roarbench.store.published.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
     with pytest.raises(StoreError, match="more than 10 bytes"), fetched("https://example.org/results.parquet"):
         pass
-
-
-def test_check_says_what_it_found(folder, capsys):
-    assert command("results", "check", folder) == 0
-    assert "1 file" in capsys.readouterr().err
-    assert PublishedFile(NAME, "", 1, "").suite == "quick-matched@1"
 
 
 def test_the_projects_own_folder_passes_and_so_does_its_workflow(capsys):

@@ -13,7 +13,9 @@ from sqlalchemy import inspect
 
 from roarbench.errors import StoreError
 from roarbench.store import opening, schema
-from roarbench.store.results import ResultsStore
+from roarbench.store.forgotten import forgotten_rows, known_keys
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
 
 NEXT_HEAD = f"{int(schema.HEAD) + 1:04d}"
@@ -85,24 +87,6 @@ def test_an_older_store_is_brought_up_to_date_and_loses_nothing(store_url: str, 
             assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == NEXT_HEAD
 
 
-def test_an_older_store_is_not_read_before_it_is_up_to_date(store_url: str, next_release, monkeypatch):
-    ResultsStore.open(store_url).close()
-    head = schema.HEAD
-    next_release()
-    monkeypatch.setattr(schema, "READABLE", NEXT_HEAD)
-    with pytest.raises(StoreError, match=f"has schema {head}, this version reads {NEXT_HEAD}"):
-        ResultsStore.open(store_url, read_only=True)
-
-
-def test_a_store_from_before_notes_of_images_is_read_as_it_is():
-    shipped = Path(__file__).parents[2] / "studies/small_networks/results.sqlite"
-    before = shipped.read_bytes()
-    with ResultsStore.open(f"sqlite:///{shipped}", read_only=True) as store:
-        assert store.images.all() == []
-        assert len(store.results(store.keys(""))) == 359
-    assert shipped.read_bytes() == before
-
-
 def test_a_migration_that_breaks_off_leaves_the_older_store(
     store_url: str, next_release, monkeypatch: pytest.MonkeyPatch
 ):
@@ -120,13 +104,37 @@ def test_a_migration_that_breaks_off_leaves_the_older_store(
             assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
 
 
-def test_a_store_at_the_head_needs_no_alembic(store_url: str, next_release, monkeypatch: pytest.MonkeyPatch):
+def test_a_store_at_the_head_needs_no_alembic_and_one_that_is_too_old_is_not_read(
+    store_url: str, next_release, monkeypatch: pytest.MonkeyPatch
+):
     ResultsStore.open(store_url).close()
+    head = schema.HEAD
     calls, migrate = [], opening._migrate
     monkeypatch.setattr(opening, "_migrate", lambda connection: calls.append(schema.HEAD) or migrate(connection))
     ResultsStore.open(store_url).close()
     assert calls == []
     next_release()
+    monkeypatch.setattr(schema, "READABLE", NEXT_HEAD)
+    with pytest.raises(StoreError, match=f"has schema {head}, this version reads {NEXT_HEAD}"):
+        ResultsStore.open(store_url, read_only=True)
     for _ in range(2):
         ResultsStore.open(store_url).close()
     assert calls == [NEXT_HEAD]
+
+
+def test_a_store_of_release_4_is_read_as_it_is_and_gets_what_came_later(tmp_path: Path):
+    result = make_result(make_run())
+    later = ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums", "remarks")
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(result)
+        with store.database.write() as connection:
+            for statement in (*(f"DROP TABLE {name}" for name in later), "CREATE TABLE claims (key TEXT)"):
+                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql("UPDATE roarbench_version SET version_num = '0004'")
+    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
+        assert store.results([result.run.key]) == {result.run.key: result}
+        assert known_keys(store.database, result.run.key[:8]) == [result.run.key]
+        assert forgotten_rows(store.database, [result.run.key]) == store.images.all() == []
+        assert watched_rows(store.database, "quick v2", "da7a", None, "") == {}
+    with ResultsStore.open(default_url(tmp_path)) as store, store.database.read() as connection:
+        assert set(later) < set(inspect(connection).get_table_names())

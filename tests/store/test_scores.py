@@ -10,19 +10,13 @@ from sqlalchemy import insert, select
 from roarbench.identity import canonical, record
 from roarbench.store import opening, schema
 from roarbench.store.result import row_of
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.store.schema import results
 from roarbench.store.scores import Score, ScoreSpec
 from tests.helpers.store_rows import make_result, make_run
 
 SPEC = ScoreSpec("da7a", "4ef", "e571", "pixel-flipping", "features_in_step=8", 64)
 SCORE = Score(SPEC, "grad", 0.1 + 0.2, 64, {"quantus": "0.6.0"})
-
-
-@pytest.fixture
-def store(tmp_path: Path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 def test_what_is_stored_is_read_again(store: ResultsStore):

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from operator import add, truediv
 from pathlib import Path
 
@@ -20,34 +20,19 @@ from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
-from roarbench.workers.job import Job, JobOutcome, perform
+from roarbench.workers.job import Job, perform
 from roarbench.workers.local import LocalEngine, _serve
 from tests.helpers.commands import eventually
-from tests.helpers.poisoned import do_unless_poisoned
+from tests.helpers.engines import PATIENCE, collect, do
 
-pytestmark = pytest.mark.process
-
-PATIENCE = 120.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forking")]
 
 
 @pytest.fixture(scope="module")
-def engine() -> Iterator[LocalEngine]:
-    """One worker, idle again after every test, though it may be another one: to start one takes seconds."""
+def engine(forking: None) -> Iterator[LocalEngine]:
+    """One worker, idle again after every test, though it may be another one."""
     with LocalEngine(1) as made:
         yield made
-
-
-def collect(engine: LocalEngine, count: int) -> dict[str, JobOutcome]:
-    outcomes: dict[str, JobOutcome] = {}
-    deadline = time.monotonic() + PATIENCE
-    while len(outcomes) < count and time.monotonic() < deadline:
-        outcomes |= {outcome.name: outcome for outcome in engine.wait(1.0)}
-    return outcomes
-
-
-def do(engine: LocalEngine, call: Callable[..., object], *arguments: object, name: str = "job") -> JobOutcome:
-    engine.submit(Job(name, call, arguments))
-    return collect(engine, 1)[name]
 
 
 def raising(error: Exception) -> None:
@@ -62,38 +47,26 @@ def is_alive(pid: int) -> bool:
         return False
 
 
-def test_jobs_bring_values_and_a_worker_outlives_them(engine):
-    first = do(engine, os.getpid)
+def test_jobs_bring_values_or_errors_of_one_line_and_a_worker_outlives_them(engine):
+    pid = do(engine, os.getpid).value
     assert do(engine, add, 2, 3)[:3] == ("job", 5, None)
-    assert do(engine, os.getpid).value == first.value
-    assert first.value != os.getpid()
-
-
-def test_errors_come_back_as_one_line_and_the_worker_goes_on(engine):
     seen = do(engine, find_suite, "quikc").error
-    assert type(seen) is CallerError
-    assert str(seen) == "no suite 'quikc'; did you mean 'quick'?"
+    assert (type(seen), str(seen)) == (CallerError, "no suite 'quikc'; did you mean 'quick'?")
     seen = do(engine, truediv, 1, 0).error
-    assert type(seen) is RunError
-    assert str(seen) == "ZeroDivisionError: division by zero"
-    assert do(engine, add, "a", "b").value == "ab"
+    assert (type(seen), str(seen)) == (RunError, "ZeroDivisionError: division by zero")
+    assert do(engine, os.getpid).value == pid != os.getpid()
 
 
 @pytest.mark.parametrize(
     "raised, kind, line",
     [
         (CallerError("the disk is full"), CallerError, "the disk is full"),
-        (RunError("no memory"), RunError, "no memory"),
         (Diverged("loss nan"), RunError, "loss nan"),
         (RoarbenchError("odd"), RunError, "RoarbenchError: odd"),
-        (ValueError("level t"), RunError, "ValueError: level t"),
         (MachineError("one image"), MachineError, "one image"),
-        (MemoryError(), MachineError, "MemoryError: "),
         (torch.OutOfMemoryError("CUDA out of memory."), MachineError, "OutOfMemoryError: CUDA out of memory."),
-        (torch.AcceleratorError("CUDA error: lost"), MachineError, "AcceleratorError: CUDA error: lost"),
         (RuntimeError("DefaultCPUAllocator: can't allocate memory"), MachineError, None),
         (RuntimeError("cuDNN error: CUDNN_STATUS_EXECUTION_FAILED"), MachineError, None),
-        (RuntimeError("CUBLAS_STATUS_ALLOC_FAILED"), MachineError, None),
         (OSError(errno.ENOMEM, "Cannot allocate memory"), MachineError, None),
         (OSError(errno.ENOENT, "No such file"), RunError, None),
         (RuntimeError("shapes do not fit"), RunError, "RuntimeError: shapes do not fit"),
@@ -131,12 +104,11 @@ class DeadGpu:
     ],
     ids=["dead", "full", "alive"],
 )
-@pytest.mark.parametrize("seen", [RuntimeError("Triton Error [CUDA]: unspecified launch failure"), KeyError("grad")])
-def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(seen, told, kind, monkeypatch):
+def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(told, kind, monkeypatch):
     """Then all its jobs would fail, each with words of its own; a fault of one run must not end a worker."""
-    gpu = DeadGpu(monkeypatch, told)
+    gpu, seen = DeadGpu(monkeypatch, told), RuntimeError("Triton Error [CUDA]: unspecified launch failure")
     _, error, _ = perform(Job("job", raising, (seen,)))
-    assert (type(error), str(error), gpu.asked) == (kind, f"{type(seen).__name__}: {seen}", 1)
+    assert (type(error), str(error), gpu.asked) == (kind, f"RuntimeError: {seen}", 1)
     for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
         perform(Job("job", raising, (planned,)))
     assert gpu.asked == 1
@@ -144,10 +116,11 @@ def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(seen, t
 
 def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
     """Two workers on a dead GPU and one on another: the second worker on the dead one is no second chance."""
+    unless_poisoned = "__import__('os')._exit(9) if __import__('os').environ['CUDA_VISIBLE_DEVICES'] == '1' else 7"
     with LocalEngine(3, ("1", "0")) as engine:  # shown 1, 0, 1
-        outcomes = [do(engine, do_unless_poisoned, 7) for _ in range(2)]
-        assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
-        assert outcomes[1].value == 7
+        outcomes = [do(engine, eval, unless_poisoned) for _ in range(2)]
+    assert [type(outcome.error) for outcome in outcomes] == [MachineError, type(None)]
+    assert outcomes[1].value == 7
 
 
 def test_idle_workers_are_counted_and_work_side_by_side():
@@ -162,46 +135,36 @@ def test_idle_workers_are_counted_and_work_side_by_side():
         assert engine.idle == 1
 
 
-def test_each_worker_sees_one_gpu_in_turn_and_so_does_the_one_that_replaces_it():
+def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one_that_replaces_it():
     def shown(engine):
-        for number in range(2):
-            engine.submit(Job(str(number), os.getenv, ("CUDA_VISIBLE_DEVICES",)))
-        return sorted(outcome.value for outcome in collect(engine, 2).values())
+        names = ("CUDA_VISIBLE_DEVICES", SHARING, "TORCHINDUCTOR_COMPILE_THREADS")
+        for number in range(3):
+            engine.submit(Job(str(number), eval, (f"[__import__('os').environ[name] for name in {names}]",)))
+        return sorted(outcome.value for outcome in collect(engine, 3).values())
 
-    with LocalEngine(2, ("4", "GPU-7", "5")) as engine:
-        assert shown(engine) == ["4", "GPU-7"]
+    threads = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
+    expected = [["4", "2", threads], ["4", "2", threads], ["GPU-7", "1", threads]]
+    with LocalEngine(3, ("4", "GPU-7")) as engine:
+        assert (shown(engine), engine.gpus) == (expected, 2)
         assert do(engine, os._exit, 3).error
-        assert shown(engine) == ["4", "GPU-7"]
         idle = engine._idle[-1].process
         idle.kill()
         idle.join()
-        assert shown(engine) == ["4", "GPU-7"]
+        assert shown(engine) == expected
 
 
-def test_a_worker_knows_how_many_share_its_gpu():
-    with LocalEngine(3, ("0", "1")) as engine:
-        for number in range(3):
-            engine.submit(Job(str(number), os.getenv, (SHARING,)))
-        assert sorted(outcome.value for outcome in collect(engine, 3).values()) == ["1", "2", "2"]
-        assert engine.gpus == 2
-        share = str(max(1, min(32, len(os.sched_getaffinity(0)) // 3)))
-        assert do(engine, os.getenv, "TORCHINDUCTOR_COMPILE_THREADS").value == share
-
-
-def test_a_worker_killed_amid_its_job_takes_only_that_with_it(engine):
-    outcome = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
-    assert outcome.value is None
-    assert type(outcome.error) is MachineError
-    assert str(outcome.error) == "its process died (signal SIGKILL; often too little memory)"
-    assert engine.idle == 1
-    assert do(engine, add, 1, 2).value == 3
-
-
-def test_a_worker_whose_machine_failed_is_replaced(engine):
+def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(engine):
     """A process whose GPU failed once can compute nothing any more, and one that ran out of memory holds much of it."""
+    killed = do(engine, os.kill, do(engine, os.getpid).value, signal.SIGKILL)
+    assert (killed.value, type(killed.error)) == (None, MachineError)
+    assert str(killed.error) == "its process died (signal SIGKILL; often too little memory)"
     pid = do(engine, os.getpid).value
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
     assert engine.idle == 1
+    engine.submit(Job("long", time.sleep, (PATIENCE,)))
+    engine.stop("another")
+    engine.stop("long")
+    assert str(collect(engine, 1)["long"].error) == "its process died (it was stopped)"
     assert do(engine, os.getpid).value != pid
     assert not is_alive(pid)
 
@@ -226,21 +189,13 @@ def test_a_worker_that_stands_still_is_replaced(engine, monkeypatch):
 
 def test_a_long_job_is_no_stand_still_nor_is_a_sleep_of_the_command(engine, monkeypatch):
     monkeypatch.setattr(local, "STILL", 30.0)
-    engine.submit(Job("job", time.sleep, (4.0,)))
+    engine.submit(Job("job", time.sleep, (1.0,)))
     assert engine.wait(0.1) == []
     engine._looked -= 1000.0  # this process was stopped, and its workers with it
     assert collect(engine, 1)["job"].error is None
 
 
-def test_a_job_can_be_stopped(engine):
-    engine.submit(Job("long", time.sleep, (PATIENCE,)))
-    engine.stop("another")
-    engine.stop("long")
-    assert str(collect(engine, 1)["long"].error) == "its process died (it was stopped)"
-    assert do(engine, add, 1, 2).value == 3
-
-
-def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job():
+def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job(spawning):
     with LocalEngine(1) as engine:
         engine.submit(Job("job", add, (1, 1)))
         worker, _ = next(iter(engine._busy.values()))
@@ -249,7 +204,7 @@ def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job():
 
 
 def test_a_second_interrupt_ends_workers_at_once():
-    with pytest.raises(KeyboardInterrupt), LocalEngine(2) as engine:
+    with pytest.raises(KeyboardInterrupt), LocalEngine(1) as engine:
         pid = do(engine, os.getpid).value
         os.kill(pid, signal.SIGSTOP)  # it does not hear that it is to end
         threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
@@ -257,35 +212,29 @@ def test_a_second_interrupt_ends_workers_at_once():
 
 
 def test_leaving_the_context_ends_workers_whatever_they_do():
-    with pytest.raises(KeyError), LocalEngine(2) as engine:
+    with pytest.raises(KeyError), LocalEngine(1) as engine:
         pid = do(engine, os.getpid).value
         engine.submit(Job("long", time.sleep, (PATIENCE,)))
-        engine.submit(Job("long too", time.sleep, (PATIENCE,)))
         raise KeyError
     assert not is_alive(pid)
 
 
-def test_a_worker_does_not_hear_an_interrupt(engine):
+def test_a_worker_does_not_hear_an_interrupt_and_its_parent_does(engine):
     pid = do(engine, os.getpid).value
     os.kill(pid, signal.SIGINT)
     assert do(engine, os.getpid).value == pid
-
-
-@pytest.mark.parametrize("moment", ["at once", "soon"])
-def test_a_worker_that_starts_does_not_hear_an_interrupt(capfd, moment):
-    with LocalEngine(1) as engine:
-        os.kill(engine._idle[0].process.pid, signal.SIGINT)
-        if moment == "soon":
-            time.sleep(0.05)  # amid its imports
-            os.kill(engine._idle[0].process.pid, signal.SIGINT)
-        assert do(engine, add, 1, 1).value == 2
-    assert "Traceback" not in capfd.readouterr().err
-
-
-def test_the_parent_still_hears_interrupts(engine):
     with pytest.raises(KeyboardInterrupt):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(PATIENCE)
+
+
+def test_a_worker_that_starts_does_not_hear_an_interrupt(spawning, capfd):
+    with LocalEngine(1) as engine:
+        for pause in (0.05, 0.0):  # at once, and amid its imports
+            os.kill(engine._idle[0].process.pid, signal.SIGINT)
+            time.sleep(pause)
+        assert do(engine, add, 1, 1).value == 2
+    assert "Traceback" not in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("unread", [False, True])
@@ -301,29 +250,23 @@ def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread
     assert capfd.readouterr() == ("", "")
 
 
-PARENT = """
-import time
-from roarbench.workers.local import LocalEngine
-from roarbench.workers.job import Job
-import os
-if __name__ == "__main__":
+def compute_for_ever(told) -> None:
+    """A parent whose worker never looks up."""
     with LocalEngine(1) as engine:
-        engine.submit(Job("pid", os.getpid, ()))
-        while not (outcomes := engine.wait(1.0)):
-            pass
+        pid = do(engine, os.getpid).value
         engine.submit(Job("spin", eval, ("sum(1 for _ in iter(int, 1))",)))
-        print(outcomes[0].value, flush=True)
-        time.sleep(600)
-"""
+        told.send(pid)
+        time.sleep(PATIENCE)
 
 
-def test_workers_that_compute_end_soon_after_a_killed_parent(tmp_path):
-    script = tmp_path / "parent.py"
-    script.write_text(PARENT)
-    with subprocess.Popen([sys.executable, script], stdout=subprocess.PIPE, text=True) as parent:
-        pid = int(parent.stdout.readline())
-        assert is_alive(pid)
-        parent.kill()
+def test_workers_that_compute_end_soon_after_a_killed_parent():
+    here, there = multiprocessing.Pipe()
+    parent = multiprocessing.get_context("fork").Process(target=compute_for_ever, args=(there,))
+    parent.start()
+    pid = here.recv()
+    assert is_alive(pid)
+    parent.kill()
+    parent.join()
     try:
         assert eventually(lambda: not is_alive(pid))  # they look twice a second
     finally:

@@ -5,32 +5,20 @@ import logging
 import os
 import warnings
 from operator import add, truediv
-from pathlib import Path
 
 import pytest
 
 from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forking"), pytest.mark.filterwarnings("default")]
 
 ENDS = {"sum": "done", "quotient": "failed", "warning": "done", "library": "done", "process": "done"}
 PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up
 
 
-def lines(path: Path) -> list[dict[str, str]]:
-    return [json.loads(line) for line in path.read_text().splitlines()]
-
-
-@pytest.fixture
-def folder(tmp_path) -> Path:
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    return folder
-
-
-def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(folder):
-    with LocalEngine(1, logs=folder) as engine:
+def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(tmp_path):
+    with LocalEngine(1, logs=tmp_path) as engine:
         for name, call, arguments in (
             ("sum", add, (2, 3)),
             ("quotient", truediv, (1, 0)),
@@ -40,9 +28,9 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
         ):
             engine.submit(Job(name, call, arguments))
             (outcome,) = engine.wait(PATIENCE)
-    (path,) = folder.iterdir()
+    (path,) = tmp_path.iterdir()
     assert path.name.endswith(f"-{outcome.value}.jsonl")
-    found = lines(path)
+    found = [json.loads(line) for line in path.read_text().splitlines()]
     said = [(line["job"], line["message"]) for line in found if "mind this" not in line["message"]]
     assert said == [(name, word) for name, end in ENDS.items() for word in ("begun", end)]
     assert "ZeroDivisionError: division by zero" in next(line["traceback"] for line in found if "traceback" in line)
