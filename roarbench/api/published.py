@@ -16,9 +16,10 @@ from roarbench.plan.suites import find_suite
 from roarbench.store.published import fetched, read_index
 from roarbench.store.transfer import import_results
 
-_SHIPPED = (  # in a checkout, and where the package is installed
+_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+_SHIPPED = (  # in a checkout, and where pip puts the package's data: for all, or for one user
     Path(__file__).parents[2] / "results",
-    Path(sysconfig.get_path("data")) / "share" / "roarbench" / "results",
+    *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
 )
 
 
