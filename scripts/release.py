@@ -101,12 +101,17 @@ def check_committed(root: Path) -> None:
 
 def at_hand() -> list[str]:
     """Return the Pythons that are installed here, and print which of those that the package is for are not."""
-    found = {name: shutil.which(name) for name in PYTHONS}
-    if missing := [name for name, path in found.items() if not path]:
+    found = {name: path for name in PYTHONS if (path := shutil.which(name)) and _runs(path)}
+    if missing := [name for name in PYTHONS if name not in found]:
         print(f"not at hand, so not tried: {', '.join(missing)}", flush=True)
-    if not any(found.values()):
+    if not found:
         raise ReleaseError(f"no Python to try the wheel with; install one of {', '.join(PYTHONS)}")
-    return [path for path in found.values() if path]
+    return list(found.values())
+
+
+def _runs(python: str) -> bool:
+    """Return whether a Python answers; pyenv has names for versions that are not switched on."""
+    return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 
 
 def tracked(root: Path) -> list[str]:
