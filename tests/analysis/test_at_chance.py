@@ -114,9 +114,6 @@ def test_the_reference_is_told_where_it_is_known():
     assert "correct" not in unknown.caption
     near = suite_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
     assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown")
-
-
-def test_the_accuracy_of_another_reference_is_not_told():
     found = held(accuracy=usual)
     marked = {
         point: replace(row, weights="a" * 64 if row.run.reference else "") for point, row in found.results.items()

@@ -180,11 +180,6 @@ def places(suite_results, protocol=ROAR):
     return {row.estimator: row.place for row in suite_results.board(protocol, Unit.SCALAR, MAIN).rows}
 
 
-def test_rows_of_one_reference_belong_together_and_so_do_rows_that_all_say_nothing_of_it(whole):
-    assert whole.mixed(ROAR, Unit.SCALAR) == {}
-    assert marked(whole).mixed(ROAR, Unit.SCALAR) == {}
-
-
 UNSAID = "results without the checksum of the weights that they explain, which the other rows have"
 SAID = "results with a checksum of the weights that they explain, which most rows do not have"
 
@@ -225,6 +220,7 @@ ANOTHER = "made from another reference than the other rows; do it again in a fre
     ],
 )
 def test_rows_of_two_references_or_rankings_have_no_gain_and_no_place(whole, kind, whose, protocol, mixed, placeless):
+    assert whole.mixed(protocol, Unit.SCALAR) == marked(whole).mixed(protocol, Unit.SCALAR) == {}
     found = marked(whole, **{kind: lambda point: ("b" if whose(point) else "a") * 64})
     reasons = {name: why for name, why in found.mixed(protocol, Unit.SCALAR).items() if name in MAIN}
     assert reasons == mixed if isinstance(mixed, dict) else set(reasons) == mixed

@@ -96,9 +96,6 @@ def test_values_by_loops(whole: SuiteResults, made: Panel) -> None:
         assert twin.difference.value == pytest.approx(gain - slow_gain(whole, "grad"), abs=1e-9)
     assert grad.units[Unit.SCALAR] == grad.fills["mean"] == grad.gain
     assert grad.units[Unit.PIXEL].value == pytest.approx(slow_gain(whole, "grad", Unit.PIXEL), abs=1e-9)
-
-
-def test_areas_between_both_orders_by_loops(whole: SuiteResults, made: Panel) -> None:
     var = row(made, "var-grad")
     gaps: dict[Retrain, list[tuple[float, float]]] = {Retrain.IMAGES: [(0.0, 0.0)], Retrain.NONE: [(0.0, 0.0)]}
     for retrain, levels in ((Retrain.IMAGES, (0.9,)), (Retrain.NONE, LEVELS)):
@@ -108,6 +105,16 @@ def test_areas_between_both_orders_by_loops(whole: SuiteResults, made: Panel) ->
             gaps[retrain].append((t, kept - mean(whole, t=t, order=Order.MORF, **asked)))
     assert var.retrained_gap.value == pytest.approx(slow_area(gaps[Retrain.IMAGES]), abs=1e-9)
     assert var.reference_gap.value == pytest.approx(slow_area(gaps[Retrain.NONE]), abs=1e-9)
+    for name in ("random", "grad", "var-grad"):
+        for t, above in zip(LEVELS, row(made, name).above_masks, strict=True):
+            images = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR}
+            expected = mean(whole, estimator=name, t=t, **images) - mean(
+                whole, estimator=name, t=t, retrain=Retrain.MASKS
+            )
+            assert above.value == pytest.approx(expected, abs=1e-12)
+            assert above.low is not None and above.low > 0
+    assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
+    assert {found.floor for found in made.rows} == {()}
 
 
 SHARED = replace(
@@ -185,19 +192,6 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance(alone: float, ima
     assert covers(mark.share, (alone - 0.25) / (images - 0.25)) and mark.grade is grade
     assert ("its mask alone has" in flag.reason.lower()) is (grade is not Grade.NONE)
     assert ("of its images' accuracy above chance" in flag.reason) is (grade is not Grade.NONE)
-
-
-def test_accuracy_above_masks_alone_by_loops(whole: SuiteResults, made: Panel) -> None:
-    for name in ("random", "grad", "var-grad"):
-        for t, above in zip(LEVELS, row(made, name).above_masks, strict=True):
-            images = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR}
-            expected = mean(whole, estimator=name, t=t, **images) - mean(
-                whole, estimator=name, t=t, retrain=Retrain.MASKS
-            )
-            assert above.value == pytest.approx(expected, abs=1e-12)
-            assert above.low is not None and above.low > 0
-    assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
-    assert {found.floor for found in made.rows} == {()}
 
 
 @pytest.mark.parametrize(("alone", "floor"), [(0.6, (0.9,)), (0.75, (0.9,)), (0.4, ())])

@@ -21,12 +21,15 @@ def jpeg(image: Image.Image, **options: object) -> bytes:
     return stored.getvalue()
 
 
-def test_cmyk_keeps_its_colours() -> None:
-    """JPEG of CMYK is stored inverted; a decoder that forgets it gives the negative."""
+def test_cmyk_keeps_its_colours_and_colour_among_grey_images_is_told() -> None:
+    # JPEG of CMYK is stored inverted; a decoder that forgets it gives the negative
     original = Image.fromarray(photograph(8, 8))
     pixels, repairs = decode_image(jpeg(original.convert("CMYK")), TINY)
     assert repairs == ("CMYK",)
     np.testing.assert_allclose(pixels, photograph(8, 8).transpose(2, 0, 1), atol=6)
+    record = find_dataset("fashion-mnist")
+    assert decode_image(png(photograph(28, 28)), record).repairs == ("colour",)
+    assert decode_image(png(photograph(28, 28)[..., 0]), record).repairs == ()
 
 
 @pytest.mark.parametrize(("form", "kind"), [("PNG", np.uint16), ("TIFF", np.int32)])
@@ -48,12 +51,6 @@ def test_of_several_pictures_the_first_is_used(form: str) -> None:
     pixels, repairs = decode_image(stored.getvalue(), TINY)
     assert repairs[-1] == "of several pictures"
     np.testing.assert_array_equal(pixels, np.broadcast_to(np.reshape([200, 0, 0], (3, 1, 1)), (3, 8, 8)))
-
-
-def test_colour_in_a_set_of_grey_images() -> None:
-    record = find_dataset("fashion-mnist")
-    assert decode_image(png(photograph(28, 28)), record).repairs == ("colour",)
-    assert decode_image(png(photograph(28, 28)[..., 0]), record).repairs == ()
 
 
 # Where EXIF's orientation puts the first row and the first column of what is stored (EXIF 2.3, 4.6.4 A): the stored

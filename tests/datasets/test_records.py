@@ -44,11 +44,8 @@ def test_a_record_says_where_from_and_under_what_terms(name):
     assert record.gated == ("ImageNet's terms" in record.terms)
 
 
-def test_unknown_name_guesses():
+def test_unknown_names_are_guessed_and_records_do_not_import_torch():
     with pytest.raises(UnknownName, match="no data set 'cifar11'; did you mean 'cifar10'?"):
         find_dataset("cifar11")
-
-
-def test_records_do_not_import_torch():
     program = "import sys; import roarbench.datasets.catalogue; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", program], check=True)

@@ -25,19 +25,29 @@ def test_sobel_is_scipys(batch):
         for channel, values in zip(image, row, strict=True):
             rows, columns = (ndimage.sobel(channel, axis=axis, mode="mirror") for axis in (0, 1))
             np.testing.assert_allclose(values, np.hypot(rows, columns), rtol=1e-12, atol=1e-12)
-
-
-def test_sobel_of_a_step_by_hand(batch):
     image = torch.zeros(1, 1, 4, 6)
     image[..., 3:] = 1  # an edge between columns 2 and 3, none at the border
     found = control("sobel", batch._replace(images=image))
     torch.testing.assert_close(found, torch.tensor([0.0, 0, 4, 4, 0, 0]).expand(1, 1, 4, 6))
+    found = control("sobel-released", batch)
+    for image, values in zip(batch.images.numpy(), found.numpy(), strict=True):
+        expected = ndimage.sobel(image.transpose(1, 2, 0), axis=0).transpose(2, 0, 1)
+        np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
+    assert (found < 0).any()  # signed
 
 
-def test_truth_and_its_inverse_rank_the_other_way_round(batch):
+def test_truth_its_inverse_and_a_noisy_one_by_hand(batch):
     truth, inverted = control("truth", batch), control("truth-inverted", batch)
     torch.testing.assert_close(truth, batch.truth, rtol=0, atol=0)
     assert torch.equal(truth.flatten(1).argsort(1), inverted.flatten(1).argsort(1).flip(1))
+    image = torch.zeros(1, 1, 2, 2, dtype=torch.float64)
+    truth = torch.tensor([[[[0.2, 0.9], [0.3, 0.1]]]], dtype=torch.float64)
+    one = batch._replace(images=image, ids=torch.tensor([5]), truth=truth)
+    drawn = control("truth-noisy", one) - torch.tensor([[[[0.5, 1.0], [0.75, 0.25]]]])
+    assert (drawn >= 0).all()
+    assert (drawn < 4).all()
+    again = control("truth-noisy", one._replace(truth=truth**3))  # only the places of the truth count
+    torch.testing.assert_close(again, control("truth-noisy", one), rtol=0, atol=0)
 
 
 @pytest.mark.parametrize(
@@ -50,17 +60,6 @@ def test_truth_and_its_inverse_rank_the_other_way_round(batch):
 def test_what_a_control_needs_is_named(name, field, words, batch):
     with pytest.raises(DataError, match=words):
         control(name, batch._replace(**{field: None}))
-
-
-def test_a_noisy_truth_is_the_place_from_the_bottom_and_a_draw_by_hand(batch):
-    image = torch.zeros(1, 1, 2, 2, dtype=torch.float64)
-    truth = torch.tensor([[[[0.2, 0.9], [0.3, 0.1]]]], dtype=torch.float64)
-    one = batch._replace(images=image, ids=torch.tensor([5]), truth=truth)
-    drawn = control("truth-noisy", one) - torch.tensor([[[[0.5, 1.0], [0.75, 0.25]]]])
-    assert (drawn >= 0).all()
-    assert (drawn < 4).all()
-    again = control("truth-noisy", one._replace(truth=truth**3))  # only the places of the truth count
-    torch.testing.assert_close(again, control("truth-noisy", one), rtol=0, atol=0)
 
 
 def test_a_leak_is_one_ranking_for_each_class_whatever_the_image(batch):
@@ -79,14 +78,6 @@ def test_blur_is_scipys(shape):
     sigma = (0, 0, 0.05 * shape[2], 0.05 * shape[3])
     expected = ndimage.gaussian_filter(importance.numpy(), sigma, mode="mirror", truncate=4.0)
     np.testing.assert_allclose(blurred(importance).numpy(), expected, rtol=0, atol=1e-12)
-
-
-def test_released_sobel_is_scipys_along_the_first_of_three_axes(batch):
-    found = control("sobel-released", batch)
-    for image, values in zip(batch.images.numpy(), found.numpy(), strict=True):
-        expected = ndimage.sobel(image.transpose(1, 2, 0), axis=0).transpose(2, 0, 1)
-        np.testing.assert_allclose(values, expected, rtol=1e-12, atol=1e-12)
-    assert (found < 0).any()  # signed
 
 
 def test_smooth_random_maps_are_scipys_blur_of_a_draw(batch):

@@ -52,25 +52,6 @@ def test_the_stem_is_passed_at_the_ends_of_a_path_and_back_once_for_each_map(mod
     assert (passes, backs) == ([3, 3], [3, 3, 3])
 
 
-def test_by_hand():
-    """Stem 2 x + 1, then squares: along the path from 0 the gradient is 4 (2 x i / 25 + 1)."""
-    conv = nn.Conv2d(1, 1, 1)
-    nn.init.constant_(conv.weight, 2.0)
-    nn.init.constant_(conv.bias, 1.0)
-
-    class Squares(nn.Module):
-        def forward(self, x):
-            return (x**2).flatten(1).sum(1, keepdim=True)
-
-    short = divided(folded(nn.Sequential(conv, Squares()).double().eval()))
-    assert isinstance(short, Divided)
-    image = torch.tensor([[[[1.0, 3.0]]]], dtype=torch.float64)
-    found = base_maps(short, image, torch.tensor([0]), torch.zeros(1, 1, 1), {"ig"})["ig"]
-    # the mean of i/25 over i = 1 ... 25 is 13/25
-    expected = torch.tensor([[[[4 * (26 / 25 + 1), 3 * 4 * (3 * 26 / 25 + 1)]]]], dtype=torch.float64)
-    torch.testing.assert_close(found, expected, rtol=1e-14, atol=0)
-
-
 class TwoWays(nn.Module):
     """Two convolutions meet the images, so that neither is a stem."""
 

@@ -47,16 +47,17 @@ def test_degrade_by_hand() -> None:
 def test_features_are_removed_whole_and_arguments_stay(shape: tuple[int, int, int], unit: Unit) -> None:
     """Also where features do not fill the last byte, and a side is no multiple of the squares'."""
     pixels, bits, over = drawn(shape, unit)
-    before, index, fill = pixels.clone(), torch.tensor([2, 0, 0]), FILL[: shape[0]]
+    index, fill = torch.tensor([2, 0, 0]), FILL[: shape[0]]
+    chosen, before = pixels[index], pixels.clone()
     assert torch.equal(unpack(packed(bits), shape, unit), over)
     images, maps = DegradedImages(pixels, packed(bits), fill, unit), RemovedMaps(shape, packed(bits), unit)
     expected = slow_degrade(pixels[index], over[index], fill)
     torch.testing.assert_close(images.batch(index), expected, rtol=0, atol=0)
-    torch.testing.assert_close(degrade(pixels[index], over[index], fill), expected, rtol=0, atol=0)
+    torch.testing.assert_close(degrade(chosen, over[index], fill), expected, rtol=0, atol=0)
     marks = over[index].float().expand(3, *shape).contiguous()
     torch.testing.assert_close(maps.batch(index), marks, rtol=0, atol=0)
     assert (len(images), len(maps)) == (3, 3)
-    assert torch.equal(pixels, before)
+    assert torch.equal(pixels, before) and torch.equal(chosen, before[index])
 
 
 def test_a_square_by_hand() -> None:

@@ -10,14 +10,11 @@ from torch import Tensor, nn
 from roarbench.errors import CallerError
 from roarbench.models import MODELS, vision
 from roarbench.models.build import build
+from tests.helpers.streamed import seeded
 
 LARGE = pytest.param("resnet50", marks=pytest.mark.slow)
 ALL = [LARGE if name == "resnet50" else name for name in sorted(MODELS)]
 RESIDUAL = [name for name in ALL if name == LARGE or not MODELS[name].drawn]
-
-
-def seeded(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)
 
 
 def make(name: str, channels: int = 3, size: int = 32, seed: int = 0) -> nn.Module:

@@ -8,6 +8,7 @@ import torch
 from roarbench.errors import CallerError
 from roarbench.models.build import build
 from roarbench.models.cost import network_cost
+from tests.helpers.streamed import seeded
 
 NET = """
 from torch import nn
@@ -36,10 +37,6 @@ def build(classes, channels, size):
 """
 
 
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
-
-
 def test_networks_of_torchvision_and_of_a_file():
     models = [build("torchvision:squeezenet1_1", 7, 3, 32, seeded(seed)) for seed in (0, 0, 1)]
     first, again, other = (torch.cat([p.flatten() for p in model.parameters()]) for model in models)
@@ -47,7 +44,7 @@ def test_networks_of_torchvision_and_of_a_file():
     assert not torch.equal(first, other)
     assert models[0].training
     assert models[0].eval()(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
-    model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(), NET)
+    model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(0), NET)
     assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
     assert network_cost("net.build@1a2b3c4d", 7, 3, 8, NET).parameters == 7 * 3 * 64 + 7
 
@@ -80,4 +77,4 @@ def test_threads_share_no_chance_and_leave_the_caller_s_alone():
 )
 def test_what_cannot_be_made_is_refused(name, source, channels, said):
     with pytest.raises(CallerError, match=said):
-        build(name, 7, channels, 8, seeded(), source)
+        build(name, 7, channels, 8, seeded(0), source)
