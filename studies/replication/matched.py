@@ -22,18 +22,13 @@ from roarbench.text import markdown_table
 from studies.page import write
 from studies.replication.run import boards, common, row_of, runs, sums, sums_of, table
 
-LATER = ("replication 1", "first run's seeds on another processor")
+LATER = ("replication 1", "first run's seeds, EPYC", "replication 2, EPYC", "replication 3, EPYC")
 
 
 def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
     """Return in a sentence how often two boards give the same verdict that leads."""
-    both = [
-        (row.beating.verdict, again.beating.verdict)
-        for one, other in pairs
-        for row in one.rows
-        if row.beating and (again := row_of(other, row.estimator)).beating
-    ]
-    return f"Beats every control: {sum(one == other for one, other in both)} of {len(both)} the same."
+    counts = [replication(*pair).beats for pair in pairs]
+    return f"Beats every control: {sum(same for _, same in counts)} of {sum(asked for asked, _ in counts)} the same."
 
 
 def leading(made: Sequence[Board]) -> str:
