@@ -17,7 +17,7 @@ KINDS = {  # of rows, by what they are coloured, in words
     OPEN: "not told apart from a control",
     BELOW: "below a control",
     CONTROL: "control: asks no network",
-    UNJUDGED: "no verdict: runs are missing, or too few",
+    UNJUDGED: "no verdict: too few runs",
 }
 
 
