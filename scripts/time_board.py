@@ -205,6 +205,18 @@ def visit(driver: "Chrome", address: str, suite: Suite) -> float:
     return time.perf_counter() - start
 
 
+def from_command(driver: "Chrome", store: Path) -> float:
+    """Measure the seconds from the command that starts the app to the first board's rows."""
+    from screenshots import server
+
+    start = time.perf_counter()
+    with server(store) as address:
+        driver.get(address)
+        while not driver.execute_script("return document.querySelector('.board tbody tr')"):
+            time.sleep(0.01)
+        return time.perf_counter() - start
+
+
 def search(driver: "Chrome", suite: Suite, word: str) -> float:
     """Measure the seconds from the key press to the rows with this word."""
     from selenium.webdriver.common.by import By
@@ -244,7 +256,12 @@ def measure(folder: Path, suites: list[Suite], words: list[str], estimators: int
 
 def main(estimators: int) -> None:
     """Measure both stores."""
+    from screenshots import browser
+
     tell("demo", commands(DEMO, "quick", 2))
+    if CHROMIUM.exists():
+        with browser() as driver:
+            tell("demo, rows after the command", {"all": [from_command(driver, DEMO) for _ in range(REPEATS)]})
     with tempfile.TemporaryDirectory() as name:
         suites = install(estimators)
         fill(Path(name), suites)
