@@ -25,9 +25,10 @@ from PIL import Image
 
 from roarbench.datasets import FOLDERS, DatasetRecord, own_images
 from roarbench.datasets.catalogue import find_dataset
+from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
-from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import Step, steps
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block, CustomSuite, Suite
@@ -137,9 +138,9 @@ def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
             decode_dataset(suite.dataset_record, workspace.data)
     else:
         decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
-        context = RunContext(workspace, decoded, suite)
-        runs = [bind(suite, point, context.data.fingerprint, None) for point in expand(suite)]
-        todo = [step.job for step in steps(context, runs) if stage_of(step) == stage]
+        work = SuiteWork(workspace, open_decoded(decoded), suite)
+        runs = [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
+        todo = [step.job for step in steps(work, runs) if stage_of(step) == stage]
         with watched(found):
             for job in todo:
                 _, error, _ = perform(job)

@@ -22,8 +22,8 @@ from roarbench.errors import RunError
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance
-from roarbench.execution.context import RunContext
 from roarbench.execution.runner import Finished, Request, run_suite
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
@@ -57,14 +57,14 @@ def suites(name: str, seeds: int) -> tuple[Suite, Suite]:
     return exact, replace(exact, maps=Making.BF16)
 
 
-def planes(context: RunContext, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
+def planes(work: SuiteWork, estimators: list[str], unit: Unit) -> dict[str, NDArray[np.uint8]]:
     """Return the first test images' bit-planes by estimator, uint8 (n, planes, width), in the precision asked for."""
-    count = min(_SAMPLE, len(context.images(Split.TEST).labels))
-    maps = importance.timed_maps(context, estimators, Split.TEST, 0, count)
+    count = min(_SAMPLE, len(work.images.test.labels))
+    maps = importance.timed_maps(work.explained[0], estimators, Split.TEST, 0, count)
     computed = {part.precision for each in maps.values() for part in each.provenance.batches}
-    if computed != {context.suite.maps}:
-        raise RunError(f"asked for maps in {context.suite.maps}, this machine makes {', '.join(sorted(computed))}")
-    layout = context.ranking_spec(find_estimator(estimators[0]), unit).layout
+    if computed != {work.suite.maps}:
+        raise RunError(f"asked for maps in {work.suite.maps}, this machine makes {', '.join(sorted(computed))}")
+    layout = work.ranking_spec(find_estimator(estimators[0]), unit).layout
     ties = tie_order(importance.image_ids(Split.TEST, 0, count).numpy(), layout.features)
     flat = {name: features(each.importance.numpy(), layout.shape, unit) for name, each in maps.items()}
     return {name: encode(sort_keys(values, ties), layout) for name, values in flat.items()}
@@ -169,10 +169,10 @@ def main() -> None:
     with ResultsStore.open(default_url(asked.store)) as store:
         requests = [Request(suite, asked.data, asked.limit, workers=asked.workers) for suite in both]
         done = [run_suite(request, Workspace(asked.store), store, console) for request in requests]
-    layout = done[0].context.ranking_spec(find_estimator(estimators[0]), unit).layout
+    layout = done[0].work.ranking_spec(find_estimator(estimators[0]), unit).layout
     levels = ", ".join(f"{t:g}" for t in layout.levels)
     print(f"Percent of features in another bin, and of those removed at {levels}; the first {_SAMPLE} test images\n")
-    exact, short = (planes(each.context, estimators, unit) for each in done)
+    exact, short = (planes(each.work, estimators, unit) for each in done)
     for name in estimators:
         found = moved(exact[name], short[name], layout)
         print(f"| `{name}` | {100 * found.bins:.2f} | {', '.join(f'{100 * share:.2f}' for share in found.removed)} |")

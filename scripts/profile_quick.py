@@ -15,15 +15,16 @@ from typing import NamedTuple
 
 import torch
 
+from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.execution import jobs, shards
-from roarbench.execution.common_networks import cuts_of, exchanged, row_rankings
-from roarbench.execution.context import RunContext
+from roarbench.execution.common_networks import cuts_of, exchanged
 from roarbench.execution.placed_inputs import untouched
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.workload import suite_cost
-from roarbench.kernels.inputs import Inputs
+from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.train import fit
 from roarbench.plan.common import common_trainings, tuning_of, tunings
 from roarbench.plan.keys import bind
@@ -32,6 +33,7 @@ from roarbench.plan.recipe import Recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
 from roarbench.store.layout import Workspace
+from roarbench.store.rankings import Rankings
 from roarbench.terms import Retrain, Split, Unit
 
 SAMPLE, BATCH = 256, 64  # images that are ranked, in batches
@@ -49,10 +51,10 @@ class MeasuredJobs(NamedTuple):
     moved: float = 0.0
 
 
-def timed(work: Callable[[], object]) -> float:
+def timed(call: Callable[[], object]) -> float:
     """Return core-seconds of a call."""
     start = time.process_time()
-    work()
+    call()
     return time.process_time() - start
 
 
@@ -72,12 +74,12 @@ def copy() -> float:
 class FinishedSuite:
     """The jobs of a finished store, by kind."""
 
-    def __init__(self, context: RunContext) -> None:
-        self.context, self.recipe = context, context.suite.recipe_record
-        self.points = expand(context.suite)
-        self.runs = [bind(context.suite, point, context.data.fingerprint, None) for point in self.points]
-        self.labels = torch.from_numpy(context.data.train.labels)
-        self.images = {split: len(context.images(split).labels) for split in Split}
+    def __init__(self, work: SuiteWork) -> None:
+        self.work, self.recipe = work, work.suite.recipe_record
+        self.points = expand(work.suite)
+        self.runs = [bind(work.suite, point, work.images.fingerprint, None) for point in self.points]
+        self.labels = torch.from_numpy(work.images.train.labels)
+        self.images = {split: len(work.images[split].labels) for split in Split}
 
     def run(self, retrain: Retrain) -> Run | None:
         """Return a run of VarGrad, if the suite has such runs."""
@@ -86,7 +88,7 @@ class FinishedSuite:
 
     def ranked_images(self, names: Sequence[str]) -> int:
         """Count the images that the suite ranks by these estimators, by one reference."""
-        spec = self.context.ranking_spec(find_estimator(names[0]), Unit.SCALAR)
+        spec = self.work.ranking_spec(find_estimator(names[0]), Unit.SCALAR)
         return sum(self.images[split] for split in spec.splits)
 
     def count(self, *retrains: Retrain) -> int:
@@ -95,49 +97,55 @@ class FinishedSuite:
 
     def fitted(self, inputs: Inputs, recipe: Recipe) -> float:
         """Return core-seconds of a training."""
-        model = self.context.network(self.context.suite.model, 5)
-        return timed(lambda: fit(model, inputs, self.labels, self.context.norm, recipe, 5))
+        model = self.work.place.network(self.work.suite.model, 5)
+        return timed(lambda: fit(model, inputs, self.labels, Normalisation.of(self.work.images), recipe, 5))
 
     def ranked(self, names: Sequence[str]) -> float:
         """Return core-seconds for the maps and rankings of one image, by all references."""
-        contexts = [self.context.explaining(number) for number in range(self.context.suite.references)]
-        found = {each.ranking_spec(find_estimator(name), Unit.SCALAR) for each in contexts for name in names}
+        numbers, made = range(self.work.suite.references), list(map(find_estimator, names))
+        found = {self.work.ranking_spec(estimator, Unit.SCALAR, number) for number in numbers for estimator in made}
         specs = sorted(found, key=lambda spec: spec.reference)
 
         def batch(start: int) -> object:
-            return list(shards._rank_batch(self.context, specs, Split.TRAIN, start, start + BATCH))
+            return list(shards._rank_batch(self.work.explained, specs, Split.TRAIN, start, start + BATCH))
 
         batch(0)
         return timed(lambda: [batch(start) for start in range(0, SAMPLE, BATCH)]) / SAMPLE
 
     def noise(self) -> float:
         """Return core-seconds for the draws of one image's noisy copies, which all references share."""
-        _, channels, height, width = self.context.pixels(Split.TRAIN).shape
+        _, channels, height, width = self.work.images.train.pixels.shape
         images, ids = torch.randn(BATCH, channels, height, width), torch.arange(BATCH)
         images = images.contiguous(memory_format=torch.channels_last)
         return timed(lambda: [noise_draws(images, ids, j, 0) for j in range(COPIES)]) / BATCH
 
     def scored(self, run: Run) -> float:
         """Return core-seconds of a scoring."""
-        jobs.score(self.context.of(run), run)
-        return timed(lambda: [jobs.score(self.context.of(run), run) for _ in range(4)]) / 4
+        asked = self.work.scoring(run)
+        jobs.score(*asked)
+        return timed(lambda: [jobs.score(*asked) for _ in range(4)]) / 4
 
     def trained_on(self) -> Inputs:
         """Return what most of the trainings from scratch see: degraded images, or untouched ones."""
         if (run := self.run(Retrain.IMAGES)) is None:
-            return untouched(self.context, Split.TRAIN)
-        context = self.context.of(run)
-        return jobs._inputs(context, run, jobs._rankings(context, run), Split.TRAIN)
+            return untouched(self.work.images, Split.TRAIN)
+        return jobs._inputs(self.work.images, run, self.rankings(run), Split.TRAIN)
+
+    def rankings(self, run: Run) -> Rankings:
+        """Return what a run removes by."""
+        spec = self.work.row_spec(run)
+        assert spec is not None, "a row of maps"
+        return self.work.place.rankings.open(spec)
 
     def parts(self) -> list[MeasuredJobs]:
         """Measure every kind of job once."""
-        suite, cost = self.context.suite, suite_cost(self.context.suite)
+        suite, cost = self.work.suite, suite_cost(self.work.suite)
         rows = sorted({run.cell.ranked_by.id for run in self.runs if run.cell.ranked_by} - set(RANKED))
         looks = passes(find_estimator(name) for name in rows).forward
         scored = [run for kind in (Retrain.COMMON, Retrain.NONE) if (run := self.run(kind)) is not None]
         tuned, masks = scored[0], suite.tuned_on
-        cuts = cuts_of(row_rankings(self.context.of(tuned), tuned), tuned.cell.order, masks)
-        exchange = exchanged(self.context, cuts, Unit.SCALAR, 7, masks)
+        cuts = cuts_of(self.rankings(tuned), tuned.cell.order, masks)
+        exchange = exchanged(self.work.images, cuts, Unit.SCALAR, 7, masks)
         train, references = len(self.labels), suite.references
         step = 4 * 2 * cost.activations  # every output written and read, forward and backward, in bfloat16
         trained = self.recipe.epochs * self.recipe.area * train
@@ -177,8 +185,8 @@ class FinishedSuite:
                 "scoring",
                 self.count(*Retrain),
                 sum(self.scored(run) for run in scored) / len(scored),
-                cost.flops * len(self.context.data.test.labels),
-                2 * 4 * cost.activations * len(self.context.data.test.labels),
+                cost.flops * len(self.work.images.test.labels),
+                2 * 4 * cost.activations * len(self.work.images.test.labels),
             ),
         ]
 
@@ -194,15 +202,14 @@ def main() -> None:
     decoded = [
         workspace.data / path.name for path in sorted(workspace.data.glob(f"{suite.dataset}-*")) if path.is_dir()
     ]
-    contexts = [RunContext(workspace, folder, suite) for folder in decoded]
-    context = max(contexts, key=lambda context: len(context.data.train.labels))
+    images = max(map(open_decoded, decoded), key=lambda images: len(images.train.labels))
     fast, slow, bytes_a_second = product(torch.bfloat16), product(torch.float32), copy()
     products = f"{fast / 1e12:.2f} (bfloat16) and {slow / 1e12:.2f} TFLOP/s"
     print(f"matrix product {products}, copy {bytes_a_second / 1e9:.0f} GB/s\n")
     print("| part | jobs | core-seconds each | together | arithmetic at least | memory at least |")
     print("|---|---|---|---|---|---|")
     total = 0.0
-    for part in FinishedSuite(context).parts():
+    for part in FinishedSuite(SuiteWork(workspace, images, suite)).parts():
         arithmetic = part.operations / (slow if part.name == "scoring" else fast)
         each = f"{part.seconds:.2f}" if part.seconds > 0.1 else f"{1000 * part.seconds:.1f} ms"
         limits = f"{part.number * arithmetic:.0f} | {part.number * part.moved / bytes_a_second:.0f}"

@@ -13,7 +13,7 @@ from roarbench.execution import importance, local_workers
 from roarbench.execution import placed_inputs as inputs
 from roarbench.models.build import build
 from roarbench.store.provenance import cores
-from tests.helpers.tiny_suite import TEST, TRAIN, make_context
+from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
 
 def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
@@ -40,15 +40,15 @@ def gpu_of_8_gb(monkeypatch):
 
 def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path) -> None:
     """Or each would put images for a whole GPU on it."""
-    context = make_context(tmp_path)
+    work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     monkeypatch.delenv(SHARING, raising=False)
     for workers, bytes_each, fit, at_once in ((1, 8e9, True, 16384), (8, 1e9, False, 2048)):
         if workers > 1:
             monkeypatch.setenv(SHARING, str(workers))
         assert gpu_memory() == bytes_each
-        assert inputs.fits(context, width) is fit
-        assert importance.images_at_once(context, 18) == at_once
+        assert inputs.fits(work.images, width) is fit
+        assert importance.images_at_once(work.explained[0], 18) == at_once
 
 
 @pytest.mark.parametrize(

@@ -128,12 +128,12 @@ class _Evaluation(NamedTuple):
         from roarbench.api.maps import check_maps, keep_maps, maps_file
 
         plan = self._askable(name, maps)
-        context = self.suite.explained(plan, self.results, self.said)
-        check_maps(name, maps, context)
+        work = self.suite.explained(plan, self.results, self.said)
+        check_maps(name, maps, work)
         row = self._kept(maps_file(name, maps), trusted=True)
         part = self._part(plan, [row])  # its twins would ask a function
         part = select(part, [one.id for one in part.estimator_records if one.id == row or one.parent != row])
-        keep_maps(row, maps, replace(context, suite=part))
+        keep_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row
 

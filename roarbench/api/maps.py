@@ -14,9 +14,10 @@ from roarbench.api.primitives import array, one_channel
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.context import RunContext
 from roarbench.execution.importance import TimedMap, image_ids
+from roarbench.execution.place import ReferenceModel
 from roarbench.execution.shards import ranked, seal
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
@@ -77,15 +78,15 @@ def _checksum(one: NDArray[np.float32]) -> str:
     return hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest()
 
 
-def check_maps(name: str, maps: Maps, context: RunContext) -> None:
+def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
     """Refuse maps that are not of a suite's images, or not one set for each reference.
 
     Raises:
         CallerError: They are not.
     """
-    shape = context.data.record.shape
+    shape = work.images.record.shape
     for split, found in maps.items():
-        n, references = len(context.images(split).labels), context.suite.references
+        n, references = len(work.images[split].labels), work.suite.references
         if len(found) != references:
             raise CallerError(
                 f"{name} has {len(found)} sets of maps of {split} images, expected {references}: one for each reference"
@@ -100,34 +101,33 @@ def check_maps(name: str, maps: Maps, context: RunContext) -> None:
                 )
 
 
-def keep_maps(row: str, maps: Maps, context: RunContext) -> None:
+def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
     """Rank the features of all images by maps, for each reference and unit, as far as that was not done.
 
     Args:
         row: Id of the submission that stands for them.
-        maps: Of every split that the context's suite ranks.
-        context: Of the part of the suite that they can be asked; its references are there.
+        maps: Of every split that the suite ranks.
+        work: The part of the suite that they can be asked; its references are there.
     """
-    units = dict.fromkeys(block.unit for block in context.suite.blocks)
-    for number in range(context.suite.references):
-        own = context.explaining(number)
-        for spec in (own.ranking_spec(find_estimator(row), unit) for unit in units):
-            if not own.rankings.has(spec):
+    units = dict.fromkeys(block.unit for block in work.suite.blocks)
+    for number, own in enumerate(work.explained):
+        for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):
+            if not own.place.rankings.has(spec):
                 for split in spec.splits:
                     _rank(own, spec, split, maps[split][number])
-                seal(own, spec)
+                seal(own.place, spec)
 
 
-def _rank(context: RunContext, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
-    weights = context.references.checksum(context.reference)
+def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
+    images, weights = explained.place.images[split], explained.store.checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         made = MapProvenance(0.0, weights, [ExplainedBatches(stop - start, 0, "")])
         ties = torch.from_numpy(tie_order(image_ids(split, start, stop).numpy(), spec.layout.features))
         labels = None
         if spec.unit is Unit.SUPERPIXEL:
-            labels = superpixels(context.data.folder, split, context.images(split).pixels, start, stop)
+            labels = superpixels(explained.place.images.folder, split, images.pixels, start, stop)
         found = ranked(spec, TimedMap(torch.from_numpy(maps[start:stop]), made), ties, labels)
         if isinstance(found, Exception):
             raise found
-        context.rankings.write_part(spec, split, start, stop, found.planes, made)
+        explained.place.rankings.write_part(spec, split, start, stop, found.planes, made)

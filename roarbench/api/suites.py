@@ -21,8 +21,9 @@ if TYPE_CHECKING:
 
     from roarbench.analysis.load import Question
     from roarbench.api.result import Result
-    from roarbench.execution.context import RunContext
+    from roarbench.execution.place import ReferenceModel
     from roarbench.execution.runner import Request
+    from roarbench.execution.suite_work import SuiteWork
     from roarbench.store.results import ResultsStore
 
 
@@ -188,8 +189,8 @@ class Suite:
         """Return the networks that it explains, trained first where the store has them not."""
         said = console()
         with self.opened(said) as results:
-            context = self.explained(self.fitted, results, said)
-        return [_reference(context.explaining(number)) for number in range(self.fitted.references)]
+            work = self.explained(self.fitted, results, said)
+        return list(map(_reference, work.explained))
 
     @property
     def test(self) -> Images:
@@ -213,15 +214,15 @@ class Suite:
             said.print(f"left out: {name}: {why}", soft_wrap=True)
         return results
 
-    def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "RunContext":
+    def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return the workplace of a plan with its images and references, made first where the store has them not."""
         from roarbench.execution.runner import begun, make_references
         from roarbench.store.layout import Workspace
 
         request, workspace = self.request(plan), Workspace(self.store)
-        context = begun(request, workspace, results, said)
-        make_references(request, workspace, results, said, context)
-        return context
+        work = begun(request, workspace, results, said)
+        make_references(request, results, said, work)
+        return work
 
     def _images(self, split: Split) -> Images:
         """Return images of a split, normalised as the references want them: given weights are read first."""
@@ -234,22 +235,22 @@ class Suite:
         plan, said = self.fitted, console()
         with self.opened(said) as results:
             if self.weights:
-                context = self.explained(plan, results, said)
+                work = self.explained(plan, results, said)
             else:
-                context = begun(self.request(plan), Workspace(self.store), results, said)
-        norms = {context.explaining(number).reference_norm for number in range(plan.references)}
+                work = begun(self.request(plan), Workspace(self.store), results, said)
+        norms = {each.norm for each in work.explained}
         if len(norms) > 1:
             raise CallerError("the given weights want their images normalised in different ways; load one at a time")
-        labels = torch.from_numpy(context.images(split).labels)
-        return Images(normalise(context.pixels(split), norms.pop()).contiguous(), labels)
+        labels = torch.from_numpy(work.images[split].labels)
+        return Images(normalise(torch.from_numpy(work.images[split].pixels), norms.pop()).contiguous(), labels)
 
 
-def _reference(context: "RunContext") -> Reference:
+def _reference(explained: "ReferenceModel") -> Reference:
     import torch
 
-    said = {split: context.references.predictions(context.reference, split).targets for split in context.splits}
-    targets = {split: torch.from_numpy(found) for split, found in said.items()}
-    return Reference(context.trained_reference(), targets[Split.TEST], targets.get(Split.TRAIN))
+    said = {split: explained.store.predictions(split) for split in explained.splits}
+    targets = {split: torch.from_numpy(found.targets) for split, found in said.items()}
+    return Reference(explained.trained(), targets[Split.TEST], targets.get(Split.TRAIN))
 
 
 def console(quiet: bool = False) -> "Console":

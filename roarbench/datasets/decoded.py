@@ -14,8 +14,9 @@ import math
 import mmap
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -47,9 +48,9 @@ class Images:
     truth: NDArray[np.float32] | None
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set.
+    """A decoded data set; sent to another process it is its folder, opened once there.
 
     Attributes:
         record: What it is.
@@ -70,6 +71,13 @@ class ImageData:
     fingerprint: str
     limit: int | None
     repairs: Mapping[str, int]
+
+    def __getitem__(self, split: Split) -> Images:
+        """Return one split."""
+        return self.train if split is Split.TRAIN else self.test
+
+    def __reduce__(self) -> tuple[Callable[[Path], "ImageData"], tuple[Path]]:
+        return _opened, (self.folder,)
 
 
 def open_decoded(folder: Path) -> ImageData:
@@ -94,6 +102,11 @@ def open_decoded(folder: Path) -> ImageData:
     mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
     repairs = sum((Counter(counts) for counts in manifest.get("repairs", {}).values()), Counter[str]())
     return ImageData(record, folder, train, test, mean, std, manifest["fingerprint"], manifest["limit"], repairs)
+
+
+@lru_cache(maxsize=2)
+def _opened(folder: Path) -> ImageData:
+    return open_decoded(folder)
 
 
 def verify_decoded(folder: Path, split: Split) -> None:

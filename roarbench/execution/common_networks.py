@@ -1,17 +1,18 @@
 """The jobs that train what scores many runs: the common networks, and their tuning on the masks of each row."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import torch
 from torch import nn
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.context import RunContext
-from roarbench.execution.placed_inputs import pixels
+from roarbench.execution.place import Place
+from roarbench.execution.placed_inputs import mean_of, pixels
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import CommonNetwork, tuning_of
@@ -26,97 +27,67 @@ _TUNING = 1_000_000  # from the seed of a common network to those of its tuning
 
 
 def exchanged(
-    context: RunContext, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN, fill: str = "mean"
+    images: ImageData, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN, fill: str = "mean"
 ) -> ExchangedImages:
     """Return training images that carry removal masks of other images of a split by these cuts, drawn from a seed."""
-    generator, mean = torch.Generator().manual_seed(EXCHANGE + seed), context.fill.to(device())
-    images, lent = pixels(context, Split.TRAIN), masks is not Split.TRAIN
-    return ExchangedImages(images, tuple(cuts), mean, unit, generator, lent, fill)
+    generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
+    return ExchangedImages(pixels(images, Split.TRAIN), tuple(cuts), mean_of(images), unit, generator, lent, fill)
 
 
-def train_common(context: RunContext, common: CommonNetwork) -> str:
-    """Train a network on the exchanged masks of all controls and levels, unless that was done.
+def train_common(place: Place, common: CommonNetwork, controls: Sequence[RankingSpec]) -> str:
+    """Train a network on the exchanged masks of these controls and all levels, unless that was done.
 
     Returns:
         A line for the one who waits; empty if there is nothing to say.
     """
-    store, checkpoint = context.networks, context.checkpoint(common.key)
+    store, checkpoint, images = place.networks, place.checkpoint(common.key), place.images
     with store.lock(common.key):
         if store.has(common.key):
             return ""
-        first = context.explaining(0)
-        specs = [first.ranking_spec(find_estimator(name), common.unit) for name in context.suite.controls]
-        controls = [first.rankings.open(spec) for spec in specs]
-        cuts = [cut for rankings in controls for cut in cuts_of(rankings, common.order)]
+        cuts = [cut for spec in controls for cut in cuts_of(place.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
-        model = context.start(common.model, recipe, common.seed).to(device())
-        inputs = exchanged(context, cuts, common.unit, common.seed, fill=common.fill)
-        labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
-        fit(model, inputs, labels, context.norm, recipe, common.seed, checkpoint)
+        model = place.start(common.model, recipe, common.seed).to(device())
+        inputs = exchanged(images, cuts, common.unit, common.seed, fill=common.fill)
+        labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
+        fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
         store.save(common.key, model, about)
         checkpoint.remove()
     return checkpoint.note
 
 
-def tune(context: RunContext, run: Run) -> None:
-    """Tune the common network of a run on its row's own exchanged masks, of all levels, unless that was done."""
-    common = context.common_network(run)
-    rankings = row_rankings(context, run)
-    key, store = tuned_key(common, rankings.checksum), context.networks
+def tune(place: Place, common: CommonNetwork, row: RankingSpec, masks: Split) -> None:
+    """Tune a common network on a row's own exchanged masks of a split, of all levels, unless that was done."""
+    rankings, images = place.rankings.open(row), place.images
+    key, store = tuned_key(common.key, rankings.checksum), place.networks
     with store.lock(key):
         if store.has(key):
             return
-        model = _load(context, common, common.key).to(device())
-        masks, seed = context.suite.tuned_on, _TUNING + common.seed
-        cuts = cuts_of(rankings, common.order, masks)
-        inputs = exchanged(context, cuts, common.unit, seed, masks, common.fill)
-        labels, start = torch.from_numpy(context.data.train.labels), time.perf_counter()
+        model = _load(place, common.model, common.key)
+        cuts, seed = cuts_of(rankings, common.order, masks), _TUNING + common.seed
+        inputs = exchanged(images, cuts, common.unit, seed, masks, common.fill)
+        labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = tuning_of(find_recipe(common.recipe))
-        fit(model, inputs, labels, context.norm, recipe, seed)
+        fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
         about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
         store.save(key, model, about)
 
 
-def is_tuned(context: RunContext, run: Run) -> bool:
-    """Return whether the network that `tune` makes for a run is there; its rankings have to be finished."""
-    return context.networks.has(tuned_key(context.common_network(run), row_rankings(context, run).checksum))
+def is_tuned(place: Place, common: CommonNetwork, row: RankingSpec) -> bool:
+    """Return whether the network that `tune` makes is there; the row's rankings have to be finished."""
+    return place.networks.has(tuned_key(common.key, place.rankings.open(row).checksum))
 
 
-def scoring_network(context: RunContext, run: Run, rankings: Rankings | None) -> nn.Module:
+def scoring_network(place: Place, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 
     Args:
-        context: For the reference that the run depends on.
+        place: Where it is.
         run: What is scored.
         rankings: Of its row, which the network was tuned on; None for untouched images, which the common network scores
             as it is.
     """
-    common = context.common_network(run)
-    key = tuned_key(common, rankings.checksum) if rankings else common.key
-    return _load(context, common, key).to(device())
-
-
-def row_rankings(context: RunContext, run: Run) -> Rankings:
-    """Return the rankings of a run's row, each image's own, also for a run that hands them to other images.
-
-    Raises:
-        StoreError: They are not there, not finished or damaged.
-        ValueError: It has none: untouched images, or `random-redrawn`.
-    """
-    return context.rankings.open(row_spec(context, run))
-
-
-def row_spec(context: RunContext, run: Run) -> RankingSpec:
-    """Return the identity of those rankings.
-
-    Raises:
-        ValueError: The run has none.
-    """
-    estimator = run.cell.ranked_by
-    if estimator is None:
-        raise ValueError(f"{run.cell.estimator} has no rankings")
-    return context.ranking_spec(estimator, run.cell.unit)
+    return _load(place, run.cell.model, tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
 def cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
@@ -124,12 +95,12 @@ def cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> lis
     return [Cut(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
-def _load(context: RunContext, common: CommonNetwork, key: str) -> nn.Module:
-    model = context.network(common.model, common.seed)
-    model.load_state_dict(context.networks.weights(key))
-    return model
+def _load(place: Place, model: str, key: str) -> nn.Module:
+    network = place.network(model, 0)
+    network.load_state_dict(place.networks.weights(key))
+    return network.to(device())
 
 
-def tuned_key(common: CommonNetwork, rankings: str) -> str:
-    """Return the key of a common network tuned on the rankings of this checksum."""
-    return fingerprint({"common": common.key, "rankings": rankings})
+def tuned_key(common: str, rankings: str) -> str:
+    """Return the key of the common network of this key, tuned on the rankings of this checksum."""
+    return fingerprint({"common": common, "rankings": rankings})

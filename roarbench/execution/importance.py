@@ -20,7 +20,7 @@ from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fit
 from roarbench.estimators.folding import folded
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided
-from roarbench.execution.context import RunContext
+from roarbench.execution.place import ReferenceModel
 from roarbench.execution.twins import twin_network, twin_targets
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
@@ -46,28 +46,30 @@ def image_ids(split: Split, start: int, stop: int) -> Tensor:
     return torch.arange(start, stop) + (TEST_IDS if split is Split.TEST else 0)
 
 
-def shard_batch(context: RunContext, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
+def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
     """Return the images `start` … `stop - 1`, normalised, and the predictions to explain as targets."""
-    images = context.images(split)
+    images, store = explained.place.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
-    if context.references.predicted(context.reference, split):
-        targets = torch.from_numpy(context.references.predictions(context.reference, split).targets[start:stop])
+    if store.predicted(split):
+        targets = torch.from_numpy(store.predictions(split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
-    pixels = context.pixels(split)[start:stop]
+    pixels = torch.from_numpy(images.pixels[start:stop])
     labels = torch.from_numpy(images.labels[start:stop])
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
 class WantedMaps(NamedTuple):
-    """Estimators, by id, and the reference that they explain: that of the context."""
+    """Estimators, by id, and the reference that they explain."""
 
-    context: RunContext
+    explained: ReferenceModel
     names: Collection[str]
 
 
-def timed_maps(context: RunContext, names: Collection[str], split: Split, start: int, stop: int) -> dict[str, TimedMap]:
+def timed_maps(
+    explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
+) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id, on the processor."""
-    (made,) = timed_together([WantedMaps(context, names)], split, start, stop)
+    (made,) = timed_together([WantedMaps(explained, names)], split, start, stop)
     return {name: each._replace(importance=each.importance.cpu()) for name, each in made.items()}
 
 
@@ -78,10 +80,10 @@ def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: 
     """
     made: list[dict[str, TimedMap]] = [{} for _ in asked]
     groups: dict[str, dict[int, _Explaining]] = {}
-    for number, (context, names) in enumerate(asked):
+    for number, (explained, names) in enumerate(asked):
         by_group = sorted(map(find_estimator, names), key=lambda estimator: (job_group(estimator), estimator.id))
         for group, members in groupby(by_group, key=job_group):
-            groups.setdefault(group, {})[number] = _explaining(context, list(members), split, start, stop)
+            groups.setdefault(group, {})[number] = _explaining(explained, list(members), split, start, stop)
     for parts in groups.values():
         for number, found in zip(parts, _group_maps(list(parts.values())), strict=True):
             made[number] |= found
@@ -105,21 +107,23 @@ def maps_and_ties(
 
 
 class _Explaining(NamedTuple):
-    """Estimators of one group, on the images that they explain by the context's reference."""
+    """Estimators of one group, on the images that they explain by a reference."""
 
-    context: RunContext
+    explained: ReferenceModel
     estimators: list[Estimator]
     batch: Batch
 
 
-def _explaining(context: RunContext, estimators: list[Estimator], split: Split, start: int, stop: int) -> _Explaining:
-    batch = shard_batch(context, split, start, stop, _norm(context, estimators[0]))
-    batch = batch._replace(targets=twin_targets(context, estimators[0].variant, batch))
-    return _Explaining(context, estimators, batch)
+def _explaining(
+    explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
+) -> _Explaining:
+    batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
+    batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
+    return _Explaining(explained, estimators, batch)
 
 
-def _norm(context: RunContext, estimator: Estimator) -> Normalisation:
-    return context.norm if estimator.control else context.reference_norm
+def _norm(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
+    return Normalisation.of(explained.place.images) if estimator.control else explained.norm
 
 
 def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
@@ -127,8 +131,8 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     if not parts[0].estimators[0].submitted:
         return _variant_maps(parts)
     made = []
-    for context, estimators, batch in parts:
-        found = _submitted_map(context, estimators[0], batch)
+    for explained, estimators, batch in parts:
+        found = _submitted_map(explained, estimators[0], batch)
         made.append({estimator.id: _twin_of(found, estimator) for estimator in estimators})
     return made
 
@@ -141,20 +145,18 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
     return made._replace(importance=blurred(made.importance.view(n, -1, h, w)).view_as(made.importance))
 
 
-def _submitted_map(context: RunContext, estimator: Estimator, batch: Batch) -> TimedMap:
+def _submitted_map(explained: ReferenceModel, estimator: Estimator, batch: Batch) -> TimedMap:
     """Return a submission's maps, made where it can touch nothing.
 
     Raises:
         RunError: The submission has a fault.
     """
-    record = context.data.record
-    network = Network(
-        context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
-    )
+    place, record = explained.place, explained.place.images.record
+    network = Network(explained.reference.model, record.classes, record.channels, record.size, place.source)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
-    source = check_source(context.workspace.submission(file)).tuned(listed).code
+    source = check_source(place.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
-    model = twin_network(context, estimator.variant)
+    model = twin_network(explained, estimator.variant)
     part = Part(model, batch.images, batch.targets, batch.ids, size)
     task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
     answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
@@ -171,11 +173,10 @@ def maps_device(estimator: Estimator) -> str:
 
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
-    start, first, one = time.process_time(), parts[0].context, parts[0].estimators[0]
-    asked = first.suite.maps if one.shared else Making.FLOAT32
+    start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
+    asked = first.maps if one.shared else Making.FLOAT32
     models = [
-        None if one.control else _explained(each, one.variant, asked, each.references.checksum(each.reference))
-        for each, _, _ in parts
+        None if one.control else _network(each, one.variant, asked, each.store.checksum()) for each, _, _ in parts
     ]
     precision = precision_used(asked.precision, device())
     n, size = len(parts[0].batch.ids), images_at_once(first, sum(len(each.estimators) for each in parts))
@@ -184,8 +185,8 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
         subjects = [
-            Subject(estimators, model, batch.part(rows).to(device()), context.black(_norm(context, one)))
-            for (context, estimators, batch), model in zip(parts, models, strict=True)
+            Subject(estimators, model, batch.part(rows).to(device()), _norm(explained, one).black)
+            for (explained, estimators, batch), model in zip(parts, models, strict=True)
         ]
         made.append(maps_together(subjects, precision, told.append))
     if device().type == "cuda":
@@ -222,24 +223,22 @@ def _timed(
 
 
 @lru_cache(maxsize=_NETWORKS)
-def _explained(context: RunContext, variant: str, maps: Making, weights: str) -> nn.Module:
+def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str) -> nn.Module:
     """Return the network that a group explains, on the device; read once in a process for one checksum `weights`.
 
     But for plain float32 its batch norms are folded (docs/decisions/0019), and where the making says so it is divided
     behind its stem (docs/decisions/0032).
     """
-    model = twin_network(context, variant)
+    model = twin_network(explained, variant)
     if maps is Making.FLOAT32:
         return model.to(device())
     return (divided(folded(model)) if maps.divides else folded(model)).to(device())
 
 
-def images_at_once(context: RunContext, estimators: int) -> int:
+def images_at_once(explained: ReferenceModel, estimators: int) -> int:
     """Return how many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
     if device().type == "cpu":
         return EXPLAINED
-    record = context.data.record
-    cost = network_cost(
-        context.reference.model, record.classes, record.channels, record.size, context.suite.network_source
-    )
+    place, record = explained.place, explained.place.images.record
+    cost = network_cost(explained.reference.model, record.classes, record.channels, record.size, place.source)
     return max(EXPLAINED, fitting(gpu_memory(), cost.activations, record.shape, estimators))

@@ -12,12 +12,13 @@ from typing import NamedTuple
 
 from roarbench.devices import device
 from roarbench.estimators import Estimator
-from roarbench.estimators.catalogue import find_estimator, ranked_by
+from roarbench.estimators.catalogue import ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
-from roarbench.execution.context import RunContext
+from roarbench.execution.place import Place
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.store.ranking_parts import covers
@@ -47,20 +48,20 @@ class Step(NamedTuple):
     group: str = ""
 
 
-def steps(context: RunContext, runs: list[Run]) -> list[Step]:
+def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    wanted = rankings_needed(context, runs)
-    lacking = {spec: found for spec, found in wanted.items() if not context.rankings.has(spec)}
-    needs = {number: _reference_needed(context.explaining(number)) for number in range(context.suite.references)}
-    ranking = list(_rank_steps(context, lacking, needs))
-    sealing = list(_seal_steps(lacking, ranking))
-    networks = list(network_steps(context, runs, lacking))
+    store = work.place.rankings
+    lacking = {spec: found for spec, found in rankings_needed(work, runs).items() if not store.has(spec)}
+    needs = {number: () if made.made else (_named(work, number),) for number, made in enumerate(work.explained)}
+    ranking = list(_rank_steps(work, lacking, needs))
+    sealing = list(_seal_steps(work, lacking, ranking))
+    networks = list(network_steps(work, runs, lacking))
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
-    scoring = [_run_step(context.of(run), run, lacking, needs) for run in by_seed]
+    scoring = [_run_step(work, run, lacking, needs) for run in by_seed]
     scoring = [step._replace(needs=(*step.needs, *_level_before(step.run, runs))) for step in scoring]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [
-        Step("reference", Job(name, jobs.train_reference, (context.explaining(number),)), ())
+        Step("reference", Job(name, jobs.train_reference, (work.explained[number],)), ())
         for number, names in needs.items()
         for name in names
         if name in explained
@@ -68,60 +69,57 @@ def steps(context: RunContext, runs: list[Run]) -> list[Step]:
     return [*training, *ranking, *sealing, *networks, *scoring]
 
 
-def _reference_needed(context: RunContext) -> tuple[str, ...]:
-    """Return the name of the step that makes a reference; empty if it is there."""
-    made = all(context.references.predicted(context.reference, split) for split in context.splits)
-    return () if made else (f"reference{_numbered(context)}",)
+def _named(work: SuiteWork, number: int) -> str:
+    """Return the name of the step that makes a reference."""
+    return f"reference{work.numbered(number)}"
 
 
-def _numbered(context: RunContext) -> str:
-    """Return what the names of steps say of the reference, where there are several."""
-    return f" {context.number + 1}" if context.suite.references > 1 else ""
+Lacking = dict[RankingSpec, tuple[Estimator, int]]  # rankings to make: by what, and of which reference
 
 
-Lacking = dict[RankingSpec, tuple[Estimator, RunContext]]  # rankings to make, each with what it is made by
-
-
-def rankings_needed(context: RunContext, runs: list[Run]) -> Lacking:
+def rankings_needed(work: SuiteWork, runs: list[Run]) -> Lacking:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
-    cells = {(run.cell.estimator, run.cell.unit, context.of(run).number) for run in runs}
-    met = context.suite.controls
+    cells = {(run.cell.estimator, run.cell.unit, work.number_of(run)) for run in runs}
+    met = work.suite.controls
     cells |= {(name, run.cell.unit, 0) for run in runs if run.cell.retrain is Retrain.COMMON for name in met}
     found: Lacking = {}
     for name, unit, number in sorted(cells):
         if name != CLEAN and (estimator := ranked_by(name)):
-            made_by = context.explaining(0 if estimator.control else number)
-            found.setdefault(made_by.ranking_spec(estimator, unit), (estimator, made_by))
+            number = 0 if estimator.control else number
+            found.setdefault(work.ranking_spec(estimator, unit, number), (estimator, number))
     return found
 
 
-def network_steps(context: RunContext, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
+def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
     """Yield what makes the networks that score several of these runs: the common ones, then one for each row.
 
     They are there or not; `lacking` says which rankings are not.
     """
     made: set[str] = set()
     for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
-        own, common = context.of(run), context.common_network(run)
-        for step in (_common_step(context, common, lacking), *_tuning_step(own, run, lacking)):
+        common = work.common_network(run)
+        for step in (_common_step(work, common, lacking), *_tuning_step(work, run, common, lacking)):
             if step.job.name not in made:
                 made.add(step.job.name)
                 yield step
 
 
-def _common_step(context: RunContext, common: CommonNetwork, lacking: Lacking) -> Step:
-    first = context.explaining(0)
-    specs = [first.ranking_spec(find_estimator(name), common.unit) for name in context.suite.controls]
-    needs = tuple(seal_name(first, spec) for spec in specs if spec in lacking)
-    return Step("network", Job(_common_name(common), train_common, (context, common)), needs)
+def _common_step(work: SuiteWork, common: CommonNetwork, lacking: Lacking) -> Step:
+    specs = work.control_specs(common.unit)
+    job = Job(_common_name(common), train_common, (work.place, common, specs))
+    return Step("network", job, _sealed(work, lacking, *specs))
 
 
-def _tuning_step(context: RunContext, run: Run, lacking: Lacking) -> Iterator[Step]:
+def _tuning_step(work: SuiteWork, run: Run, common: CommonNetwork, lacking: Lacking) -> Iterator[Step]:
     """Yield what tunes the common network on the row of a run; nothing for untouched images."""
-    if estimator := run.cell.ranked_by:
-        spec = context.ranking_spec(estimator, run.cell.unit)
-        needs = (_common_name(context.common_network(run)), *((seal_name(context, spec),) if spec in lacking else ()))
-        yield Step("tune", Job(_tuning_name(run, estimator), tune, (context, run)), needs)
+    if (estimator := run.cell.ranked_by) and (spec := work.row_spec(run)):
+        job = Job(_tuning_name(run, estimator), tune, (work.place, common, spec, work.suite.tuned_on))
+        yield Step("tune", job, (_common_name(common), *_sealed(work, lacking, spec)))
+
+
+def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
+    """Return the steps that finish those of the rankings that are lacking."""
+    return tuple(seal_name(work, spec) for spec in specs if spec in lacking)
 
 
 def _common_name(common: CommonNetwork) -> str:
@@ -138,30 +136,30 @@ def _fill(name: str) -> str:
     return "" if name == "mean" else f" {name}"
 
 
-def _rank_steps(context: RunContext, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:
+def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:
     """Yield what ranks: by the controls, then by what explains the references, all in one pass over an image.
 
     Noisy copies of an image take the same draws whichever reference is explained, so they are made once. A submission
     has its own jobs for each reference.
     """
     groups: dict[str, list[RankingSpec]] = {}
-    for spec, (estimator, made_by) in sorted(lacking.items(), key=lambda item: not item[1][0].control):
-        numbered = _numbered(made_by) if estimator.submitted else ""
+    for spec, (estimator, number) in sorted(lacking.items(), key=lambda item: not item[1][0].control):
+        numbered = work.numbered(number) if estimator.submitted else ""
         groups.setdefault(job_group(estimator) + numbered, []).append(spec)
     for group, specs in groups.items():
-        for todo, split, start, stop in _shards(context, specs):
-            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (context, todo, split, start, stop))
-            explained = {lacking[spec][1].number for spec in todo if spec.reference}
+        for todo, split, start, stop in _shards(work.place, specs):
+            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work.explained, todo, split, start, stop))
+            explained = {lacking[spec][1] for spec in todo if spec.reference}
             needs = tuple(name for number in sorted(explained) for name in references[number])
             yield Step("rank", job, needs, group=group if todo[0].estimator_record.own_passes else "")
 
 
-def _shards(context: RunContext, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+def _shards(place: Place, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
     for split in Split:
-        n = len(context.images(split).labels)
-        ranked = {spec: context.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
+        n = len(place.images[split].labels)
+        ranked = {spec: place.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
         todo = {s: tuple(spec for spec in ranked if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
@@ -190,19 +188,19 @@ def looks(specs: Collection[RankingSpec]) -> int:
     )
 
 
-def _seal_steps(lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
+def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Iterator[Step]:
     needs: dict[RankingSpec, list[str]] = {spec: [] for spec in lacking}
     for step in ranking:
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        made_by = lacking[spec][1]
-        yield Step("seal", Job(seal_name(made_by, spec), shards.seal, (made_by, spec)), tuple(names))
+        yield Step("seal", Job(seal_name(work, spec), shards.seal, (work.place, spec)), tuple(names))
 
 
-def seal_name(context: RunContext, spec: RankingSpec) -> str:
+def seal_name(work: SuiteWork, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
-    return f"seal {spec.name} {spec.unit}{_numbered(context.ranking(spec)) if spec.reference else ''}"
+    keys = [each.reference.key for each in work.explained]
+    return f"seal {spec.name} {spec.unit}{work.numbered(keys.index(spec.reference)) if spec.reference else ''}"
 
 
 def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
@@ -214,13 +212,12 @@ def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
     return tuple(other.key for other in sorted(lower, key=lambda other: other.cell.t)[-1:])
 
 
-def _run_step(context: RunContext, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
-    scored = {context.number, context.suite.reference_number(run.seed)} if run.cell.retrain is Retrain.NONE else set()
-    needs = tuple(step for number in sorted(scored) for step in references[number])
-    if estimator := run.cell.ranked_by:
-        spec = context.ranking_spec(estimator, run.cell.unit)
-        needs += (seal_name(context, spec),) if spec in lacking else ()
+def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
+    numbers = {work.number_of(run), work.scored_by(run)} if run.cell.retrain is Retrain.NONE else set()
+    needs = tuple(step for number in sorted(numbers) for step in references[number])
+    if spec := work.row_spec(run):
+        needs += _sealed(work, lacking, spec)
     if run.cell.retrain is Retrain.COMMON:
         tuned = run.cell.ranked_by
-        needs += (_tuning_name(run, tuned) if tuned else _common_name(context.common_network(run)),)
-    return Step("run", Job(run.key, jobs.score, (context, run)), needs, run)
+        needs += (_tuning_name(run, tuned) if tuned else _common_name(work.common_network(run)),)
+    return Step("run", Job(run.key, jobs.score, work.scoring(run)), needs, run)

@@ -13,16 +13,17 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device, device_name, gpu_libraries, precision_used
 from roarbench.errors import StoreError
 from roarbench.estimators import SEED
 from roarbench.estimators.pairing import other_images, other_images_of_class
-from roarbench.execution.common_networks import exchanged, row_rankings, scoring_network
-from roarbench.execution.context import RunContext
+from roarbench.execution.common_networks import exchanged, scoring_network
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
 from roarbench.execution.matched_masks import matched_bits
-from roarbench.execution.placed_inputs import degraded, pixels, removed_on_device, untouched, without
+from roarbench.execution.place import ReferenceModel
+from roarbench.execution.placed_inputs import degraded, mean_of, pixels, removed_on_device, untouched, without
 from roarbench.execution.recursion import recursive_stage
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
@@ -35,6 +36,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.provenance import Provenance, provenance
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
 from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, Retrain, Split
@@ -68,63 +70,73 @@ class Scored(NamedTuple):
     note: str
 
 
-def train_reference(context: RunContext) -> str:
+def train_reference(explained: ReferenceModel) -> str:
     """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done.
 
     Returns:
         A line for the one who waits; empty if there is nothing to say.
     """
-    store, reference, note = context.references, context.reference, ""
-    with store.lock(reference):
-        if not store.has(reference):
-            note = _make_reference(context)
-        for split in context.splits:
-            if not store.predicted(reference, split):
-                store.save_predictions(reference, split, _predictions(context, split))
+    store, note = explained.store, ""
+    with store.lock():
+        if not store.has():
+            note = _make_reference(explained)
+        for split in explained.splits:
+            if not store.predicted(split):
+                store.save_predictions(split, _predictions(explained, split))
     return note
 
 
-def _make_reference(context: RunContext) -> str:
+def _make_reference(explained: ReferenceModel) -> str:
     """Train it, or read its given weights, and keep it; what is to be said of its checkpoint."""
-    start, reference, norm = time.perf_counter(), context.reference, None
-    checkpoint = context.checkpoint(reference.key)
+    start, place, reference, norm = time.perf_counter(), explained.place, explained.reference, None
+    checkpoint, images = place.checkpoint(reference.key), place.images
     if reference.given:
-        model = context.network(reference.model, reference.seed).to(device())
-        norm = load_given(context.given[context.number], model, context.data.record.channels)
+        model = place.network(reference.model, reference.seed).to(device())
+        norm = load_given(explained.given, model, images.record.channels)
     else:
         recipe = find_recipe(reference.recipe)
-        model = context.start(reference.model, recipe, reference.seed).to(device())
-        images, labels = untouched(context, Split.TRAIN), torch.from_numpy(context.data.train.labels)
-        fit(model, images, labels, context.norm, recipe, reference.seed, checkpoint)
-    context.references.save(reference, model, time.perf_counter() - start, norm)
+        model = place.start(reference.model, recipe, reference.seed).to(device())
+        inputs, labels = untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
+        fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
+    explained.store.save(model, time.perf_counter() - start, norm)
     checkpoint.remove()
     return checkpoint.note
 
 
-def _predictions(context: RunContext, split: Split) -> Predictions:
+def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return what the reference says of the untouched images of a split."""
-    model, batch = context.trained_reference().to(device()), scored_at_once(context.data.record.size)
-    said = predict(model, untouched(context, split), context.reference_norm, batch).softmax(1).max(1)
+    images = explained.place.images
+    model, batch = explained.trained().to(device()), scored_at_once(images.record.size)
+    said = predict(model, untouched(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
-def score(context: RunContext, run: Run) -> Scored:
-    """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
+def score(explained: ReferenceModel, judge: ReferenceModel, run: Run, row: RankingSpec | None) -> Scored:
+    """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it.
+
+    Args:
+        explained: The reference whose maps say what is removed.
+        judge: The reference that is scored where nothing is trained.
+        run: What is done.
+        row: The rankings that it removes by; None for untouched images and for `random-redrawn`.
+    """
     check_fill(run.cell.fill, run.cell.retrain)
-    rankings = _rankings(context, run)
-    weights = _explained_weights(context, run, rankings)  # before hours of work on rankings that do not fit
-    checkpoint = context.checkpoint(run.key, rankings.checksum if rankings else "")
+    place, images = explained.place, explained.place.images
+    rankings = _handed(images, run, place.rankings.open(row)) if row else None
+    weights = _explained_weights(explained, run, rankings)  # before hours of work on rankings that do not fit
+    checkpoint = place.checkpoint(run.key, rankings.checksum if rankings else "")
     start = time.perf_counter()
-    stage = recursive_stage(context, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
-    model, norm, loss = (stage.model, context.norm, None) if stage else _network(context, run, rankings, checkpoint)
-    removed = stage.removed[Split.TEST] if stage else _removed(context, run, rankings)
+    stage = recursive_stage(place, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
+    own = (stage.model, Normalisation.of(images), None) if stage else None
+    model, norm, loss = own or _network(judge, run, rankings, checkpoint)
+    removed = stage.removed[Split.TEST] if stage else _removed(images, run, rankings)
     if removed is not None and (stage or _is_matched(run)):
-        tested: Inputs = without(context, Split.TEST, removed, run.cell)
+        tested: Inputs = without(images, Split.TEST, removed, run.cell)
     else:
-        tested = _inputs(context, run, rankings, Split.TEST)
-    logits = predict(model, tested, norm, scored_at_once(context.data.record.size))
-    correct = logits.argmax(1).numpy() == context.data.test.labels
-    probability = _target_probability(_judging(context, run), logits) if run.cell.retrain is Retrain.NONE else None
+        tested = _inputs(images, run, rankings, Split.TEST)
+    logits = predict(model, tested, norm, scored_at_once(images.record.size))
+    correct = logits.argmax(1).numpy() == images.test.labels
+    probability = _target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None
     seconds = time.perf_counter() - start
     layout, checksum = (rankings.layout, rankings.checksum) if rankings else (None, "")
     smooth = smoothness(removed, layout.shape, layout.unit) if layout and removed is not None else None
@@ -133,23 +145,18 @@ def score(context: RunContext, run: Run) -> Scored:
 
 
 def _network(
-    context: RunContext, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
+    judge: ReferenceModel, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
     if run.cell.retrain is Retrain.NONE:
-        judge = _judging(context, run)
-        return judge.trained_reference().to(device()), judge.reference_norm, None
+        return judge.trained().to(device()), judge.norm, None
+    place, images = judge.place, judge.place.images
+    norm = _map_norm(images, run) if run.cell.retrain is Retrain.MASKS else Normalisation.of(images)
     if run.cell.retrain is Retrain.COMMON:
-        return scoring_network(context, run, rankings), context.norm, None
-    norm = _map_norm(context, run) if run.cell.retrain is Retrain.MASKS else context.norm
-    model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
-    images, labels = _inputs(context, run, rankings, Split.TRAIN), torch.from_numpy(context.data.train.labels)
-    return model, norm, fit(model, images, labels, norm, run.recipe_record, run.seed, checkpoint)
-
-
-def _judging(context: RunContext, run: Run) -> RunContext:
-    """Return the context of the reference that is scored as it is: the seed's, whichever one a twin's map explains."""
-    return context.explaining(context.suite.reference_number(run.seed))
+        return scoring_network(place, run, rankings), norm, None
+    model = place.start(run.cell.model, run.recipe_record, run.seed).to(device())
+    inputs, labels = _inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
+    return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
 def _computed_with(run: Run) -> Provenance:
@@ -159,54 +166,52 @@ def _computed_with(run: Run) -> Provenance:
     return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
 
 
-def _explained_weights(context: RunContext, run: Run, rankings: Rankings | None) -> str:
+def _explained_weights(explained: ReferenceModel, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the explained model's weights, where a run depends on them.
 
     Raises:
         StoreError: The rankings were made from other weights than those that are there now.
     """
-    explained = rankings.weights if rankings else ""
-    here = context.references.checksum(context.reference) if context.references.has(context.reference) else ""
-    if rankings and explained and here and explained != here:
-        place = context.references.folder(context.reference)
-        found = f"{rankings.folder} was made from another reference than the one in {place}"
+    store = explained.store
+    weights = rankings.weights if rankings else ""
+    here = store.checksum() if store.has() else ""
+    if rankings and weights and here and weights != here:
+        found = f"{rankings.folder} was made from another reference than the one in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")
-    return here if run.cell.retrain is Retrain.NONE else explained
+    return here if run.cell.retrain is Retrain.NONE else weights
 
 
-def _map_norm(context: RunContext, run: Run) -> Normalisation:
+def _map_norm(images: ImageData, run: Run) -> Normalisation:
     """Normalise removal masks, 1 for exactly the fraction t: mean t, standard deviation sqrt(t (1 - t))."""
-    t, channels = run.cell.t, context.data.record.channels
+    t, channels = run.cell.t, images.record.channels
     return Normalisation((t,) * channels, ((t * (1 - t)) ** 0.5,) * channels)
 
 
-def _inputs(context: RunContext, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
-    """Return what the run's network sees of a split; `rankings` is what `_rankings` says of the run."""
+def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split) -> Inputs:
+    """Return what the run's network sees of a split."""
     cell = run.cell
     if cell.estimator == CLEAN:
-        return untouched(context, split)
+        return untouched(images, split)
     if rankings is None:
         check_fill(cell.fill, Retrain.RECURSIVE)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        return RedrawnImages(pixels(context, split), cell.t, context.fill.to(device()), cell.unit, generator)
+        return RedrawnImages(pixels(images, split), cell.t, mean_of(images), cell.unit, generator)
     if cell.retrain is Retrain.EXCHANGED and split is Split.TRAIN:
         cut = Cut(rankings.planes(split), rankings.layout, cell.t, cell.order)
-        return exchanged(context, [cut], cell.unit, run.seed, fill=cell.fill)
+        return exchanged(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is Retrain.MASKS:
         return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)
-    return degraded(context, split, rankings, cell)
+    return degraded(images, split, rankings, cell)
 
 
-def _rankings(context: RunContext, run: Run) -> Rankings | None:
-    """Return the rankings that a run removes by; none for untouched images and for `random-redrawn`."""
-    if run.cell.ranked_by is None:
-        return None
-    rankings, row = row_rankings(context, run), run.cell.estimator_record
+def _handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+    """Return the rankings that a run removes by: those of its row, or these handed to other images."""
+    row = run.cell.estimator_record
     if row is None or row.twin not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
     common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    given = {split: rankings.planes(split)[_pairing(context, split, seed, row.twin == SAME_CLASS)] for split in read}
+    given = {split: rankings.planes(split)[_pairing(images, split, seed, row.twin == SAME_CLASS)] for split in read}
     return replace(rankings, splits=given)
 
 
@@ -216,7 +221,7 @@ def _is_matched(run: Run) -> bool:
     return row is not None and row.twin == MATCHED_IMAGE
 
 
-def _removed(context: RunContext, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+def _removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
     """Return the packed removed bits of the test images, uint8 (n, width); None where no rankings say them."""
     if rankings is None:
         return None
@@ -224,17 +229,17 @@ def _removed(context: RunContext, run: Run, rankings: Rankings | None) -> NDArra
     removed = removed_bits(planes, cell.t, cell.order, layout)
     if not _is_matched(run):
         return removed
-    others = _pairing(context, Split.TEST, run.seed, same_class=False)
-    return matched_bits(context.explaining(0), run, rankings, removed, others)
+    others = _pairing(images, Split.TEST, run.seed, same_class=False)
+    return matched_bits(images, run, rankings, removed, others)
 
 
-def _pairing(context: RunContext, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
+def _pairing(images: ImageData, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
     """Return for each image of a split the other one whose map it is handed."""
-    labels, first = context.images(split).labels, int(image_ids(split, 0, 1))
+    labels, first = images[split].labels, int(image_ids(split, 0, 1))
     return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
 
 
-def _target_probability(context: RunContext, logits: Tensor) -> NDArray[np.float32]:
-    targets = torch.from_numpy(context.references.predictions(context.reference, Split.TEST).targets)
+def _target_probability(judge: ReferenceModel, logits: Tensor) -> NDArray[np.float32]:
+    targets = torch.from_numpy(judge.store.predictions(Split.TEST).targets)
     probability: NDArray[np.float32] = logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy()
     return probability

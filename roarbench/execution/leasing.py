@@ -1,24 +1,23 @@
 """What of a step is leased before it is done, and how one sees that another process has done it."""
 
 from roarbench.estimators.engine import EXPLAINED
-from roarbench.execution.common_networks import is_tuned, row_spec
+from roarbench.execution.common_networks import is_tuned
 from roarbench.execution.job_graph import Step
 from roarbench.execution.shards import explained_groups
 from roarbench.identity import fingerprint
 from roarbench.store.leases import Wanted
 
 
-def wanted(step: Step) -> Wanted:
-    """Return what is leased for a step.
+def wanted(step: Step, data: str) -> Wanted:
+    """Return what is leased for a step on the data of this fingerprint.
 
     For images that are ranked these are the batches, which are the same however a machine divides them into jobs.
     """
-    context, *rest = step.job.arguments
-    data = context.data.fingerprint
+    first, *rest = step.job.arguments
     if step.run:
         return Wanted((step.run.key,), "", data)
     if step.kind == "reference":
-        keys = [context.reference.key]
+        keys = [first.reference.key]
     elif step.kind == "rank":
         specs, split, start, stop = rest
         groups = explained_groups(specs)
@@ -28,24 +27,24 @@ def wanted(step: Step) -> Wanted:
     elif step.kind == "network":
         keys = [rest[0].key]
     else:
-        (run,) = rest
-        keys = [_key("tune", context.common_network(run).key, row_spec(context, run).key)]
+        common, row, _ = rest
+        keys = [_key("tune", common.key, row.key)]
     return Wanted(tuple(keys), step.job.name, data)
 
 
 def is_made(step: Step) -> bool:
     """Return whether the output of a step that is no run, and that can start now, is in the store's folder."""
-    context, *rest = step.job.arguments
+    first, *rest = step.job.arguments
     if step.kind == "reference":
-        return all(context.references.predicted(context.reference, split) for split in context.splits)
+        return bool(first.made)
     if step.kind == "rank":
         specs, *images = rest
-        return all(context.rankings.has_file(spec, *images) for spec in specs)
+        return all(first[0].place.rankings.has_file(spec, *images) for spec in specs)
     if step.kind == "seal":
-        return bool(context.rankings.has(rest[0]))
+        return bool(first.rankings.has(rest[0]))
     if step.kind == "network":
-        return bool(context.networks.has(rest[0].key))
-    return step.kind == "tune" and is_tuned(context, rest[0])
+        return bool(first.networks.has(rest[0].key))
+    return step.kind == "tune" and is_tuned(first, *rest[:2])
 
 
 def _key(*parts: object) -> str:

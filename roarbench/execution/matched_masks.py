@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from roarbench.execution.context import RunContext
+from roarbench.datasets.decoded import ImageData
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.fill import change_numbers, replaced
 from roarbench.kernels.matching import matched, matching_ties, strata
@@ -20,12 +20,12 @@ _KEPT = 2**27  # bytes of strata that a process keeps for its next runs
 
 
 def matched_bits(
-    context: RunContext, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
+    images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
 ) -> NDArray[np.uint8]:
     """Return packed removed bits, uint8 (n, width), that follow other images' maps and change each image as much.
 
     Args:
-        context: Of any reference: what removal changes depends on none.
+        images: Of the data set.
         run: Says level, order, unit and the seed of the ties.
         rankings: Of its row.
         removed: uint8 (n, width), what each image's own map removes.
@@ -38,27 +38,26 @@ def matched_bits(
         own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
         ties = matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
         codes = bin_codes(planes[others[rows]], rankings.layout)
-        found = matched(own, codes, _strata(context, run.cell, rows), run.cell.order, ties)
+        found = matched(own, codes, _strata(images, run.cell, rows), run.cell.order, ties)
         made[rows] = np.packbits(found, axis=1)
     return made
 
 
-def _strata(context: RunContext, cell: Cell, rows: slice) -> NDArray[np.uint16]:
+def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.uint16]:
     """Return the strata of some test images; kept for other runs where those of all images take little room."""
-    pixels = context.pixels(Split.TEST)
-    if pixels.numel() * np.dtype(np.uint16).itemsize <= _KEPT:
-        return _all_strata(context, cell.unit, cell.fill)[rows]
-    return _made(context, cell.unit, cell.fill, rows)
+    if images.test.pixels.size * np.dtype(np.uint16).itemsize <= _KEPT:
+        return _all_strata(images, cell.unit, cell.fill)[rows]
+    return _made(images, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)
-def _all_strata(context: RunContext, unit: Unit, fill: str) -> NDArray[np.uint16]:
-    starts = range(0, len(context.pixels(Split.TEST)), _AT_ONCE)
-    return np.concatenate([_made(context, unit, fill, slice(start, start + _AT_ONCE)) for start in starts])
+def _all_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.uint16]:
+    starts = range(0, len(images.test.pixels), _AT_ONCE)
+    return np.concatenate([_made(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts])
 
 
-def _made(context: RunContext, unit: Unit, fill: str, rows: slice) -> NDArray[np.uint16]:
-    images = context.pixels(Split.TEST)[rows]
-    ids = image_ids(Split.TEST, rows.start, rows.start + len(images))
-    changed = replaced(images, torch.ones_like(images, dtype=torch.bool), fill, context.fill, ids)
-    return strata(change_numbers(images, changed, unit))
+def _made(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.uint16]:
+    pixels = torch.from_numpy(images.test.pixels[rows])
+    ids = image_ids(Split.TEST, rows.start, rows.start + len(pixels))
+    changed = replaced(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)
+    return strata(change_numbers(pixels, changed, unit))

@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device, gpu_memory
 from roarbench.errors import CallerError
-from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import DegradedImages, unpack
 from roarbench.kernels.fill import filled
@@ -26,36 +26,40 @@ _AT_ONCE = 256  # images that are filled together
 SHARE = 0.5  # of the memory that pixels and bits of a data set may take; the rest is the network's
 
 
-def untouched(context: RunContext, split: Split) -> Inputs:
+def untouched(images: ImageData, split: Split) -> Inputs:
     """Return images with nothing removed."""
-    if not fits(context, 0):
-        return StreamedImages(context.pixels(split), None, context.fill, device())
-    return DegradedImages(pixels(context, split), None, context.fill.to(device()), Unit.SCALAR)
+    if not fits(images, 0):
+        return _streamed(images, split, None)
+    return DegradedImages(pixels(images, split), None, mean_of(images), Unit.SCALAR)
 
 
-def degraded(context: RunContext, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
+def degraded(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
-    if cell.fill == "mean" and not fits(context, layout.width):
-        return StreamedImages(context.pixels(split), Cut(planes, layout, cell.t, cell.order), context.fill, device())
-    return without(context, split, removed_bits(planes, cell.t, cell.order, layout), cell)
+    if cell.fill == "mean" and not fits(images, layout.width):
+        return _streamed(images, split, Cut(planes, layout, cell.t, cell.order))
+    return without(images, split, removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
-def without(context: RunContext, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
+def _streamed(images: ImageData, split: Split, cut: Cut | None) -> StreamedImages:
+    return StreamedImages(torch.from_numpy(images[split].pixels), cut, torch.tensor(images.mean), device())
+
+
+def without(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
     """Return the images of a split without what packed bits, uint8 (n, width), say, by the fill of a cell.
 
     Raises:
         CallerError: Another fill than the mean is made once, and there is no room for its images in memory.
     """
-    images, bits, mean = pixels(context, split), torch.from_numpy(removed).to(device()), context.fill.to(device())
+    images, bits, mean = pixels(data, split), torch.from_numpy(removed).to(device()), mean_of(data)
     if cell.fill == "mean":
         return DegradedImages(images, bits, mean, cell.unit)
-    if not fits(context, images[0].nbytes):
+    if not fits(data, images[0].nbytes):
         raise CallerError(f"fill '{cell.fill}' keeps all images in memory and they do not fit; write the fill mean")
     made = torch.empty_like(images)
     for start in range(0, len(images), _AT_ONCE):
         rows = slice(start, min(start + _AT_ONCE, len(images)))
-        gone, ids = unpack(bits[rows], context.data.record.shape, cell.unit), image_ids(split, rows.start, rows.stop)
+        gone, ids = unpack(bits[rows], data.record.shape, cell.unit), image_ids(split, rows.start, rows.stop)
         made[rows] = filled(images[rows], gone, cell.fill, mean, ids)
     return DegradedImages(made, None, mean, cell.unit)
 
@@ -67,17 +71,22 @@ def removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
 
 
 @lru_cache(maxsize=2)
-def pixels(context: RunContext, split: Split) -> Tensor:
+def pixels(images: ImageData, split: Split) -> Tensor:
     """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy on a GPU."""
-    return context.pixels(split).to(device())
+    return torch.from_numpy(images[split].pixels).to(device())
 
 
-def fits(context: RunContext, width: int) -> bool:
+def mean_of(images: ImageData) -> Tensor:
+    """Return what replaces a removed feature, the training mean, float32 (c,), in [0, 255], on the device."""
+    return torch.tensor(images.mean, device=device())
+
+
+def fits(images: ImageData, width: int) -> bool:
     """Return whether both splits fit in memory, with `width` bytes of removed bits for each image."""
-    images = [context.pixels(split) for split in Split]
-    count = sum(map(len, images))
+    parts = [images[split].pixels for split in Split]
+    count = sum(map(len, parts))
     mapped = device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
-    return count * width + (0 if mapped else sum(part.nbytes for part in images)) <= SHARE * _memory()
+    return count * width + (0 if mapped else sum(part.nbytes for part in parts)) <= SHARE * _memory()
 
 
 def _memory() -> float:

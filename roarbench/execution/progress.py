@@ -12,14 +12,14 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from roarbench.datasets import decoding
-from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import Step, looks
 from roarbench.execution.log_console import LogConsole
 from roarbench.execution.scheduler import Event
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import copies
 from roarbench.plan.common import tuning_cost
-from roarbench.plan.keys import reference_epochs
+from roarbench.plan.keys import ranked_splits, reference_epochs
 from roarbench.plan.points import Point, describe
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Retrain
@@ -30,21 +30,22 @@ _LINE_EVERY = 10.0  # seconds between lines of a log
 _TRUST = 0.02  # share of the work whose timing counts as much as its estimate
 
 
-def cost(context: RunContext, step: Step, rates: Rates) -> float:
+def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
     """Return the core-seconds that a step should take."""
-    train, test = len(context.data.train.labels), len(context.data.test.labels)
+    images, suite = work.images, work.suite
+    train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
-        epochs = reference_epochs(context.suite)
-        predicted = sum(len(context.images(split).labels) for split in context.splits)
+        epochs = reference_epochs(suite)
+        predicted = sum(len(images[split].labels) for split in ranked_splits(suite))
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
         noise = copies(spec.estimator_record for spec in specs) * rates.draw
         return float((stop - start) * (_map_seconds(specs, rates) + noise + len(specs) * rates.rank))
     if step.kind == "network":
-        return context.suite.recipe_record.epochs * train * rates.train
+        return suite.recipe_record.epochs * train * rates.train
     if step.kind == "tune":
-        return tuning_cost(context.suite.recipe_record) * train * rates.train
+        return tuning_cost(suite.recipe_record) * train * rates.train
     if step.run is None:
         return 0.0
     trained = step.run.cell.retrain not in (Retrain.NONE, Retrain.COMMON)

@@ -15,7 +15,8 @@ from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
-from roarbench.execution.context import RunContext
+from roarbench.execution.place import ReferenceModel
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.store.provenance import code_version, provenance
 from roarbench.store.scores import Score, ScoreSpec, ScoresStore
 from roarbench.terms import Split
@@ -49,11 +50,11 @@ def quantus_version() -> str:
         raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
 
 
-def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec], store: ScoresStore) -> Iterator[str]:
+def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], store: ScoresStore) -> Iterator[str]:
     """Compute the scores that are missing, one estimator after the other, and tell which one is stored.
 
     Args:
-        context: The images and the reference, which is trained if that was not done.
+        work: The images and the reference, which is trained if that was not done.
         specs: What is wanted, by estimator and metric.
         store: Where the scores go.
     """
@@ -61,10 +62,10 @@ def complete_scores(context: RunContext, specs: dict[tuple[str, str], ScoreSpec]
     done = store.values([spec.key for spec in specs.values()])
     todo = {names: spec for names, spec in specs.items() if spec.key not in done}
     if todo:
-        verify_inputs(context, [])
+        verify_inputs(work, [])
     for estimator in dict.fromkeys(name for name, _ in todo):
         mine = [spec for (name, _), spec in todo.items() if name == estimator]
-        explained = _explain(context, estimator, mine[0].images)
+        explained = _explain(work.explained[0], estimator, mine[0].images)
         values = [np.asarray(evaluate(spec.metric, explained)) for spec in mine]
         store.add(_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True))
         yield estimator
@@ -104,13 +105,13 @@ def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
     return np.array(found, dtype=np.float64)
 
 
-def _explain(context: RunContext, estimator: str, images: int) -> QuantusInput:
-    jobs.train_reference(context)
-    count = min(images, len(context.images(Split.TEST).labels))
-    batch = importance.shard_batch(context, Split.TEST, 0, count, context.reference_norm)
-    maps = importance.timed_maps(context, [estimator], Split.TEST, 0, count)[estimator].importance
+def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
+    jobs.train_reference(explained)
+    count = min(images, len(explained.place.images.test.labels))
+    batch = importance.shard_batch(explained, Split.TEST, 0, count, explained.norm)
+    maps = importance.timed_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
-    return QuantusInput(context.trained_reference(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
+    return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
 
 
 def _score(spec: ScoreSpec, estimator: str, values: NDArray[np.float64], versions: dict[str, str]) -> Score:

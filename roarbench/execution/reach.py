@@ -51,12 +51,9 @@ def refuse_full_disk(found: SuiteResults, workspace: Workspace) -> None:
 
 def _recipe(step: Step) -> str:
     """Return the recipe by which a step trains a network; empty if it trains none."""
-    context, *rest = step.job.arguments
     if step.kind == "reference":
-        return str(context.reference.recipe)
-    if step.kind == "network":
-        return str(rest[0].recipe)
-    if step.kind == "tune":
-        return str(context.common_network(rest[0]).recipe)
+        return str(step.job.arguments[0].reference.recipe)
+    if step.kind in ("network", "tune"):
+        return str(step.job.arguments[1].recipe)
     trains = step.run and step.run.cell.retrain not in (Retrain.NONE, Retrain.COMMON)
     return step.run.recipe if step.run and trains else ""

@@ -10,19 +10,18 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor, nn
+from torch import nn
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
 from roarbench.errors import RunError
-from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
-from roarbench.execution.context import RunContext
 from roarbench.execution.importance import image_ids
+from roarbench.execution.place import Place
 from roarbench.execution.placed_inputs import without
 from roarbench.identity import fingerprint, record
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import normalise
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
@@ -46,13 +45,13 @@ class Stage(NamedTuple):
     model: nn.Module
 
 
-def recursive_stage(context: RunContext, run: Run, rankings: Rankings | None) -> Stage:
+def recursive_stage(place: Place, run: Run, rankings: Rankings | None) -> Stage:
     """Return the stage of a run's level, made of those of the paper's levels below it.
 
     The lowest removes what the row's rankings by the reference say. Stages are kept, so that each is made once.
 
     Args:
-        context: For the reference that the run depends on.
+        place: Where its images are, and its stages.
         run: What is asked.
         rankings: Of its row; None if it has none.
 
@@ -63,7 +62,7 @@ def recursive_stage(context: RunContext, run: Run, rankings: Rankings | None) ->
     plain = row is not None and not row.submitted and row.twin in ("", "blurred")
     if not plain or rankings is None or run.cell.unit is Unit.SUPERPIXEL:
         raise RunError(f"roar-recursive cannot explain {run.cell.estimator} by {run.cell.unit} anew; leave it out")
-    return _stage(context, run, rankings, recursion_levels(run.cell.t))
+    return _stage(place, run, rankings, recursion_levels(run.cell.t))
 
 
 def recursion_levels(t: float) -> tuple[float, ...]:
@@ -71,30 +70,30 @@ def recursion_levels(t: float) -> tuple[float, ...]:
     return (*(lower for lower in PAPER_LEVELS if lower < t), t)
 
 
-def _stage(context: RunContext, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
-    place = {key: value for key, value in record(run.cell).items() if key != "t"}  # shared by stages of all levels
-    fixed = {"recursion": levels, "cell": place, "seed": run.seed, "recipe": run.recipe, "data": run.data}
-    key, store = fingerprint({**fixed, "rankings": rankings.checksum}), context.networks
+def _stage(place: Place, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
+    cell = {key: value for key, value in record(run.cell).items() if key != "t"}  # shared by stages of all levels
+    fixed = {"recursion": levels, "cell": cell, "seed": run.seed, "recipe": run.recipe, "data": run.data}
+    key, store = fingerprint({**fixed, "rankings": rankings.checksum}), place.networks
     with store.lock(key):  # locks are taken from high levels to low ones, so no two processes wait for each other
         if not store.has(key):
-            store.save(key, _made(context, run, rankings, levels), fixed)
+            store.save(key, _made(place, run, rankings, levels), fixed)
     kept = store.weights(key)
-    model = context.network(run.cell.model, run.seed)
+    model = place.network(run.cell.model, run.seed)
     model.load_state_dict({name.removeprefix(_NETWORK): kept[name] for name in kept if name.startswith(_NETWORK)})
     return Stage({split: kept[_BITS + split].numpy() for split in Split}, model.to(device()).eval())
 
 
-def _made(context: RunContext, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> nn.Module:
+def _made(place: Place, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> nn.Module:
     """Return a stage as one module: the network as its part, removed bits as buffers."""
     *lower, t = levels
     if lower:
-        before = _stage(context, run, rankings, tuple(lower))
-        removed = {split: _removed_anew(context, run, before, t, split) for split in Split}
+        before = _stage(place, run, rankings, tuple(lower))
+        removed = {split: _removed_anew(place.images, run, before, t, split) for split in Split}
     else:
         removed = {split: removed_bits(rankings.planes(split), t, run.cell.order, rankings.layout) for split in Split}
-    model = context.start(run.cell.model, run.recipe_record, run.seed).to(device())
-    images, labels = without(context, Split.TRAIN, removed[Split.TRAIN], run.cell), context.data.train.labels
-    fit(model, images, torch.from_numpy(labels), context.norm, run.recipe_record, run.seed)
+    model = place.start(run.cell.model, run.recipe_record, run.seed).to(device())
+    images, labels = without(place.images, Split.TRAIN, removed[Split.TRAIN], run.cell), place.images.train.labels
+    fit(model, images, torch.from_numpy(labels), Normalisation.of(place.images), run.recipe_record, run.seed)
     made = nn.Module()
     made.add_module(_NETWORK.rstrip("."), model)
     for split, bits in removed.items():
@@ -102,45 +101,27 @@ def _made(context: RunContext, run: Run, rankings: Rankings, levels: tuple[float
     return made
 
 
-def _removed_anew(context: RunContext, run: Run, before: Stage, t: float, split: Split) -> Bits:
+def _removed_anew(data: ImageData, run: Run, before: Stage, t: float, split: Split) -> Bits:
     """Return what is removed at a level: all that was, and what matters most to the network trained without it.
 
     It explains the class that it predicts for the degraded image. Maps are in float32.
     """
-    shape, estimator = context.data.record.shape, run.cell.estimator_record
+    shape, norm, estimator = data.record.shape, Normalisation.of(data), run.cell.estimator_record
     assert estimator is not None, "refused above"
     layout = Layout(shape, run.cell.unit, (t,))
-    images = without(context, split, before.removed[split], run.cell)
-    targets = predict(before.model, images, context.norm, scored_at_once(context.data.record.size)).argmax(1)
-    found = []
+    images = without(data, split, before.removed[split], run.cell)
+    targets = predict(before.model, images, norm, scored_at_once(data.record.size)).argmax(1)
+    some, found = data[split], []
     for start in range(0, len(images), EXPLAINED):
         rows = slice(start, min(start + EXPLAINED, len(images)))
         gone = np.unpackbits(before.removed[split][rows], axis=1, count=layout.features).view(bool)
-        flat = features(_maps(context, estimator, before.model, images, targets, split, rows), shape, layout.unit)
-        ties = tie_order(image_ids(split, rows.start, rows.stop).numpy(), layout.features)
+        ids = image_ids(split, rows.start, rows.stop)
+        inputs = normalise(images.batch(torch.arange(rows.start, rows.stop)), norm)
+        truth = None if some.truth is None else torch.from_numpy(some.truth[rows]).to(device())
+        batch = Batch(inputs, targets[rows].to(device()), ids, truth, torch.from_numpy(some.labels[rows]))
+        maps = importance_maps([estimator], before.model, batch, norm.black)[estimator.id]
+        flat = features(maps.cpu().numpy(), shape, layout.unit)
+        ties = tie_order(ids.numpy(), layout.features)
         keys = sort_keys(np.where(gone, np.float32(np.inf), flat), ties)  # what is gone stays gone
         found.append(removed_bits(encode(keys, layout), t, run.cell.order, layout))
     return np.concatenate(found)
-
-
-def _maps(
-    context: RunContext,
-    estimator: Estimator,
-    model: nn.Module,
-    images: DegradedImages,
-    targets: Tensor,
-    split: Split,
-    rows: slice,
-) -> NDArray[np.float32]:
-    truth = context.images(split).truth
-    batch = Batch(
-        normalise(images.batch(torch.arange(rows.start, rows.stop)), context.norm),
-        targets[rows].to(device()),
-        image_ids(split, rows.start, rows.stop),
-        None if truth is None else torch.from_numpy(truth[rows]).to(device()),
-        torch.from_numpy(context.images(split).labels[rows]),
-    )
-    black = -torch.tensor(context.norm.mean) / torch.tensor(context.norm.std)
-    made = importance_maps([estimator], model, batch, black[:, None, None])[estimator.id]
-    found: NDArray[np.float32] = made.cpu().numpy()
-    return found

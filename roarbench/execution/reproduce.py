@@ -13,10 +13,10 @@ from roarbench.analysis.load import find_key
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.execution.context import RunContext
 from roarbench.execution.measured import measured_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.keys import reference_of, reference_points, scored_network
 from roarbench.plan.points import Point
 from roarbench.plan.runs import Run
@@ -129,7 +129,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        again = _again(RunContext(fresh, images.folder, suite, (weights,) if weights else ()), run, workers, console)
+        again = _again(SuiteWork(fresh, images, suite, (weights,) if weights else ()), run, workers, console)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
@@ -203,10 +203,10 @@ def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
         workspace.keep_submission(entry.id, entry.source)
 
 
-def _again(context: RunContext, run: Run, workers: int, console: Console) -> Result:
-    rates_of = partial(measured_rates, suite=context.suite, say=console.print)
-    with ResultsStore.open(default_url(context.workspace.root)) as store:
-        with at_work(context, [run], store, rates_of, workers, console) as (watch, events):
+def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> Result:
+    rates_of = partial(measured_rates, suite=work.suite, say=console.print)
+    with ResultsStore.open(default_url(work.workspace.root)) as store:
+        with at_work(work, [run], store, rates_of, workers, console) as (watch, events):
             for event in events:
                 if not event.failure:
                     watch.note(event)

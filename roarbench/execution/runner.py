@@ -24,7 +24,6 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.devices import gpus
 from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
-from roarbench.execution.context import RunContext
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import Step, steps
 from roarbench.execution.local_workers import PER_CORE, start_local
@@ -33,6 +32,7 @@ from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
 from roarbench.execution.reach import out_of_reach, refuse_full_disk
 from roarbench.execution.scheduler import Event, complete
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.rates import Rates
 from roarbench.models.build import build
@@ -95,12 +95,12 @@ class Finished(NamedTuple):
     Attributes:
         suite_results: What the store holds of the suite, on the images that were used.
         failed: Runs that failed, or were left out because this machine has no room for their trainings.
-        context: Where the images, the reference and the rankings lie.
+        work: Where the images, the reference and the rankings lie.
     """
 
     suite_results: SuiteResults
     failed: int
-    context: RunContext
+    work: SuiteWork
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
@@ -113,15 +113,15 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console: Where to say how it goes.
     """
     suite, workers = request.suite, request.workers
-    context = begun(request, workspace, store, console)
-    suite_results = collected(suite, store, context.data.fingerprint, context.data.limit)
+    work = begun(request, workspace, store, console)
+    suite_results = collected(suite, store, work.images.fingerprint, work.images.limit)
     _tell_reference(suite_results, console)
-    todo = _missing(suite_results, context)
+    todo = _missing(suite_results, work)
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
-        return Finished(suite_results, 0, context)
+        return Finished(suite_results, 0, work)
     refuse_full_disk(suite_results, workspace)
-    _refuse_other_folder(Checksums(store.database, workspace), suite_results, context, todo)
+    _refuse_other_folder(Checksums(store.database, workspace), suite_results, work, todo)
 
     def planned(engine: DeviceEngine) -> Rates:
         measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
@@ -130,7 +130,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         return plan.estimates[0]
 
     failed = 0
-    with at_work(context, todo, store, planned, workers, console, request.start) as (watch, events):
+    with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
             failed += bool(event.failure and event.step.run)
@@ -138,10 +138,10 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
             if request.until is not None and time.monotonic() >= request.until:
                 break
-    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, context)
+    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
 
 
-def begun(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> RunContext:
+def begun(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
     """Decode the images of a suite, unless that was done, and try its given weights, before hours of work."""
     if request.weights or request.starts:
         _try_weights(request)
@@ -149,36 +149,33 @@ def begun(request: Request, workspace: Workspace, store: ResultsStore, console: 
     store.be_patient(lambda line: console.print(line, soft_wrap=True))
     images = _decode(request, workspace, console)
     store.images.add(workspace.decoded(request.suite.dataset))
-    return RunContext(workspace, images.folder, request.suite, request.weights)
+    return SuiteWork(workspace, images, request.suite, request.weights)
 
 
-def make_references(
-    request: Request, workspace: Workspace, store: ResultsStore, console: Console, context: RunContext
-) -> None:
+def make_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
     """Train, or read, the networks that a suite explains, and score them on untouched images, unless that was done.
 
     Raises:
         RunError: One failed.
     """
-    results = collected(request.suite, store, context.data.fingerprint, context.data.limit)
-    there = (context.explaining(number) for number in range(request.suite.references))
-    if all(each.references.predicted(each.reference, split) for each in there for split in each.splits):
+    results = collected(request.suite, store, work.images.fingerprint, work.images.limit)
+    if all(each.made for each in work.explained):
         return
 
     def rates(engine: DeviceEngine) -> Rates:
         return measured_rates(engine, request.suite, say=lambda line: console.print(line, soft_wrap=True))
 
-    with at_work(context, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
+    with at_work(work, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
             if event.failure:
                 raise RunError(event.failure)
 
 
-def _refuse_other_folder(checksums: Checksums, done: SuiteResults, context: RunContext, todo: list[Run]) -> None:
+def _refuse_other_folder(checksums: Checksums, done: SuiteResults, work: SuiteWork, todo: list[Run]) -> None:
     """Refuse a folder whose references, rankings or networks are not those of the database."""
     results = [*done.results.values(), *done.references.values()]
-    checksums.check(list(artifacts_for(context, todo)), list(noted_by(context, results)))
+    checksums.check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
 
 def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
@@ -186,20 +183,16 @@ def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -
     return collect(suite, store, limit, data, store.images.all())
 
 
-def _missing(results: SuiteResults, context: RunContext) -> list[Run]:
+def _missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
     """Return the runs to do, first the reference's own: its accuracy says whether the others are worth their time."""
     suite = results.suite
     runs = [bind(suite, point, results.data, results.limit) for point in expand(suite) if point not in results.results]
     unknown = [
         score
-        for number, score in enumerate(_scores(results))
-        if number not in results.references and (runs or _predicted(context.explaining(number)))
+        for number, (score, made) in enumerate(zip(_scores(results), work.explained, strict=True))
+        if number not in results.references and (runs or made.store.predicted(Split.TEST))
     ]
     return [*unknown, *(run for run in runs if run not in unknown)] if explains(suite) else runs
-
-
-def _predicted(context: RunContext) -> bool:
-    return context.references.predicted(context.reference, Split.TEST)
 
 
 def _scores(results: SuiteResults) -> list[Run]:
@@ -220,7 +213,7 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
 
 @contextmanager
 def at_work(
-    context: RunContext,
+    work: SuiteWork,
     runs: list[Run],
     store: ResultsStore,
     rates_of: Callable[[DeviceEngine], Rates],
@@ -232,18 +225,18 @@ def at_work(
 
     Runs whose trainings do not fit in the device are left out with one line; no store learns of it.
     """
-    verify_inputs(context, runs)
+    verify_inputs(work, runs)
     with ExitStack() as last, start(workers) as engine:
         rates = rates_of(engine)
-        left_out = _left_out(steps(context, runs), rates)
+        left_out = _left_out(steps(work, runs), rates)
         for why, count in Counter(event.failure for event in left_out).items():
             console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)
         out = {event.step.run for event in left_out}
         runs = [run for run in runs if run not in out]
-        shown = [*steps(context, runs), *(event.step for event in left_out)]
+        shown = [*steps(work, runs), *(event.step for event in left_out)]
         told, load = dict(rates.too_large).values(), rates.load
-        with Watch(console, shown, lambda step: cost(context, step, rates), workers, load, told) as watch:
-            yield watch, chain(left_out, last.enter_context(closing(complete(context, runs, store, engine))))
+        with Watch(console, shown, lambda step: cost(work, step, rates), workers, load, told) as watch:
+            yield watch, chain(left_out, last.enter_context(closing(complete(work, runs, store, engine))))
 
 
 def _left_out(todo: list[Step], rates: Rates) -> list[Event]:
@@ -269,7 +262,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     suite_results = finished.suite_results
     start = time.monotonic()
     specs = score_specs(suite_results.suite, suite_results.data)
-    for estimator in complete_scores(finished.context, specs, store.scores):
+    for estimator in complete_scores(finished.work, specs, store.scores):
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
     scored = collected(suite_results.suite, store, suite_results.data, suite_results.limit)
     return finished._replace(suite_results=scored)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
 from roarbench.execution.beats import Heartbeat
-from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import Step, seal_name, steps
 from roarbench.execution.jobs import Scored
 from roarbench.execution.leasing import is_made, wanted
 from roarbench.execution.schedule import Schedule
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
@@ -53,7 +53,7 @@ class Event(NamedTuple):
 Events = Generator[Event, None, None]
 
 
-def complete(context: RunContext, runs: list[Run], store: ResultsStore, engine: Engine) -> Events:
+def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Events:
     """Do whatever is missing of these runs, and tell what ended.
 
     Every step is leased before it is done. What another process does is left to it, and the work goes on with what is
@@ -63,11 +63,11 @@ def complete(context: RunContext, runs: list[Run], store: ResultsStore, engine: 
     todo = missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
     with Heartbeat(store, owner) as beats:
-        work = _Work(Schedule(steps(context, todo)), engine, store, owner, beats)
+        doing = _Doing(work, Schedule(steps(work, todo)), engine, store, owner, beats)
         try:
-            for event in work.events():
+            for event in doing.events():
                 if event.step.run and not event.failure:  # its row is stored
-                    context.checkpoint(event.step.run.key).remove()
+                    work.place.checkpoint(event.step.run.key).remove()
                 yield event
         finally:  # this process may live on, and what it leases nobody else does
             _leave(store, owner)
@@ -93,11 +93,21 @@ class _Begun(NamedTuple):
     start: float
 
 
-class _Work:
+class _Doing:
     """The steps of a schedule between a store and an engine."""
 
-    def __init__(self, schedule: Schedule, engine: Engine, store: ResultsStore, owner: Owner, beats: Heartbeat) -> None:
-        self._schedule, self._engine, self._store = schedule, engine, store
+    def __init__(
+        self,
+        work: SuiteWork,
+        schedule: Schedule,
+        engine: Engine,
+        store: ResultsStore,
+        owner: Owner,
+        beats: Heartbeat,
+    ) -> None:
+        self._work, self._schedule, self._engine, self._store = work, schedule, engine, store
+        self._data, self._title = work.images.fingerprint, work.suite.title
+        self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = owner, beats
         self._begun: dict[str, _Begun] = {}
         self._stopped: set[str] = set()  # names of jobs whose lease was lost, until they end
@@ -128,7 +138,9 @@ class _Work:
             made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and is_made(step)]
             for step in made:
                 self._end(step)
-            wishes = {wanted(step): step for step in ready if step not in made and not self._left_to_others(step)}
+            wishes = {
+                wanted(step, self._data): step for step in ready if step not in made and not self._left_to_others(step)
+            }
             yield from self._claim(wishes)
 
     def _claim(self, wishes: dict[Wanted, Step]) -> Iterator[Event]:
@@ -162,24 +174,20 @@ class _Work:
             self._schedule.ended(step)
         else:
             if step.kind in ("reference", "network", "tune"):  # before hours that another folder has spent already
-                self._checksums(step).check(artifacts_of(step))
+                self._checksums.check(artifacts_of(step, self._title))
             self._engine.submit(step.job)
-
-    def _checksums(self, step: Step) -> Checksums:
-        return Checksums(self._store.database, step.job.arguments[0].workspace)
 
     def _release(self, step: Step) -> None:
         """Give up the lease of a step that is no run and is over, once what it made is noted."""
-        self._checksums(step).note(artifacts_of(step))
+        self._checksums.note(artifacts_of(step, self._title))
         self._store.release(self._begun[step.job.name].wanted.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
         """Leave a step that was cut off here to other processes for a while, if any are at work on these images."""
         if time.monotonic() > self._cut_off_at.get(step.job.name, -_LEFT) + _LEFT:
             return False
-        data = step.job.arguments[0].data.fingerprint
         others = (lease for lease in self._store.running() if lease.owner.id != self._owner.id)
-        if left := any(lease.data == data for lease in others):
+        if left := any(lease.data == self._data for lease in others):
             self._schedule.leave(step)
         return left
 
@@ -261,7 +269,7 @@ class _Work:
             self._release(step)
         if step.kind == "rank":
             for spec, reason in outcome.value.items():
-                self._schedule.block(seal_name(step.job.arguments[0], spec), f"rank {spec.name} failed: {reason}")
+                self._schedule.block(seal_name(self._work, spec), f"rank {spec.name} failed: {reason}")
         self._let_go(step)
         self._schedule.ended(step)
         yield Event(step, "", "; ".join(filter(None, notes)))

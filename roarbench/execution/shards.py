@@ -11,8 +11,8 @@ from torch import Tensor
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.execution.context import RunContext
 from roarbench.execution.importance import TimedMap, WantedMaps, images_at_once, maps_and_ties, maps_device
+from roarbench.execution.place import Place, ReferenceModel
 from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.ranking import encode, features, sort_keys
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
@@ -30,12 +30,19 @@ class Ranked(NamedTuple):
 
 
 def rank_shard(
-    context: RunContext, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
+    explained: Sequence[ReferenceModel], specs: Sequence[RankingSpec], split: Split, start: int, stop: int
 ) -> dict[RankingSpec, str]:
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
     Several of the suite's references may be explained together: noisy copies take the same draws. Bit-planes that are
     in the store already are not made again. No more than one batch of maps is kept.
+
+    Args:
+        explained: The suite's references; the first one is there for controls, too, which explain none.
+        specs: What is ranked.
+        split: Of which images.
+        start: The first of them.
+        stop: The one behind the last.
 
     Returns:
         Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
@@ -43,7 +50,7 @@ def rank_shard(
     Raises:
         StoreError: Another kind of device has begun one of these rankings; no map is made.
     """
-    store, size = context.rankings, _batch_size(context, specs)
+    store, size = explained[0].place.rankings, _batch_size(explained[0], specs)
     locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
     failed: dict[RankingSpec, str] = {}
     with ExitStack() as locks:
@@ -55,18 +62,22 @@ def rank_shard(
             store.refuse_other_device(spec, maps_device(spec.estimator_record))
         for first in range(start, stop, size):
             todo = [spec for spec in pieces if spec not in failed]
-            for spec, found in _rank_batch(context, todo, split, first, min(first + size, stop)):
+            for spec, found in _rank_batch(explained, todo, split, first, min(first + size, stop)):
                 if isinstance(found, RunError):
                     failed[spec] = f"{split} images from {first} on: {found}"
                 else:
                     pieces[spec].append(found)
         for spec, made in pieces.items():
             if spec not in failed:
-                own = context.ranking(spec)
-                weights = own.references.checksum(own.reference) if spec.reference else ""
+                own = _explained_by(spec, explained)
+                weights = own.store.checksum() if spec.reference else ""
                 planes, provenance = np.concatenate([piece.planes for piece in made]), _joined(made, weights)
                 store.write_part(spec, split, start, stop, planes, provenance)
     return failed
+
+
+def _explained_by(spec: RankingSpec, explained: Sequence[ReferenceModel]) -> ReferenceModel:
+    return next((each for each in explained if each.reference.key == spec.reference), explained[0])
 
 
 def explained_groups(specs: Sequence[RankingSpec]) -> list[str]:
@@ -83,26 +94,26 @@ def _joined(made: Sequence[Ranked], weights: str) -> MapProvenance:
     return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept)
 
 
-def _batch_size(context: RunContext, specs: Sequence[RankingSpec]) -> int:
+def _batch_size(explained: ReferenceModel, specs: Sequence[RankingSpec]) -> int:
     """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
     if not specs[0].estimator_record.submitted:
-        return images_at_once(context, len(specs))
+        return images_at_once(explained, len(specs))
     return images_a_sandbox(specs[0].shape)
 
 
 def _rank_batch(
-    context: RunContext, specs: list[RankingSpec], split: Split, start: int, stop: int
+    explained: Sequence[ReferenceModel], specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> Iterator[tuple[RankingSpec, Ranked | RunError]]:
     """Return each ranking of one batch, or what is wrong with its maps."""
-    explained: dict[RunContext, list[RankingSpec]] = {}
+    by_reference: dict[ReferenceModel, list[RankingSpec]] = {}
     for spec in specs:
-        explained.setdefault(context.ranking(spec), []).append(spec)
-    asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in explained.items()]
-    labels = None
+        by_reference.setdefault(_explained_by(spec, explained), []).append(spec)
+    asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in by_reference.items()]
+    images, labels = explained[0].place.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
-        labels = superpixels(context.data.folder, split, context.images(split).pixels, start, stop)
+        labels = superpixels(images.folder, split, images[split].pixels, start, stop)
     made, ties = maps_and_ties(asked, split, start, stop, {spec.layout.features for spec in specs})
-    for maps, theirs in zip(made, explained.values(), strict=True):
+    for maps, theirs in zip(made, by_reference.values(), strict=True):
         for spec in theirs:
             yield spec, ranked(spec, maps[spec.name], ties[spec.layout.features], labels)
 
@@ -122,6 +133,6 @@ def ranked(spec: RankingSpec, made: TimedMap, ties: Tensor, labels: NDArray[np.u
     return Ranked(encode(keys, layout), made.provenance)
 
 
-def seal(context: RunContext, spec: RankingSpec) -> None:
+def seal(place: Place, spec: RankingSpec) -> None:
     """Join the ranked ranges of one estimator into its finished ranking."""
-    context.rankings.seal(spec, {split: len(context.images(split).labels) for split in spec.splits})
+    place.rankings.seal(spec, {split: len(place.images[split].labels) for split in spec.splits})

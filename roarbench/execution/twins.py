@@ -7,49 +7,49 @@ from roarbench.devices import device
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.noise import other_targets
-from roarbench.execution.context import RunContext
+from roarbench.execution.place import ReferenceModel
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import normalise
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Split, Unit
+from roarbench.terms import Unit
 
 _FITTED = 2048  # training images at most that batch norms are fitted on again
 _TURNS = 4  # quarter turns that a decoy tells apart
 
 
-def twin_network(context: RunContext, variant: str) -> nn.Module:
+def twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
     """Return the network that estimators of a variant explain, in eval mode.
 
     Args:
-        context: For the reference.
+        explained: The reference.
         variant: As `Estimator.variant`.
     """
     if variant == "untrained":
-        return context.untrained_reference()
+        return explained.untrained()
     if variant == "shuffled":
-        return _shuffled(context)
-    return _decoy(context) if variant == "decoy" else context.trained_reference()
+        return _shuffled(explained)
+    return _decoy(explained) if variant == "decoy" else explained.trained()
 
 
-def twin_targets(context: RunContext, variant: str, batch: Batch) -> Tensor:
+def twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
     """Return the classes that estimators of a variant explain, int64 (n,)."""
     if variant == "other-target":
-        return other_targets(batch.targets, batch.ids, context.data.record.classes, SEED)
+        return other_targets(batch.targets, batch.ids, explained.place.images.record.classes, SEED)
     if variant == "constant-target":
         return torch.zeros_like(batch.targets)
     if variant == "decoy":
-        model = _decoy(context)
+        model = _decoy(explained)
         with torch.no_grad():
             said: Tensor = model(batch.images).argmax(1)
         return said
     return batch.targets
 
 
-def _shuffled(context: RunContext) -> nn.Module:
+def _shuffled(explained: ReferenceModel) -> nn.Module:
     """Return the reference with the entries of each parameter permuted, its batch norms fitted again."""
-    model, generator = context.trained_reference(), torch.Generator().manual_seed(context.reference.seed)
+    model, generator = explained.trained(), _chance(explained.reference.seed)
     with torch.no_grad():
         for parameter in model.parameters():
             order = torch.randperm(parameter.numel(), generator=generator)
@@ -59,25 +59,28 @@ def _shuffled(context: RunContext) -> nn.Module:
             norm.reset_running_stats()
             norm.momentum = None  # the mean over all batches
         model.train()
-        for part in torch.split(context.pixels(Split.TRAIN)[:_FITTED], 128) if norms else ():
-            model(normalise(part, context.reference_norm))
+        pixels = torch.from_numpy(explained.place.images.train.pixels[:_FITTED])
+        for part in torch.split(pixels, 128) if norms else ():
+            model(normalise(part, explained.norm))
     return model.eval()
 
 
-def _decoy(context: RunContext) -> nn.Module:
+def _decoy(explained: ReferenceModel) -> nn.Module:
     """Return a network of the reference's kind that learnt by how many quarter turns its images were turned."""
-    fixed = {"decoy": record(context.reference), "recipe": context.suite.recipe, "turns": _TURNS}
-    key, store, seed = fingerprint(fixed), context.networks, context.reference.seed
-    model = context.network(context.reference.model, seed)
+    place, reference = explained.place, explained.reference
+    fixed = {"decoy": record(reference), "recipe": explained.recipe, "turns": _TURNS}
+    key, store, images = fingerprint(fixed), place.networks, place.images
+    model = place.network(reference.model, reference.seed)
     with store.lock(key):
         if not store.has(key):
-            pixels = context.pixels(Split.TRAIN)
-            labels = torch.randint(min(_TURNS, context.data.record.classes), (len(pixels),), generator=_chance(seed))
+            pixels, chance = torch.from_numpy(images.train.pixels), _chance(reference.seed)
+            labels = torch.randint(min(_TURNS, images.record.classes), (len(pixels),), generator=chance)
             turned = torch.stack([image.rot90(int(turns), (1, 2)) for image, turns in zip(pixels, labels, strict=True)])
-            inputs = DegradedImages(turned.to(device()), None, context.fill.to(device()), Unit.SCALAR)
-            fit(model.to(device()), inputs, labels, context.norm, find_recipe(context.suite.recipe), seed)
+            inputs = DegradedImages(turned.to(device()), None, torch.tensor(images.mean, device=device()), Unit.SCALAR)
+            norm, recipe = Normalisation.of(images), find_recipe(explained.recipe)
+            fit(model.to(device()), inputs, labels, norm, recipe, reference.seed)
             store.save(key, model, fixed)
-    model = context.network(context.reference.model, seed)
+    model = place.network(reference.model, reference.seed)
     model.load_state_dict(store.weights(key))
     return model.eval()
 

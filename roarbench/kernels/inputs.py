@@ -1,10 +1,12 @@
 """What a network is trained and tested on, in which order, and how it is normalised."""
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import NamedTuple, Protocol, Self, runtime_checkable
 
 import torch
 from torch import Tensor
+
+from roarbench.datasets.decoded import ImageData
 
 
 class Inputs(Protocol):
@@ -67,6 +69,16 @@ class Normalisation(NamedTuple):
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
+
+    @classmethod
+    def of(cls, images: ImageData) -> Self:
+        """Return what images are normalised with for all networks that are trained here, and for controls."""
+        return cls(images.mean, images.std)
+
+    @property
+    def black(self) -> Tensor:
+        """Return the black pixel, normalised, float32 (c, 1, 1)."""
+        return (-torch.tensor(self.mean) / torch.tensor(self.std))[:, None, None]
 
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:

@@ -40,37 +40,41 @@ class Predictions(NamedTuple):
     probability: NDArray[np.float32]
 
 
-class ReferenceStore:
-    """The references under one folder."""
+class StoredReference:
+    """A reference under one folder, there or not.
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    Args:
+        root: Folder of all references.
+        reference: What fixes it.
 
-    def folder(self, reference: Reference) -> Path:
-        """Return where this reference lies, or will."""
-        return self._root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
+    Attributes:
+        folder: Where it lies, or will.
+    """
 
-    def lock(self, reference: Reference) -> AbstractContextManager[None]:
+    def __init__(self, root: Path, reference: Reference) -> None:
+        self._root, self._reference = root, reference
+        self.folder = root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
+
+    def lock(self) -> AbstractContextManager[None]:
         """Keep two processes from training the same reference, on whichever machines.
 
         Raises:
             StoreError: The folder cannot be written; raised on entering.
         """
-        return locked(self._root / f".{reference.key}.lock", self._root, self.folder(reference))
+        return locked(self._root / f".{self._reference.key}.lock", self._root, self.folder)
 
-    def has(self, reference: Reference) -> bool:
+    def has(self) -> bool:
         """Return whether its weights are there."""
-        return self.folder(reference).is_dir()
+        return self.folder.is_dir()
 
-    def predicted(self, reference: Reference, split: Split) -> bool:
+    def predicted(self, split: Split) -> bool:
         """Return whether its predictions on the untouched images of a split are stored."""
-        return (self.folder(reference) / f"{split}.npz").exists()
+        return (self.folder / f"{split}.npz").exists()
 
-    def save(self, reference: Reference, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
+    def save(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
         """Write the weights; to be called under the lock.
 
         Args:
-            reference: What fixes the model.
             model: With its weights.
             seconds: Wall time of the training.
             norm: What images are normalised with for it; None for that of the data set.
@@ -78,16 +82,16 @@ class ReferenceStore:
         Raises:
             StoreError: The folder cannot be written.
         """
-        about = {"reference": record(reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
-        save_weights(self.folder(reference), model, about)
+        about = {"reference": record(self._reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
+        save_weights(self.folder, model, about)
 
-    def save_predictions(self, reference: Reference, split: Split, predictions: Predictions) -> None:
+    def save_predictions(self, split: Split, predictions: Predictions) -> None:
         """Write what it says of the untouched images of a split; to be called under the lock, after `save`.
 
         Raises:
             StoreError: The folder cannot be written.
         """
-        path = self.folder(reference) / f"{split}.npz"
+        path = self.folder / f"{split}.npz"
         with writing(path):
             write_whole(
                 path,
@@ -95,41 +99,41 @@ class ReferenceStore:
                 path.with_name(f".{path.name}"),  # savez wants the ending
             )
 
-    def weights(self, reference: Reference) -> dict[str, torch.Tensor]:
+    def weights(self) -> dict[str, torch.Tensor]:
         """Return its state dict, on the CPU.
 
         Raises:
             StoreError: It is damaged, or not what was saved.
         """
-        return load_weights(self.folder(reference), "reference")
+        return load_weights(self.folder, "reference")
 
-    def checksum(self, reference: Reference) -> str:
+    def checksum(self) -> str:
         """Return the checksum of its weights; empty for one that was saved before this was noted.
 
         Raises:
             StoreError: It is damaged.
         """
-        return noted_checksum(self.folder(reference), "reference")
+        return noted_checksum(self.folder, "reference")
 
-    def norm(self, reference: Reference) -> Normalisation | None:
+    def norm(self) -> Normalisation | None:
         """Return what images are normalised with for it; None for the data set's own, and while it is missing.
 
         Raises:
             StoreError: It is damaged.
         """
-        if not self.has(reference):
+        if not self.has():
             return None
-        with _readable(self.folder(reference), "reference") as folder:
+        with _readable(self.folder, "reference") as folder:
             norm = json.loads((folder / "manifest.json").read_text()).get("norm")
             return Normalisation(tuple(norm["mean"]), tuple(norm["std"])) if norm else None
 
-    def predictions(self, reference: Reference, split: Split) -> Predictions:
+    def predictions(self, split: Split) -> Predictions:
         """Return its predictions on the untouched images.
 
         Raises:
             StoreError: It is damaged.
         """
-        with _readable(self.folder(reference), "reference") as folder, (folder / f"{split}.npz").open("rb") as file:
+        with _readable(self.folder, "reference") as folder, (folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
 

@@ -16,12 +16,13 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
+from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
 from roarbench.execution.common_networks import EXCHANGE, exchanged
-from roarbench.execution.context import RunContext
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.inputs import Inputs
+from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
@@ -65,10 +66,10 @@ class Mixed:
         return torch.where(chosen[:, None, None, None], self.own.batch(index), self.other.batch(index))
 
 
-def build(network: str, context: RunContext, seed: int) -> nn.Module:
+def build(network: str, work: SuiteWork, seed: int) -> nn.Module:
     """Return a network with the random weights of a seed: the suite's, or `plain`, with nothing residual."""
     if network == "quick":
-        return context.network("resnet-quick", seed)
+        return work.place.network("resnet-quick", seed)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         widths = (3, 16, 32, 64, 64)
@@ -76,35 +77,36 @@ def build(network: str, context: RunContext, seed: int) -> nn.Module:
         for first, (inputs, width) in enumerate(zip(widths, widths[1:], strict=False)):
             layers += [nn.Conv2d(inputs, width, 3, stride=1 if first else 2, padding=1, bias=False)]
             layers += [nn.BatchNorm2d(width), nn.ReLU(), nn.MaxPool2d(2) if first < 3 else nn.Identity()]
-        last = nn.Linear(widths[-1], context.data.record.classes)
+        last = nn.Linear(widths[-1], work.images.record.classes)
         return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), last)
 
 
-def outcome(context: RunContext, network: str, row: str, masks: str) -> tuple[float, float]:
+def outcome(work: SuiteWork, network: str, row: str, masks: str) -> tuple[float, float]:
     """Return the test accuracy with own masks and with other images', of a network that met these in training."""
-    own_context = context.explaining(0)
-    found = own_context.rankings.open(own_context.ranking_spec(find_estimator(row), Unit.SCALAR))
+    found = work.place.rankings.open(work.ranking_spec(find_estimator(row), Unit.SCALAR))
     removed = {split: removed_bits(found.planes(split)[:], T, Order.MORF, found.layout) for split in Split}
-    own = {split: _degraded(context, split, torch.from_numpy(bits)) for split, bits in removed.items()}
-    other = exchanged(context, [Cut(found.planes(Split.TRAIN), found.layout, T, Order.MORF)], Unit.SCALAR, SEED)
+    own = {split: _degraded(work, split, torch.from_numpy(bits)) for split, bits in removed.items()}
+    other = exchanged(work.images, [Cut(found.planes(Split.TRAIN), found.layout, T, Order.MORF)], Unit.SCALAR, SEED)
     generator = torch.Generator().manual_seed(2 * EXCHANGE + SEED)
     inputs: dict[str, Inputs] = {
         "own": own[Split.TRAIN],
         "exchanged": other,
         "mixed": Mixed(own[Split.TRAIN], other, generator),
     }
-    recipe, labels = find_recipe("quick@2"), torch.from_numpy(context.data.train.labels)
-    model = build(network, context, SEED)
-    fit(model, inputs[masks], labels, context.norm, recipe, SEED)
+    recipe, labels = find_recipe("quick@2"), torch.from_numpy(work.images.train.labels)
+    model, norm = build(network, work, SEED), Normalisation.of(work.images)
+    fit(model, inputs[masks], labels, norm, recipe, SEED)
     handed = removed[Split.TEST][other_images(len(removed[Split.TEST]), TEST_IDS, SEED)]
-    tested = (own[Split.TEST], _degraded(context, Split.TEST, torch.from_numpy(handed)))
-    said = [predict(model, images, context.norm, scored_at_once(64)).argmax(1).numpy() for images in tested]
-    one, two = (float((each == context.data.test.labels).mean()) for each in said)
+    tested = (own[Split.TEST], _degraded(work, Split.TEST, torch.from_numpy(handed)))
+    said = [predict(model, images, norm, scored_at_once(64)).argmax(1).numpy() for images in tested]
+    one, two = (float((each == work.images.test.labels).mean()) for each in said)
     return one, two
 
 
-def _degraded(context: RunContext, split: Split, removed: Tensor) -> DegradedImages:
-    return DegradedImages(context.pixels(split), removed, context.fill, Unit.SCALAR)
+def _degraded(work: SuiteWork, split: Split, removed: Tensor) -> DegradedImages:
+    return DegradedImages(
+        torch.from_numpy(work.images[split].pixels), removed, torch.tensor(work.images.mean), Unit.SCALAR
+    )
 
 
 def study(store: Path) -> None:
@@ -112,13 +114,13 @@ def study(store: Path) -> None:
     torch.set_num_threads(1)
     workspace = Workspace(store)
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
-    context = RunContext(workspace, decoded, find_suite("quick@2"))
+    work = SuiteWork(workspace, open_decoded(decoded), find_suite("quick@2"))
     found = json.loads(OUTCOMES.read_text("utf-8")) if OUTCOMES.exists() else []
     done = {tuple(line[:3]) for line in found}
     for point in product(NETWORKS, ROWS, MASKS):
         if point not in done:
             start = time.process_time()
-            own, other = outcome(context, *point)
+            own, other = outcome(work, *point)
             found.append([*point, round(own, 4), round(other, 4), round(time.process_time() - start, 1)])
             OUTCOMES.write_text("[\n" + ",\n".join(json.dumps(line) for line in found) + "\n]\n", "utf-8")
             print(*found[-1], flush=True)

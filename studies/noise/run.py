@@ -54,8 +54,8 @@ def cells(recipe: str, finished: Finished) -> Cells:
     for form in FORMS:
         for noise in ASKED[recipe]:
             row = rows[row_id(form, noise)]
-            spec = finished.context.ranking_spec(find_estimator(row.estimator), Unit.SCALAR)
-            kept = finished.context.rankings.open(spec).kept
+            spec = finished.work.ranking_spec(find_estimator(row.estimator), Unit.SCALAR)
+            kept = finished.work.place.rankings.open(spec).kept
             gain = MISSING if row.gain.value is None else signed(row.gain.value)
             made[form, noise] = gain, MISSING if kept is None else f"{kept:.0%}"
     return made

@@ -118,10 +118,10 @@ def test_run_prints_json_alone_on_standard_output(call, store):
 def test_a_run_that_fails_is_told_and_the_exit_code_is_1(call, tmp_path, monkeypatch):
     score = jobs.score
 
-    def sometimes(context, run):
+    def sometimes(explained, judge, run, row):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
-        return score(context, run)
+        return score(explained, judge, run, row)
 
     monkeypatch.setattr(jobs, "score", sometimes)
     answer = call("run", *PART, "--store", tmp_path)

@@ -15,7 +15,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
 from tests.helpers.command_line import PART
 from tests.helpers.commands import PROGRAM
-from tests.helpers.tiny_suite import InlineEngine, make_context, make_runs
+from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
 
 PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up
 
@@ -47,11 +47,11 @@ def test_a_database_that_does_not_answer_keeps_nobody(tmp_path, monkeypatch):
     """A server that is gone without a word answers neither yes nor no."""
     monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
     answered = Event()
-    context = make_context(tmp_path)
-    runs = make_runs(context)[:1]
+    work = make_work(tmp_path)
+    runs = make_runs(work)[:1]
     with ResultsStore.open(default_url(tmp_path)) as store:
         monkeypatch.setattr(store, "leave", lambda owner: answered.wait(PATIENCE))
-        events = complete(context, runs, store, InlineEngine())
+        events = complete(work, runs, store, InlineEngine())
         next(events)
         events.close()
         assert not answered.is_set()

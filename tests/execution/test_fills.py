@@ -7,7 +7,6 @@ import pytest
 import torch
 
 from roarbench.errors import CallerError, UnknownName
-from roarbench.execution import jobs
 from roarbench.execution import placed_inputs as inputs
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack
@@ -18,39 +17,39 @@ from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.terms import FILLS, PLAIN_FILLS, Retrain, Split
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs, rank_all
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rank_all, rankings_of
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory):
-    found = make_context(tmp_path_factory.mktemp("fills"), FILLED)
+def work(tmp_path_factory):
+    found = make_work(tmp_path_factory.mktemp("fills"), FILLED)
     rank_all(found, "random")
     return found
 
 
 @pytest.fixture(scope="module")
-def runs(context):
-    return {run.cell.fill: run for run in make_runs(context, FILLED) if run.cell.estimator == "random"}
+def runs(work):
+    return {run.cell.fill: run for run in make_runs(work, FILLED) if run.cell.estimator == "random"}
 
 
 @pytest.mark.parametrize("fill", FILLS)
-def test_a_network_sees_images_with_the_fill(fill, context, runs):
+def test_a_network_sees_images_with_the_fill(fill, work, runs):
     cell = runs[fill].cell
-    rankings = jobs._rankings(context, runs[fill])
+    rankings = rankings_of(work, runs[fill])
     for split, count in COUNTS.items():
-        before = context.images(split).pixels.copy()
-        seen = inputs.degraded(context, split, rankings, cell).batch(torch.arange(count))
-        images = context.pixels(split)
+        before = work.images[split].pixels.copy()
+        seen = inputs.degraded(work.images, split, rankings, cell).batch(torch.arange(count))
+        images = torch.from_numpy(work.images[split].pixels)
         removed = unpack(inputs.removed_on_device(rankings, split, cell), rankings.layout.shape, cell.unit)
         if fill == "mean":
-            expected = torch.where(removed, context.fill[:, None, None], images.float())
+            expected = torch.where(removed, torch.tensor(work.images.mean)[:, None, None], images.float())
         else:
-            expected = filled(images, removed, fill, context.fill, image_ids(split, 0, count)).float()
+            expected = filled(images, removed, fill, torch.tensor(work.images.mean), image_ids(split, 0, count)).float()
         torch.testing.assert_close(seen, expected, rtol=0, atol=0)
-        np.testing.assert_array_equal(context.images(split).pixels, before)
+        np.testing.assert_array_equal(work.images[split].pixels, before)
 
 
 def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():
@@ -65,7 +64,7 @@ def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():
         check_fill("blurr", Retrain.IMAGES)
 
 
-def test_images_that_do_not_fit_have_the_mean_alone(context, runs, monkeypatch):
+def test_images_that_do_not_fit_have_the_mean_alone(work, runs, monkeypatch):
     monkeypatch.setattr(inputs, "SHARE", 0.0)
     with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
-        inputs.degraded(context, Split.TEST, jobs._rankings(context, runs["blur"]), runs["blur"].cell)
+        inputs.degraded(work.images, Split.TEST, rankings_of(work, runs["blur"]), runs["blur"].cell)

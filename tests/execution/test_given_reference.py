@@ -16,7 +16,7 @@ from roarbench.models.build import build
 from roarbench.plan.weights import title
 from roarbench.store.layout import Workspace
 from roarbench.terms import Order, Split, Unit
-from tests.helpers.tiny_suite import RECORD, SUITE, make_context, make_runs, rank_all
+from tests.helpers.tiny_suite import RECORD, SUITE, make_runs, make_work, rank_all
 
 MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
 
@@ -39,53 +39,53 @@ def suite(weights):
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory, suite, weights):
+def work(tmp_path_factory, suite, weights):
     """With its reference and the rankings of `grad` and `sobel`."""
-    context = replace(make_context(tmp_path_factory.mktemp("given"), suite), given=(str(weights),))
-    jobs.train_reference(context)
-    rank_all(context, "grad", "sobel")
-    return context
+    work = replace(make_work(tmp_path_factory.mktemp("given"), suite), given=(str(weights),))
+    jobs.train_reference(work.explained[0])
+    rank_all(work, "grad", "sobel")
+    return work
 
 
-def seen(context):
+def seen(work):
     """The test images as the given network wants them, float64, from the pixels alone."""
-    pixels = torch.from_numpy(context.images(Split.TEST).pixels.astype(np.float64))
+    pixels = torch.from_numpy(work.images[Split.TEST].pixels.astype(np.float64))
     return (pixels - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
 
 
-def test_it_predicts_and_is_explained_on_images_as_it_wants_them(context):
-    model, images = context.trained_reference().double(), seen(context).requires_grad_()
+def test_it_predicts_and_is_explained_on_images_as_it_wants_them(work):
+    model, images = work.explained[0].trained().double(), seen(work).requires_grad_()
     logits = model(images)
-    found = context.references.predictions(context.reference, Split.TEST)
+    found = work.explained[0].store.predictions(Split.TEST)
     assert (found.targets == logits.argmax(1).numpy()).all()
     expected = logits.softmax(1).max(1).values.detach().numpy()
     np.testing.assert_allclose(found.probability, expected, rtol=1e-4)  # float32 sums of a few hundred terms
     logits.max(1).values.sum().backward()
     gradient = images.grad.flatten(1).numpy()
     most = np.argsort(np.argsort(-gradient, axis=1), axis=1) < 96
-    rankings = context.rankings.open(context.ranking_spec(find_estimator("grad"), Unit.SCALAR))
+    rankings = work.place.rankings.open(work.ranking_spec(find_estimator("grad"), Unit.SCALAR))
     packed = removed_bits(rankings.planes(Split.TEST), 0.5, Order.MORF, rankings.layout)
     assert (np.unpackbits(packed, axis=1, count=192) == most).mean() > 0.99  # float32 moves a few at the boundary
 
 
-def test_controls_see_images_as_the_suite_normalises_them(context, tmp_path):
+def test_controls_see_images_as_the_suite_normalises_them(work, tmp_path):
     """So that they are the same beside every reference, and are ranked once."""
-    plain = make_context(tmp_path)
+    plain = make_work(tmp_path)
     rank_all(plain, "sobel")
     spec = plain.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
-    assert spec == context.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
-    assert plain.rankings.open(spec).checksum == context.rankings.open(spec).checksum
+    assert spec == work.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
+    assert plain.place.rankings.open(spec).checksum == work.place.rankings.open(spec).checksum
 
 
-def test_records_say_what_is_explained_where_a_run_depends_on_it(context, suite, weights):
+def test_records_say_what_is_explained_where_a_run_depends_on_it(work, suite, weights):
     mark = title(str(weights))
-    trained = {(run.cell, run.seed): run for run in make_runs(context)}
-    for run in make_runs(context, suite):
+    trained = {(run.cell, run.seed): run for run in make_runs(work)}
+    for run in make_runs(work, suite):
         depends = bool(run.reference)
         assert run.given == (mark if depends else "")
         assert (run.key != trained[run.cell, run.seed].key) == depends
-    assert context.reference.given == mark
-    assert context.reference.recipe == ""
+    assert work.explained[0].reference.given == mark
+    assert work.explained[0].reference.recipe == ""
 
 
 def test_weights_that_do_not_fit_are_refused_before_anything_is_decoded(tmp_path, monkeypatch):

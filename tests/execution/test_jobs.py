@@ -22,42 +22,42 @@ from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import CLEAN
 from roarbench.store.references import checksum
 from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs, rank_all
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rank_all, rankings_of, score
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 RANKED = ("random", "truth", "grad", "grad~untrained", "grad~other-target")
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory):
+def work(tmp_path_factory):
     """With its reference, and with all rankings that are asked for here."""
-    context = make_context(tmp_path_factory.mktemp("context"))
-    jobs.train_reference(context)
-    rank_all(context, *RANKED)
-    return context
+    work = make_work(tmp_path_factory.mktemp("work"))
+    jobs.train_reference(work.explained[0])
+    rank_all(work, *RANKED)
+    return work
 
 
 @pytest.fixture
-def other(context, tmp_path):
+def other(work, tmp_path):
     """The same in a store of its own, which has the reference alone."""
-    made = replace(context, workspace=replace(context.workspace, root=tmp_path))
-    shutil.copytree(context.workspace.references, made.workspace.references)
+    made = replace(work, workspace=replace(work.workspace, root=tmp_path))
+    shutil.copytree(work.workspace.references, made.workspace.references)
     return made
 
 
-def spec_of(context, name):
-    return context.ranking_spec(find_estimator(name), Unit.SCALAR)
+def spec_of(work, name):
+    return work.ranking_spec(find_estimator(name), Unit.SCALAR)
 
 
-def pixels_of(context, split):
-    return context.images(split).pixels.astype(np.float64)
+def pixels_of(work, split):
+    return work.images[split].pixels.astype(np.float64)
 
 
-def normalised(context, split):
+def normalised(work, split):
     """Images minus mean over std, float64, from the pixels alone."""
-    train = pixels_of(context, Split.TRAIN)
+    train = pixels_of(work, Split.TRAIN)
     mean, std = (np.reshape(getattr(train, name)(axis=(0, 2, 3)), (3, 1, 1)) for name in ("mean", "std"))
-    return torch.from_numpy((pixels_of(context, split) - mean) / std)
+    return torch.from_numpy((pixels_of(work, split) - mean) / std)
 
 
 def gradients(model, images, targets):
@@ -81,8 +81,8 @@ def removed_by_hand(maps, split, t):
     return removed
 
 
-def removed_in_store(context, name, split, t):
-    rankings = context.rankings.open(spec_of(context, name))
+def removed_in_store(work, name, split, t):
+    rankings = work.place.rankings.open(spec_of(work, name))
     bits = removed_bits(rankings.planes(split), t, Order.MORF, rankings.layout)
     return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
 
@@ -90,33 +90,33 @@ def removed_in_store(context, name, split, t):
 def test_a_reference_that_diverges_is_not_kept(tmp_path, monkeypatch):
     wild = Recipe("wild", 1, 8, 8, 1e30, 0, Decay.LINEAR, Augmentation.NONE)
     monkeypatch.setitem(RECIPES, wild.title, wild)
-    context = make_context(tmp_path, replace(SUITE, reference_recipe=wild.title))
+    work = make_work(tmp_path, replace(SUITE, reference_recipe=wild.title))
     with pytest.raises(Diverged):
-        jobs.train_reference(context)
-    assert not context.references.has(context.reference)
+        jobs.train_reference(work.explained[0])
+    assert not work.explained[0].store.has()
 
 
 # --- rankings
 
 
-def test_the_untrained_twin_explains_other_weights_by_the_references_targets(context):
-    model = context.network("resnet-planted", 1001)
+def test_the_untrained_twin_explains_other_weights_by_the_references_targets(work):
+    model = work.place.network("resnet-planted", 1001)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
-    targets = context.references.predictions(context.reference, Split.TEST).targets
-    maps = gradients(model.eval(), normalised(context, Split.TEST), targets)
-    found = removed_in_store(context, "grad~untrained", Split.TEST, 0.5)
+    targets = work.explained[0].store.predictions(Split.TEST).targets
+    maps = gradients(model.eval(), normalised(work, Split.TEST), targets)
+    found = removed_in_store(work, "grad~untrained", Split.TEST, 0.5)
     assert (found == removed_by_hand(maps, Split.TEST, 0.5)).mean() > 0.995
-    assert (found == removed_in_store(context, "grad", Split.TEST, 0.5)).mean() < 0.9
+    assert (found == removed_in_store(work, "grad", Split.TEST, 0.5)).mean() < 0.9
 
 
-def test_the_other_target_twin_explains_a_class_that_is_not_predicted(context):
-    targets = context.references.predictions(context.reference, Split.TEST).targets
-    images = normalised(context, Split.TEST)
-    found = removed_in_store(context, "grad~other-target", Split.TEST, 0.5)
+def test_the_other_target_twin_explains_a_class_that_is_not_predicted(work):
+    targets = work.explained[0].store.predictions(Split.TEST).targets
+    images = normalised(work, Split.TEST)
+    found = removed_in_store(work, "grad~other-target", Split.TEST, 0.5)
     by_class = [
-        removed_by_hand(gradients(context.trained_reference(), images, [label] * TEST), Split.TEST, 0.5)
+        removed_by_hand(gradients(work.explained[0].trained(), images, [label] * TEST), Split.TEST, 0.5)
         for label in range(4)
     ]
     agreement = (np.stack(by_class) == found).mean(2)
@@ -126,7 +126,7 @@ def test_the_other_target_twin_explains_a_class_that_is_not_predicted(context):
     assert len(set(explained)) == 4
 
 
-def test_shards_give_the_same_rankings_as_one_piece_and_none_is_made_again(context, other, monkeypatch):
+def test_shards_give_the_same_rankings_as_one_piece_and_none_is_made_again(work, other, monkeypatch):
     random, truth = (spec_of(other, name) for name in ("random", "truth"))
     asked, maps = [], importance.maps_together
 
@@ -138,88 +138,88 @@ def test_shards_give_the_same_rankings_as_one_piece_and_none_is_made_again(conte
     for split, count in COUNTS.items():
         for specs in ([random], [random, truth], [random, truth]):
             for start, stop in ((0, 7), (7, count)):
-                shards.rank_shard(other, specs, split, start, stop)
+                shards.rank_shard(other.explained, specs, split, start, stop)
     assert asked == ["random", "random", "truth", "truth"] * 2
     for spec in (random, truth):
-        shards.seal(other, spec)
-        assert other.rankings.open(spec).checksum == context.rankings.open(spec).checksum
+        shards.seal(other.place, spec)
+        assert other.place.rankings.open(spec).checksum == work.place.rankings.open(spec).checksum
 
 
-def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(context, other, monkeypatch):
+def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
     spec = spec_of(other, "random")
-    shards.rank_shard(other, [spec], Split.TRAIN, 0, 16)
+    shards.rank_shard(other.explained, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
     monkeypatch.delattr(shards, "maps_and_ties")  # by which maps are made
     with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
-        shards.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
+        shards.rank_shard(other.explained, [spec], Split.TRAIN, 16, TRAIN)
 
 
-def test_rankings_and_runs_know_the_weights_that_they_depend_on(context):
-    weights = checksum(context.trained_reference().state_dict())
-    assert context.references.checksum(context.reference) == weights
+def test_rankings_and_runs_know_the_weights_that_they_depend_on(work):
+    weights = checksum(work.explained[0].trained().state_dict())
+    assert work.explained[0].store.checksum() == weights
     for name in RANKED:
         expected = "" if find_estimator(name).control else weights
-        assert context.rankings.open(spec_of(context, name)).weights == expected
-    assert jobs.score(context, run_of(context, "grad")).weights == weights
-    assert jobs.score(context, run_of(context, "random")).weights == ""
-    assert jobs.score(context, run_of(context, "random", retrain=Retrain.NONE)).weights == weights
-    assert jobs.score(context, run_of(context, CLEAN, retrain=Retrain.NONE, t=0.0)).weights == weights
+        assert work.place.rankings.open(spec_of(work, name)).weights == expected
+    assert score(work, run_of(work, "grad")).weights == weights
+    assert score(work, run_of(work, "random")).weights == ""
+    assert score(work, run_of(work, "random", retrain=Retrain.NONE)).weights == weights
+    assert score(work, run_of(work, CLEAN, retrain=Retrain.NONE, t=0.0)).weights == weights
 
 
-def test_rankings_of_another_reference_are_refused(context, other):
-    shutil.copytree(context.workspace.rankings, other.workspace.rankings)
+def test_rankings_of_another_reference_are_refused(work, other):
+    shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
-    model = context.network("resnet-planted", 5)
-    said = context.references.predictions(context.reference, Split.TEST)
-    with other.references.lock(other.reference):
-        other.references.save(other.reference, model, 1.0)
-        other.references.save_predictions(other.reference, Split.TEST, said)
+    model = work.place.network("resnet-planted", 5)
+    said = work.explained[0].store.predictions(Split.TEST)
+    with other.explained[0].store.lock():
+        other.explained[0].store.save(model, 1.0)
+        other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (Retrain.NONE, Retrain.IMAGES):
         with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
-            jobs.score(other, run_of(other, "grad", retrain=retrain))
-    jobs.score(other, run_of(other, "random"))
+            score(other, run_of(other, "grad", retrain=retrain))
+    score(other, run_of(other, "random"))
 
 
-def made_by(context, spec, split):
-    parts = context.rankings.open(spec).files[split]["made"]
+def made_by(work, spec, split):
+    parts = work.place.rankings.open(spec).files[split]["made"]
     return [(part["images"], part["at_once"], part["precision"]) for part in parts]
 
 
 @pytest.mark.parametrize(
     ("maps", "hardware"), [(Making.BF16, True), (Making.FLOAT32_STEM, True), (Making.BF16_STEM, False)]
 )
-def test_maps_made_in_another_way_are_other_rankings_that_say_how(context, other, monkeypatch, hardware, maps):
+def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, monkeypatch, hardware, maps):
     asked = []
     monkeypatch.setattr(devices, "uses_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware)
-    other = replace(other, suite=replace(context.suite, maps=maps))
+    other = replace(other, suite=replace(work.suite, maps=maps))
     specs = [spec_of(other, name) for name in ("grad", "random")]
     for name, spec in zip(("grad", "random"), specs, strict=True):
-        assert (spec == spec_of(context, name)) == (name == "random")
+        assert (spec == spec_of(work, name)) == (name == "random")
         rank_all(other, name)
     assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
     done = maps if hardware else maps.replace("bf16", "float32")
     assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, done)]
     assert made_by(other, specs[1], Split.TEST) == [(TEST, TEST, "float32")]
-    manifest = json.loads((other.rankings.folder(specs[0]) / "manifest.json").read_text())
+    manifest = json.loads((other.place.rankings.folder(specs[0]) / "manifest.json").read_text())
     assert manifest["maps"] == maps
-    exact, found = (removed_in_store(each, "grad", Split.TEST, 0.5) for each in (context, other))
+    exact, found = (removed_in_store(each, "grad", Split.TEST, 0.5) for each in (work, other))
     same = (exact == found).mean()
     assert 0.9 < same < 1 if "bf16" in done else same > 0.999
 
 
-def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, other):
+def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
     counted = ("var-grad", "sg-grad(noise=0.5)", "sg-grad(noise=0.5)~blurred")
     names = (*counted, "grad", "random", "var-grad~untrained", "sg-grad~other-target")
     rank_all(other, *names)
-    model = other.trained_reference()
+    model = other.explained[0].trained()
     for name in names:
-        found = other.rankings.open(spec_of(other, name))
+        found = other.place.rankings.open(spec_of(other, name))
         if name not in counted:
             assert found.kept is None
             continue
         kept, noise = 0, find_estimator(name).value("noise")
         for split, count in COUNTS.items():
-            batch = importance.shard_batch(other, split, 0, count, other.reference_norm)
+            batch = importance.shard_batch(other.explained[0], split, 0, count, other.explained[0].norm)
             said = model(batch.images).argmax(1)
             kept += sum(
                 int((model(noisy_copies(batch.images, batch.ids, j, 0, noise)).argmax(1) == said).sum())
@@ -227,11 +227,11 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(context, other
             )
         assert found.kept == kept / (15 * (TRAIN + TEST))
         assert 0 < found.kept < 1
-        assert other.rankings.kept_shares()[found.checksum] == found.kept
-    assert len(other.rankings.kept_shares()) == len(counted)
+        assert other.place.rankings.kept_shares()[found.checksum] == found.kept
+    assert len(other.place.rankings.kept_shares()) == len(counted)
 
 
-def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(context, other, monkeypatch):
+def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(work, other, monkeypatch):
     spec, maps = spec_of(other, "grad"), engine.model_maps
 
     def narrow(looks):
@@ -248,60 +248,62 @@ def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(con
 # --- scoring
 
 
-def run_of(context, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
-    found = make_runs(context)[0]
+def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
+    found = make_runs(work)[0]
     cell = replace(found.cell, estimator=estimator, order=Order.MORF, retrain=retrain, t=t, unit=Unit.SCALAR)
     return replace(found, cell=cell, seed=seed)
 
 
-def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(context, monkeypatch):
-    run = run_of(context, "grad", seed=5)
+def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypatch):
+    run = run_of(work, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
-    scored = jobs.score(context, run)
-    assert context.checkpoint(run.key, scored.rankings).load()["step"] > 0
-    assert context.checkpoint(run.key, "0ther").load() is None
+    scored = score(work, run)
+    assert work.place.checkpoint(run.key, scored.rankings).load()["step"] > 0
+    assert work.place.checkpoint(run.key, "0ther").load() is None
 
 
-def donors(context, handed, split):
+def donors(work, handed, split):
     """The image whose removed features each image gets."""
-    layout = spec_of(context, "grad").layout
-    mine = removed_in_store(context, "grad", split, 0.9)
-    packed = removed_bits(jobs._rankings(context, handed).planes(split), 0.9, Order.MORF, layout)
+    layout = spec_of(work, "grad").layout
+    mine = removed_in_store(work, "grad", split, 0.9)
+    packed = removed_bits(
+        jobs._handed(work.images, handed, rankings_of(work, handed)).planes(split), 0.9, Order.MORF, layout
+    )
     theirs = np.unpackbits(packed, axis=1, count=layout.features).astype(bool)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
 @pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.MASKS])
-def test_other_images_maps_are_the_parents_rankings_handed_on(context, retrain):
+def test_other_images_maps_are_the_parents_rankings_handed_on(work, retrain):
     """Each image loses what its parent ranks first in one other image of the same split, which no two images share."""
-    own, handed = (run_of(context, name, retrain=retrain) for name in ("grad", "grad~other-image"))
+    own, handed = (run_of(work, name, retrain=retrain) for name in ("grad", "grad~other-image"))
     for split, count in COUNTS.items():
-        given = donors(context, handed, split)
+        given = donors(work, handed, split)
         assert sorted(given) == list(range(count))
         assert (given != np.arange(count)).all()
-    one, other = jobs.score(context, own), jobs.score(context, handed)
-    assert one.rankings == other.rankings
+    one, other = score(work, own), score(work, handed)
+    assert one.rankings == other.place.rankings
     assert not np.array_equal(one.correct, other.correct)
 
 
-def test_maps_of_the_same_class_come_from_another_image_of_it(context):
-    given = donors(context, run_of(context, "grad~same-class", retrain=Retrain.MASKS), Split.TEST)
-    labels = context.data.test.labels
+def test_maps_of_the_same_class_come_from_another_image_of_it(work):
+    given = donors(work, run_of(work, "grad~same-class", retrain=Retrain.MASKS), Split.TEST)
+    labels = work.images.test.labels
     assert (labels[given] == labels).all()
     assert (given != np.arange(TEST)).all()
 
 
 @pytest.mark.slow
-def test_a_redrawn_random_ranking_is_drawn_while_training(context):
-    run = run_of(context, "random-redrawn", t=0.5)
-    inputs = {split: jobs._inputs(context, run, None, split) for split in Split}
+def test_a_redrawn_random_ranking_is_drawn_while_training(work):
+    run = run_of(work, "random-redrawn", t=0.5)
+    inputs = {split: jobs._inputs(work.images, run, None, split) for split in Split}
     everything = torch.arange(TEST)
     one, two = (inputs[Split.TEST].batch(everything) for _ in range(2))
-    share = (one != context.pixels(Split.TEST)).double().mean()
+    share = (one != torch.from_numpy(work.images[Split.TEST].pixels)).double().mean()
     assert abs(share - 0.5) < 0.05  # 24 * 192 fair coins: 0.5 within 0.008
     assert (one != two).any()
     assert inputs[Split.TRAIN].generator.initial_seed() != inputs[Split.TEST].generator.initial_seed()
-    first, again, other = (jobs.score(context, replace(run, seed=seed)) for seed in (0, 0, 1))
+    first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     np.testing.assert_array_equal(first.correct, again.correct)
     assert (first.correct != other.correct).any()
     assert (first.rankings, first.smoothness) == ("", None)

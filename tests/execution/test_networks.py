@@ -12,11 +12,11 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
-from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import steps
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import removed_count
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
@@ -33,7 +33,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.references import checksum
 from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, completed
+from tests.helpers.tiny_suite import SUITE, completed, rankings_of, score
 
 ROWS = ("random", "grad", "truth")
 COMMON = replace(
@@ -56,7 +56,7 @@ def done(tmp_path_factory):
 
 
 def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
-    context, runs, jobs, _ = done
+    work, runs, jobs, _ = done
     made = [name for name in jobs if name.startswith("network")]
     tuned = [name for name in jobs if name.startswith("tune")]
     assert sorted(made) == ["network morf scalar 0", "network morf scalar 1"]
@@ -64,24 +64,27 @@ def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
     scored = [run.key for run in runs if run.cell.retrain is Retrain.COMMON and run.cell.estimator != CLEAN]
     assert max(map(jobs.index, made)) < min(map(jobs.index, tuned))
     assert max(map(jobs.index, tuned)) < min(map(jobs.index, scored))
-    assert steps(context, []) == []
+    assert steps(work, []) == []
 
 
-def cuts(context, names, number=0, split=Split.TRAIN):
+def cuts(work, names, number=0, split=Split.TRAIN):
     """What the training images lose by the maps of these rows, in the order in which it is drawn."""
-    own = context.explaining(number)
-    found = [own.rankings.open(own.ranking_spec(find_estimator(name), Unit.SCALAR)) for name in names]
+    specs = [work.ranking_spec(find_estimator(name), Unit.SCALAR, number) for name in names]
+    found = [work.place.rankings.open(spec) for spec in specs]
     return [Cut(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)]
 
 
-def trained(context, seed, draws, chosen, model=None, recipe=None, mean=None, lent=False):
+def trained(work, seed, draws, chosen, model=None, recipe=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs."""
-    mean = context.fill if mean is None else mean
-    model = model or context.network("resnet-planted", seed)
-    pixels, generator = context.pixels(Split.TRAIN), torch.Generator().manual_seed(networks.EXCHANGE + draws)
+    mean = torch.tensor(work.images.mean) if mean is None else mean
+    model = model or work.place.network("resnet-planted", seed)
+    pixels, generator = (
+        torch.from_numpy(work.images[Split.TRAIN].pixels),
+        torch.Generator().manual_seed(networks.EXCHANGE + draws),
+    )
     inputs = ExchangedImages(pixels, tuple(chosen), mean, Unit.SCALAR, generator, lent=lent)
-    labels = torch.from_numpy(context.data.train.labels)
-    fit(model, inputs, labels, context.norm, recipe or find_recipe("planted@1"), draws)
+    labels = torch.from_numpy(work.images.train.labels)
+    fit(model, inputs, labels, Normalisation.of(work.images), recipe or find_recipe("planted@1"), draws)
     return model
 
 
@@ -97,31 +100,30 @@ def lent(tmp_path_factory):
 def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(request, tuned_on):
     """Its masks of training images or, lent to them, of test images."""
     is_lent = tuned_on is Split.TEST
-    context, runs, _, _ = request.getfixturevalue("lent" if is_lent else "done")
+    work, runs, _, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
-    common = trained(context, 1, 1, cuts(context, CONTROLS))
-    key = common_network(context.suite, context.data.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert checksum(context.networks.weights(key)) == checksum(common.state_dict())
-    recipe, masks = tuning_of(find_recipe("planted@1")), cuts(context, ["grad"], 1, tuned_on)
-    tuned = trained(context, 1, 1_000_001, masks, common, recipe, lent=is_lent)
-    found = networks.scoring_network(context.of(run), run, networks.row_rankings(context.of(run), run))
+    common = trained(work, 1, 1, cuts(work, CONTROLS))
+    key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
+    assert checksum(work.place.networks.weights(key)) == checksum(common.state_dict())
+    recipe, masks = tuning_of(find_recipe("planted@1")), cuts(work, ["grad"], 1, tuned_on)
+    tuned = trained(work, 1, 1_000_001, masks, common, recipe, lent=is_lent)
+    found = networks.scoring_network(work.place, run, rankings_of(work, run))
     assert checksum(found.state_dict()) == checksum(tuned.state_dict())
 
 
-def slow_answers(context, run, donors):
+def slow_answers(work, run, donors):
     """Correct answers of the network that scores a run; image i loses what image donors[i] ranks first."""
-    own = context.of(run)
-    rankings = networks.row_rankings(own, run)
-    model = networks.scoring_network(own, run, rankings)
+    rankings = rankings_of(work, run)
+    model = networks.scoring_network(work.place, run, rankings)
     planes, layout = rankings.planes(Split.TEST)[:], rankings.layout
     bits = np.unpackbits(planes, axis=2)[:, :, : layout.features].astype(int)
     codes = sum(bits[:, plane] << (layout.planes - 1 - plane) for plane in range(layout.planes))
     order = np.argsort(codes, axis=1, kind="stable")  # bins in order of importance; the level's end is a bin's
-    pixels = context.pixels(Split.TEST)
+    pixels = torch.from_numpy(work.images[Split.TEST].pixels)
     removed = np.zeros((len(pixels), layout.features), bool)
     for image, donor in enumerate(donors):
         removed[image, order[donor, : removed_count(run.cell.t, layout.features)]] = True
-    degraded = degrade(pixels, torch.from_numpy(removed.reshape(pixels.shape)), context.fill)
+    degraded = degrade(pixels, torch.from_numpy(removed.reshape(pixels.shape)), torch.tensor(work.images.mean))
 
     class Made:
         def __len__(self):
@@ -130,20 +132,20 @@ def slow_answers(context, run, donors):
         def batch(self, index):
             return degraded[index]
 
-    logits = predict(model, Made(), context.norm, scored_at_once(8))
-    return logits.argmax(1).numpy() == context.data.test.labels
+    logits = predict(model, Made(), Normalisation.of(work.images), scored_at_once(8))
+    return logits.argmax(1).numpy() == work.images.test.labels
 
 
 @pytest.mark.parametrize("seed", (0, 1))
 def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, seed):
-    context, runs, _, store = done
+    work, runs, _, store = done
     donors = other_images(24, 2**32, seed)
     assert all(donors != np.arange(24))
     for run in runs:
         if run.cell.retrain is Retrain.COMMON and run.seed == seed and run.cell.estimator != CLEAN:
             found = store.results([run.key])[run.key]
             whose = donors if "~" in run.cell.estimator else np.arange(24)
-            np.testing.assert_array_equal(found.answers, slow_answers(context, run, whose), err_msg=str(run.cell))
+            np.testing.assert_array_equal(found.answers, slow_answers(work, run, whose), err_msg=str(run.cell))
 
 
 BLACK = replace(
@@ -156,56 +158,48 @@ BLACK = replace(
 
 def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
     """Black is the mean of a data set whose mean is black: networks, strata and answers are derived with that."""
-    with completed(tmp_path, BLACK) as (context, runs, jobs, store):
+    with completed(tmp_path, BLACK) as (work, runs, jobs, store):
         assert [name for name in jobs if name.startswith("network")] == [
             f"network morf scalar {name}0" for name in ("zero ", "")
         ]
         untouched = [run for run in runs if run.cell.estimator == CLEAN]
         assert [run.cell.fill for run in untouched] == ["zero", "mean"]
         assert len({run.network for run in runs}) == 2
-        black = torch.zeros_like(context.fill)
-        common = trained(context, 0, 0, cuts(context, CONTROLS), mean=black)
-        assert checksum(context.networks.weights(untouched[0].network)) == checksum(common.state_dict())
-        tuned = trained(
-            context, 0, 1_000_000, cuts(context, ["grad"]), common, tuning_of(find_recipe("planted@1")), black
-        )
+        black = torch.zeros(3)
+        common = trained(work, 0, 0, cuts(work, CONTROLS), mean=black)
+        assert checksum(work.place.networks.weights(untouched[0].network)) == checksum(common.state_dict())
+        tuned = trained(work, 0, 1_000_000, cuts(work, ["grad"]), common, tuning_of(find_recipe("planted@1")), black)
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
-            own = networks.scoring_network(context, run, networks.row_rankings(context, run))
+            own = networks.scoring_network(work.place, run, rankings_of(work, run))
             assert checksum(own.state_dict()) == checksum(tuned.state_dict())
-            blackened = Blackened(**vars(context))
+            norm = Normalisation.of(work.images)
+            blackened = replace(work, images=replace(work.images, mean=(0.0, 0.0, 0.0)))
             found = store.results([run.key])[run.key].answers
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(execution_jobs, "scoring_network", lambda *_, own=own: own)
-                np.testing.assert_array_equal(found, execution_jobs.score(blackened, mean).correct)
-
-
-class Blackened(RunContext):
-    """A context whose training mean is black."""
-
-    @property
-    def fill(self):
-        return torch.zeros_like(super().fill)
+                patch.setattr(Normalisation, "of", lambda _, norm=norm: norm)
+                np.testing.assert_array_equal(found, score(blackened, mean).correct)
 
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
-    context, runs, _, store = done
+    work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.EXCHANGED))
-    rankings = networks.row_rankings(context, run)
-    model = trained(context, 0, 0, [Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF)])
+    rankings = rankings_of(work, run)
+    model = trained(work, 0, 0, [Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF)])
     monkeypatch.setattr(networks, "scoring_network", lambda *_: model)
-    expected = slow_answers(context, run, np.arange(24))
+    expected = slow_answers(work, run, np.arange(24))
     np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
 
 
 def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent, done):
-    context, _, jobs, _ = lent
+    work, _, jobs, _ = lent
     assert {name for name in jobs if name.startswith("rank trained")} == {"rank trained test 0"}
     controls = {name for name in jobs if name.startswith("rank controls")}
     assert controls == {"rank controls train 0", "rank controls test 0"}
     assert {name for name in done[2] if name.startswith("rank trained")} >= {"rank trained train 0"}
     for name, splits in (("grad", {Split.TEST}), ("random", set(Split))):
-        assert context.rankings.open(context.ranking_spec(find_estimator(name), Unit.SCALAR)).splits.keys() == splits
+        assert work.place.rankings.open(work.ranking_spec(find_estimator(name), Unit.SCALAR)).splits.keys() == splits
 
 
 def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_where_they_are_needed():
@@ -222,8 +216,8 @@ def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_
 
 
 def test_the_board_has_specific_gains_of_the_stored_answers(done):
-    context, _, _, store = done
-    results = collect(COMMON, store, None, context.data.fingerprint)
+    work, _, _, store = done
+    results = collect(COMMON, store, None, work.images.fingerprint)
     by = {
         (point.cell.estimator, point.cell.t, point.seed): result.answers.mean()
         for point, result in results.results.items()

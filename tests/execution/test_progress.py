@@ -18,7 +18,7 @@ from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Split, Unit
 from roarbench.workers.job import Job
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)
 
@@ -40,16 +40,16 @@ def clock(monkeypatch) -> Clock:
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory):
-    return make_context(tmp_path_factory.mktemp("context"))
+def work(tmp_path_factory):
+    return make_work(tmp_path_factory.mktemp("work"))
 
 
 def log() -> Console:
     return Console(file=StringIO(), width=80, highlight=False, markup=False)
 
 
-def event(context, kind="run", failure=""):
-    found = next(step for step in steps(context, make_runs(context)) if step.kind == kind)
+def event(work, kind="run", failure=""):
+    found = next(step for step in steps(work, make_runs(work)) if step.kind == kind)
     return Event(found, failure)
 
 
@@ -62,8 +62,8 @@ def watching(console: Console, todo: list[Step], workers: int = 1, cost: float =
     return Watch(console, todo, lambda step: cost, workers, load)
 
 
-def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(context, clock):
-    console, shown = log(), event(context)
+def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(work, clock):
+    console, shown = log(), event(work)
     with watching(console, [shown.step, *ranks(49)], workers=2, cost=10.0) as watch:
         for ended in (shown, *(Event(step, "") for step in ranks(49))):
             clock.now += 1
@@ -73,12 +73,12 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
 
 
-def test_what_a_failed_step_takes_with_it_is_told_once(context, clock):
+def test_what_a_failed_step_takes_with_it_is_told_once(work, clock):
     console = log()
     with watching(console, ranks(3)) as watch:
         for kind in ("rank", "seal", "run", "run"):
-            watch.note(event(context, kind, failure="rank grad train 0 failed: no memory"))
-        watch.note(event(context, failure="no memory"))
+            watch.note(event(work, kind, failure="rank grad train 0 failed: no memory"))
+        watch.note(event(work, failure="no memory"))
     lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
     assert console.file.getvalue().splitlines() == lines
 
@@ -93,11 +93,11 @@ def test_a_terminal_has_a_bar_on_which_the_time_left_is_whole():
     assert any("━" in line and "about 60 min left" in line and "0:00:0" in line and name[:20] in line for line in lines)
 
 
-def test_a_log_of_json_lines_has_no_bar_and_warns_of_failures(context, clock, caplog, monkeypatch, capsys):
+def test_a_log_of_json_lines_has_no_bar_and_warns_of_failures(work, clock, caplog, monkeypatch, capsys):
     monkeypatch.setenv("FORCE_COLOR", "1")  # by which rich takes standard output for a terminal
     caplog.set_level("INFO", "roarbench")
-    with watching(LogConsole(), [event(context).step] * 2) as watch:
-        for each in (event(context), event(context, failure="loss is nan")):
+    with watching(LogConsole(), [event(work).step] * 2) as watch:
+        for each in (event(work), event(work, failure="loss is nan")):
             watch.note(each)
     assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
     assert caplog.records[1].about["reason"] == "loss is nan"
@@ -148,21 +148,23 @@ def test_what_is_under_way_is_not_all_left_and_what_another_command_did_says_not
     assert said.split()[0] == "75%" and said.endswith(", by another command")
 
 
-def test_what_steps_cost_by_hand(context, monkeypatch):
-    made = steps(context, make_runs(context))
+def test_what_steps_cost_by_hand(work, monkeypatch):
+    made = steps(work, make_runs(work))
     plan = {step.job.name: step for step in made}
     epochs = find_recipe("planted@1").epochs
-    assert cost(context, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
-    assert cost(context, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
-    assert cost(context, plan["rank trained test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
-    assert cost(context, plan["seal grad pixel"], RATES) == 0.0
-    costs = {step.run.cell.retrain.value: cost(context, step, RATES) for step in plan.values() if step.run}
+    assert cost(work, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
+    assert cost(work, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
+    assert cost(work, plan["rank trained test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
+    assert cost(work, plan["seal grad pixel"], RATES) == 0.0
+    costs = {step.run.cell.retrain.value: cost(work, step, RATES) for step in plan.values() if step.run}
     trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
     assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
-    spec = context.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
-    submitted = Step("rank", Job("rank", print, (context, (spec,), Split.TEST, 0, TEST)), (), group="mine@12345678")
-    assert cost(context, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
-    assert cost(context, submitted, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient: nothing is known
-    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: context.data.record)
+    spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
+    submitted = Step(
+        "rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group="mine@12345678"
+    )
+    assert cost(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
+    assert cost(work, submitted, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient: nothing is known
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: work.images.record)
     planned = sum(RATES.seconds(count_work(SUITE, expand(SUITE), (), None)).values())
-    assert sum(cost(context, step, RATES) for step in made) == pytest.approx(planned)
+    assert sum(cost(work, step, RATES) for step in made) == pytest.approx(planned)

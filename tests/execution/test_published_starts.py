@@ -21,7 +21,7 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tiny_suite import RECORD, SUITE, make_context, make_runs, rank_all
+from tests.helpers.tiny_suite import RECORD, SUITE, make_runs, make_work, rank_all, score
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
 
@@ -36,13 +36,13 @@ def published(publish_weights, monkeypatch):
 
 
 @pytest.fixture
-def context(published, tmp_path, monkeypatch):
+def work(published, tmp_path, monkeypatch):
     """A suite whose trainings begin with it and do not move its weights: their learning rate is 0."""
     started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=weights.title(NAME))
     monkeypatch.setitem(RECIPES, started.title, started)
     blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
     suite = replace(SUITE, name="started", recipe=started.title, blocks=blocks)
-    return make_context(tmp_path, suite)
+    return make_work(tmp_path, suite)
 
 
 def parameters(state):
@@ -50,26 +50,26 @@ def parameters(state):
     return {name: value for name, value in state.items() if not name.endswith(("mean", "var", "batches_tracked"))}
 
 
-def test_networks_begin_with_published_weights_whatever_their_seed(context, published, monkeypatch):
-    rank_all(context, *CONTROLS)
+def test_networks_begin_with_published_weights_whatever_their_seed(work, published, monkeypatch):
+    rank_all(work, *CONTROLS)
     for seed in (0, 1):
-        common = common_network(context.suite, context.data.fingerprint, Order.MORF, Unit.SCALAR, seed)
-        networks.train_common(context, common)
-        found = parameters(context.networks.weights(common.key))
+        common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
+        networks.train_common(work.place, common, work.control_specs(common.unit))
+        found = parameters(work.place.networks.weights(common.key))
         torch.testing.assert_close(found, parameters(published), rtol=0, atol=0)
-    runs = (run for run in make_runs(context, context.suite) if run.cell.retrain is Retrain.IMAGES)
+    runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is Retrain.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
     monkeypatch.setattr(jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
-    jobs.score(context, run)
+    score(work, run)
     torch.testing.assert_close(begun, [parameters(published)], rtol=0, atol=0)
 
 
-def test_another_file_under_their_name_is_refused(context, monkeypatch):
+def test_another_file_under_their_name_is_refused(work, monkeypatch):
     record = weights.PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(weights.PUBLISHED, NAME, record)
     (given_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
     with pytest.raises(CallerError, match="is not torchvision's file: its checksum is another; delete it"):
-        context.start(SUITE.model, find_recipe("started@1"), 0)
+        work.place.start(SUITE.model, find_recipe("started@1"), 0)
 
 
 @pytest.mark.parametrize("classes", (5, 3))

@@ -17,7 +17,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import publish
-from tests.helpers.tiny_suite import SUITE, TEST, make_context
+from tests.helpers.tiny_suite import SUITE, TEST, make_work
 
 pytest.importorskip("quantus")
 
@@ -26,15 +26,15 @@ ROUNDING = 1e-5  # float32 sums in another order, of probabilities
 
 
 @pytest.fixture(scope="module")
-def context(tmp_path_factory):
-    context = make_context(tmp_path_factory.mktemp("context"))
-    jobs.train_reference(context)
-    return context
+def work(tmp_path_factory):
+    work = make_work(tmp_path_factory.mktemp("work"))
+    jobs.train_reference(work.explained[0])
+    return work
 
 
 @pytest.fixture(scope="module")
-def explained(context):
-    return quantus._explain(context, "grad", 64)
+def explained(work):
+    return quantus._explain(work.explained[0], "grad", 64)
 
 
 def chance(explained, images):
@@ -102,12 +102,12 @@ def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_sam
 
 
 @pytest.mark.slow
-def test_only_what_is_missing_is_computed(context, store, explained):
-    specs = score_specs(SUITE, context.data.fingerprint)
+def test_only_what_is_missing_is_computed(work, store, explained):
+    specs = score_specs(SUITE, work.images.fingerprint)
     some = {names: spec for names, spec in specs.items() if names[0] == "grad"}
-    assert list(complete_scores(context, some, store.scores)) == ["grad"]
-    assert list(complete_scores(context, specs, store.scores)) == ["random", "truth"]
-    assert list(complete_scores(context, specs, store.scores)) == []
+    assert list(complete_scores(work, some, store.scores)) == ["grad"]
+    assert list(complete_scores(work, specs, store.scores)) == ["random", "truth"]
+    assert list(complete_scores(work, specs, store.scores)) == []
     values = store.scores.values([spec.key for spec in specs.values()])
     assert set(values) == {spec.key for spec in specs.values()}
     for metric in IDS:

@@ -18,7 +18,7 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain
-from tests.helpers.tiny_suite import LONG, SUITE, InlineEngine, make_context, make_runs
+from tests.helpers.tiny_suite import LONG, SUITE, InlineEngine, make_runs, make_work
 
 BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random", "grad"), (0.9,), seeds=1))
 TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
@@ -32,9 +32,9 @@ def long_recipe(monkeypatch):
     monkeypatch.setitem(RECIPES, LONG.title, LONG)
 
 
-def lost(context, recipes):
+def lost(work, recipes):
     """Kinds of the steps that are out of reach, with the estimators of their runs."""
-    found = out_of_reach(steps(context, make_runs(context, context.suite)), recipes)
+    found = out_of_reach(steps(work, make_runs(work, work.suite)), recipes)
     assert {recipe for _, recipe in found} <= set(recipes)
     return Counter(
         (step.kind, step.run.cell.estimator, step.run.cell.retrain) if step.run else (step.kind,) for step, _ in found
@@ -43,28 +43,28 @@ def lost(context, recipes):
 
 def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path):
     everyone = (CLEAN, "random", "grad")
-    found = lost(make_context(tmp_path, TINY), {TINY.recipe})
+    found = lost(make_work(tmp_path, TINY), {TINY.recipe})
     assert found == Counter(("run", name, Retrain.IMAGES) for name in everyone)  # the reference has its own recipe
-    found = lost(make_context(tmp_path, TINY), {LONG.title})
+    found = lost(make_work(tmp_path, TINY), {LONG.title})
     assert {kind for kind, *_ in found} == {"reference", "rank", "seal", "run"}
     runs = {tuple(rest) for kind, *rest in found if kind == "run"}
     assert runs == {(name, Retrain.NONE) for name in everyone} | {("grad", Retrain.IMAGES)}
     common = replace(TINY, blocks=(Block(SPECIFIC, ("random", "grad"), (0.9,), seeds=1),))
-    context = make_context(tmp_path, common)
-    found = lost(context, {TINY.recipe})
+    work = make_work(tmp_path, common)
+    found = lost(work, {TINY.recipe})
     assert (found["network",], found["tune",]) == (1, 2)
-    assert sum(count for key, count in found.items() if key[0] == "run") == len(make_runs(context, common))
+    assert sum(count for key, count in found.items() if key[0] == "run") == len(make_runs(work, common))
 
 
 @pytest.mark.slow
 def test_the_rest_is_done_and_no_store_learns_of_what_was_left_out(tmp_path):
-    context, engine = make_context(tmp_path, TINY), InlineEngine()
-    runs = make_runs(context, TINY)
+    work, engine = make_work(tmp_path, TINY), InlineEngine()
+    runs = make_runs(work, TINY)
     rates = replace(assume(TINY, CORE), too_large=(TooLarge(LONG.title, WHY),))
     said = StringIO()
     with ResultsStore.open(default_url(tmp_path)) as store:
-        work = at_work(context, runs, store, lambda engine: rates, 1, Console(file=said, width=200), lambda n: engine)
-        with work as (watch, events):
+        working = at_work(work, runs, store, lambda engine: rates, 1, Console(file=said, width=200), lambda n: engine)
+        with working as (watch, events):
             ended = []
             for event in events:
                 watch.note(event)

@@ -8,10 +8,10 @@ import torch
 
 from roarbench.errors import CallerError, RunError
 from roarbench.execution import recursion
-from roarbench.execution.common_networks import row_rankings
 from roarbench.execution.job_graph import steps
 from roarbench.execution.recursion import recursive_stage
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
 from roarbench.kernels.train import fit
 from roarbench.plan.runs import check_fill
@@ -20,7 +20,7 @@ from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, make_context, make_runs, score_all
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, score_all
 
 LEVELS = (0.1, 0.3, 0.5)
 RECURSIVE = replace(
@@ -36,31 +36,31 @@ RECURSIVE = replace(
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
     """Context, runs by estimator and level, what was scored, and the trainings after the reference's."""
-    context, trained = make_context(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
-    runs = make_runs(context, RECURSIVE)
+    work, trained = make_work(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
+    runs = make_runs(work, RECURSIVE)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(recursion, "fit", lambda *given: trained.append(given[5]) or fit(*given))
-        return context, runs, score_all(context, runs), trained
+        return work, runs, score_all(work, runs), trained
 
 
 def run_at(runs, name, t, retrain=Retrain.RECURSIVE):
     return next(r for r in runs if (r.cell.estimator, r.cell.t, r.cell.retrain) == (name, t, retrain))
 
 
-def gone(context, run, split):
-    stage = recursive_stage(context, run, row_rankings(context, run))
+def gone(work, run, split):
+    stage = recursive_stage(work.place, run, rankings_of(work, run))
     return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
 
 
 @pytest.mark.parametrize("name", ["random", "grad"])
 def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_once(done, name):
-    context, runs, scored, trained = done
+    work, runs, scored, trained = done
     assert len(trained) == 2 * len(LEVELS)
     assert len(scored) == 2 * len(LEVELS) + 2 + 1  # ROAR's, and untouched images
     for split in Split:
         before = np.zeros((1, 192), bool)
         for t in LEVELS:
-            now = gone(context, run_at(runs, name, t), split)
+            now = gone(work, run_at(runs, name, t), split)
             assert (now.sum(1) == removed_count(t, 192)).all()
             assert (now >= before).all()
             before = now
@@ -70,35 +70,35 @@ def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_on
 
 
 def test_the_gradient_at_its_second_level_again(done):
-    context, runs, scored, _ = done
-    run, low = run_at(runs, "grad", 0.3), gone(context, run_at(runs, "grad", 0.1), Split.TRAIN)
-    fill, norm = torch.tensor(context.data.mean), context.norm
+    work, runs, scored, _ = done
+    run, low = run_at(runs, "grad", 0.3), gone(work, run_at(runs, "grad", 0.1), Split.TRAIN)
+    fill, norm = torch.tensor(work.images.mean), Normalisation.of(work.images)
     mean, std = (torch.tensor(part)[:, None, None] for part in norm)
     first_bits = torch.from_numpy(np.packbits(low, axis=1))
-    model = context.start(run.cell.model, run.recipe_record, 0)
-    images = DegradedImages(context.pixels(Split.TRAIN), first_bits, fill, Unit.SCALAR)
-    labels = torch.from_numpy(context.data.train.labels)
+    model = work.place.start(run.cell.model, run.recipe_record, 0)
+    images = DegradedImages(torch.from_numpy(work.images[Split.TRAIN].pixels), first_bits, fill, Unit.SCALAR)
+    labels = torch.from_numpy(work.images.train.labels)
     fit(model, images, labels, norm, run.recipe_record, 0)
     model.eval()
     expected = low.copy()
-    for i, pixels in enumerate(context.pixels(Split.TRAIN)):
+    for i, pixels in enumerate(torch.from_numpy(work.images[Split.TRAIN].pixels)):
         left = torch.where(torch.from_numpy(low[i]).view(3, 8, 8), fill[:, None, None], pixels.float())
         x = ((left - mean) / std)[None].requires_grad_()
         (back,) = torch.autograd.grad(model(x).max(), x)
         ties = tie_order(np.array([i]), 192)[0]
         order = sorted(np.flatnonzero(~low[i]), key=lambda d: (-float(back.flatten()[d]), -ties[d]))
         expected[i, order[: removed_count(0.3, 192) - removed_count(0.1, 192)]] = True
-    found = gone(context, run, Split.TRAIN)
+    found = gone(work, run, Split.TRAIN)
     assert (found == expected).mean() > 0.999  # a convolution rounds otherwise for another batch
-    assert not np.array_equal(found, gone(context, run_at(runs, "random", 0.3), Split.TRAIN))
-    rankings = row_rankings(context, run)
+    assert not np.array_equal(found, gone(work, run_at(runs, "random", 0.3), Split.TRAIN))
+    rankings = rankings_of(work, run)
     at_once = removed_bits(rankings.planes(Split.TRAIN), 0.3, Order.MORF, rankings.layout)
     assert not np.array_equal(np.packbits(found, axis=1), at_once)  # what ROAR removes there
 
 
 def test_a_level_waits_for_the_one_below(done, tmp_path):
     _, runs, _, _ = done
-    made = {step.run: step for step in steps(make_context(tmp_path, RECURSIVE), runs) if step.run}
+    made = {step.run: step for step in steps(make_work(tmp_path, RECURSIVE), runs) if step.run}
     assert run_at(runs, "grad", 0.3).key in made[run_at(runs, "grad", 0.5)].needs
     assert run_at(runs, "grad", 0.1).key not in made[run_at(runs, "grad", 0.5)].needs
     assert not {run.key for run in runs} & set(made[run_at(runs, "grad", 0.1)].needs)
@@ -106,11 +106,11 @@ def test_a_level_waits_for_the_one_below(done, tmp_path):
 
 @pytest.mark.parametrize("name", ["random-redrawn", "grad~other-image", "grad~untrained"])
 def test_what_cannot_be_explained_anew_fails_in_one_line(done, name):
-    context, runs, _, _ = done
+    work, runs, _, _ = done
     run = run_at(runs, "grad", 0.3)
     other = replace(run, cell=replace(run.cell, estimator=name))
     with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
-        recursive_stage(context, other, None if name == "random-redrawn" else row_rankings(context, run))
+        recursive_stage(work.place, other, None if name == "random-redrawn" else rankings_of(work, run))
 
 
 def test_a_submission_gets_no_row():

@@ -30,7 +30,7 @@ from roarbench.terms import Retrain, Split, Unit
 from roarbench.workers.job import Job, JobOutcome
 from tests.helpers.commands import eventually
 from tests.helpers.leasing import lease
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_runs, make_work, score
 
 pytestmark = pytest.mark.slow
 
@@ -66,20 +66,20 @@ def sleeps(monkeypatch):
 
 @pytest.fixture
 def fresh(tmp_path):
-    """A context of which nothing is done, and all runs of a part; the first two are of untouched images."""
-    context = make_context(tmp_path, SMALL)
-    return context, make_runs(context, SMALL)
+    """A work of which nothing is done, and all runs of a part; the first two are of untouched images."""
+    work = make_work(tmp_path, SMALL)
+    return work, make_runs(work, SMALL)
 
 
 @pytest.fixture(scope="module")
 def done(tmp_path_factory):
-    """A suite done from nothing: its context, runs, events, the names of the jobs in order, and its results."""
+    """A suite done from nothing: its work, runs, events, the names of the jobs in order, and its results."""
     folder = tmp_path_factory.mktemp("done")
-    context, engine = make_context(folder), InlineEngine()
-    runs = make_runs(context)
+    work, engine = make_work(folder), InlineEngine()
+    runs = make_runs(work)
     with ResultsStore.open(default_url(folder)) as store:
-        events = list(complete(context, runs, store, engine))
-        yield context, runs, events, engine.done, store
+        events = list(complete(work, runs, store, engine))
+        yield work, runs, events, engine.done, store
 
 
 def keys_of(runs):
@@ -98,9 +98,9 @@ def reasons_of(store, runs):
 
 
 def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path):
-    context = make_context(tmp_path)
-    runs = make_runs(context)
-    made = steps(context, runs)
+    work = make_work(tmp_path)
+    runs = make_runs(work)
+    made = steps(work, runs)
     by_name = {step.job.name: step for step in made}
     batches = -(-TRAIN // 16) + -(-TEST // 16)
     rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
@@ -125,8 +125,8 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path):
 def test_controls_need_no_reference_and_a_redrawn_ranking_is_not_made(tmp_path):
     def kinds(*estimators):
         suite = replace(SUITE, blocks=(Block(ROAR, estimators, (0.9,), seeds=1),))
-        context = make_context(tmp_path, suite)
-        return [step.kind for step in steps(context, make_runs(context, suite))]
+        work = make_work(tmp_path, suite)
+        return [step.kind for step in steps(work, make_runs(work, suite))]
 
     assert "reference" not in kinds("random", "truth")
     assert kinds("random-redrawn") == ["run", "run"]
@@ -135,22 +135,22 @@ def test_controls_need_no_reference_and_a_redrawn_ranking_is_not_made(tmp_path):
 def test_only_test_images_are_ranked_where_nothing_is_retrained(done, store, tmp_path):
     """What is found is what the suite finds that ranks both, which then goes on in the same folder."""
     suite = replace(SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol.retrain is Retrain.NONE))
-    context = make_context(tmp_path, suite)
-    runs = make_runs(context, suite)
-    found = Counter(step.kind for step in steps(context, runs))
+    work = make_work(tmp_path, suite)
+    runs = make_runs(work, suite)
+    found = Counter(step.kind for step in steps(work, runs))
     assert found == {"reference": 1, "rank": 2 * -(-TEST // 16), "seal": 2, "run": len(runs)}
-    assert failed(complete(context, runs, store, InlineEngine())) == []
+    assert failed(complete(work, runs, store, InlineEngine())) == []
     for key, result in done[-1].results(keys_of(runs)).items():
         own = store.results([key])[key]
         assert (own.bits, own.probability, own.smoothness) == (result.bits, result.probability, result.smoothness)
-    assert [context.references.predicted(context.reference, split) for split in Split] == [False, True]
-    assert not list(context.workspace.rankings.rglob("train*.arrow"))
-    more = make_context(tmp_path)
+    assert [work.explained[0].store.predicted(split) for split in Split] == [False, True]
+    assert not list(work.workspace.rankings.rglob("train*.arrow"))
+    more = make_work(tmp_path)
     before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.suffix in (".arrow", ".npz", ".pt")}
     runs = [run for run in make_runs(more) if run.cell.estimator in ("random", "grad") and run.seed == 0]
     assert failed(complete(more, runs, store, InlineEngine())) == []
     assert all(path.read_bytes() == content for path, content in before.items())
-    assert all(more.references.predicted(more.reference, split) for split in Split)
+    assert all(more.explained[0].store.predicted(split) for split in Split)
 
 
 def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
@@ -178,14 +178,14 @@ def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_w
 
 
 def test_everything_is_done_and_stored_once(done):
-    context, runs, events, names, store = done
+    work, runs, events, names, store = done
     assert set(store.keys("")) == store.done(keys_of(runs)) == set(keys_of(runs))
     assert failed(events) == []
     assert [event.step.job.name for event in events] == names
     assert store.running() == []
     found = store.results(keys_of(runs))
     for run in runs:
-        result, scored = found[run.key], jobs.score(context, run)
+        result, scored = found[run.key], score(work, run)
         assert result.run == run
         assert (result.correct, result.total) == (scored.correct.sum(), TEST)
         np.testing.assert_array_equal(result.answers, scored.correct)
@@ -194,7 +194,7 @@ def test_everything_is_done_and_stored_once(done):
         if scored.probability is not None:
             np.testing.assert_array_equal(result.probabilities, scored.probability)
     engine = InlineEngine()
-    assert (list(complete(context, runs, store, engine)), engine.done) == ([], [])
+    assert (list(complete(work, runs, store, engine)), engine.done) == ([], [])
 
 
 def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
@@ -208,9 +208,9 @@ def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
     )
     monkeypatch.setattr(jobs, "device_name", lambda device: f"{device.type} of the worker")
     monkeypatch.setattr(jobs, "gpu_libraries", lambda device: {"cuda": "12.8"})
-    context, runs = fresh
+    work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
-    assert failed(complete(context, runs, store, InlineEngine())) == []
+    assert failed(complete(work, runs, store, InlineEngine())) == []
     assert set(computed) == {True}
     for run, precision in zip(runs, ("bf16", "float32"), strict=True):  # trained, scored
         made = store.results([run.key])[run.key].provenance
@@ -219,7 +219,7 @@ def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
 
 
 def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, store, monkeypatch):
-    context, runs = fresh
+    work, runs = fresh
     explained, done, maps = Counter(), Counter(), importance.maps_together
 
     def counted(subjects, *rest):
@@ -230,7 +230,7 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
     monkeypatch.setattr(importance, "maps_together", counted)
     for size, count in ((8, 6), (16, 5), (8, 2), (40, 12), (40, 1000)):  # cut off after so many jobs
         size_jobs(monkeypatch, 8, size)
-        events = complete(context, runs, store, InlineEngine())
+        events = complete(work, runs, store, InlineEngine())
         done.update(event.step.run.key for event in islice(events, count) if event.step.run)
         events.close()
     assert set(done) == store.done(keys_of(runs)) == set(keys_of(runs))
@@ -243,15 +243,15 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
 
 def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, store, monkeypatch):
     """One by itself, and those by maps that are not finite."""
-    context, runs = fresh
+    work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
     truth = {run for run in runs if run.cell.estimator == "truth"}
-    score, maps = jobs.score, importance.maps_together
+    scored, maps = jobs.score, importance.maps_together
 
-    def sometimes(context, run):
+    def sometimes(explained, judge, run, row):
         if run == bad:
             raise RunError("the loss went away")
-        return score(context, run)
+        return scored(explained, judge, run, row)
 
     def broken(subjects, *rest):
         (found,) = maps(subjects, *rest)
@@ -262,32 +262,32 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     monkeypatch.setattr(jobs, "score", sometimes)
     monkeypatch.setattr(importance, "maps_together", broken)
     engine = InlineEngine()
-    assert {run for run, _ in failed(complete(context, runs, store, engine)) if run} == {bad, *truth}
+    assert {run for run, _ in failed(complete(work, runs, store, engine)) if run} == {bad, *truth}
     assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of({bad, *truth}))
     assert reasons_of(store, [bad]) == {"the loss went away"}
     (reason,) = reasons_of(store, truth)
     assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
     assert engine.done.count(bad.key) == 1
     assert store.running() == []
-    monkeypatch.setattr(jobs, "score", score)
+    monkeypatch.setattr(jobs, "score", scored)
     again = InlineEngine()
-    assert (bad, "the loss went away") in failed(complete(context, runs, store, again))
+    assert (bad, "the loss went away") in failed(complete(work, runs, store, again))
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
-    assert store.failures.retry([bad.key], context.data.fingerprint) == {bad.key}
-    assert [event.step.run for event in complete(context, [bad], store, InlineEngine())] == [bad]
+    assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
+    assert [event.step.run for event in complete(work, [bad], store, InlineEngine())] == [bad]
 
 
 def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store, monkeypatch):
-    context, runs = fresh
+    work, runs = fresh
 
     def diverging(*given):
-        if given[5] == context.reference.seed:
+        if given[5] == work.explained[0].reference.seed:
             raise Diverged("loss nan at step 3")
         return 0.5
 
     monkeypatch.setattr(jobs, "fit", diverging)
     engine = InlineEngine()
-    lost = {run for run, _ in failed(complete(context, runs, store, engine)) if run}
+    lost = {run for run, _ in failed(complete(work, runs, store, engine)) if run}
     assert lost == {run for run in runs if run.reference}
     assert store.done(keys_of(runs)) == {run.key for run in runs if not run.reference}
     assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
@@ -296,7 +296,7 @@ def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store,
 
 
 def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):
-    context, runs = fresh
+    work, runs = fresh
     kept = []
 
     class TwoAtOnce(InlineEngine):
@@ -314,7 +314,7 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
             return ended
 
     with pytest.raises(CallerError, match="the disk is full"):
-        list(complete(context, runs, store, TwoAtOnce()))
+        list(complete(work, runs, store, TwoAtOnce()))
     assert store.done(kept) == set(kept) != set()
     assert (store.running(), reasons_of(store, runs)) == ([], set())
 
@@ -342,10 +342,10 @@ class FailingMachine(InlineEngine):
 
 
 def test_a_job_that_its_machine_cut_off_is_tried_again(fresh, store):
-    context, runs = fresh
+    work, runs = fresh
     cut_off = {"reference": 1, "rank trained test 0": 2, "seal grad scalar": 1, runs[-1].key: 2}
     engine = FailingMachine(cut_off)
-    events = list(complete(context, runs, store, engine))
+    events = list(complete(work, runs, store, engine))
     assert failed(events) == []
     assert store.done(keys_of(runs)) == set(keys_of(runs))
     assert reasons_of(store, runs) == set()
@@ -356,31 +356,31 @@ def test_a_job_that_its_machine_cut_off_is_tried_again(fresh, store):
 
 
 def test_after_three_tries_a_job_counts_as_failed(fresh, store):
-    context, runs = fresh
+    work, runs = fresh
     bad, rank = runs[-1], "rank trained test 0"  # which it needs
     engine = FailingMachine({bad.key: 9, rank: 9})
-    events = list(complete(context, runs, store, engine))
+    events = list(complete(work, runs, store, engine))
     assert (engine.done.count(bad.key), engine.done.count(rank)) == (0, 3)
     (reason,) = [event.failure for event in events if event.step.job.name == rank]
     assert reason == f"{rank} failed: {KILLED}; tried 3 times"
     again = FailingMachine({bad.key: 9})
-    assert all(event.failure for event in complete(context, runs, store, again)) and again.done == []
-    assert bad.key in store.failures.retry(keys_of(runs), context.data.fingerprint)
-    assert failed(complete(context, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
+    assert all(event.failure for event in complete(work, runs, store, again)) and again.done == []
+    assert bad.key in store.failures.retry(keys_of(runs), work.images.fingerprint)
+    assert failed(complete(work, runs, store, again)) == [(bad, f"{KILLED}; tried 3 times")]
     assert again.done.count(bad.key) == 3
     assert store.running() == []
 
 
 def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, sleeps):
     """Else a broken machine, which is idle more often than any other, would try it again and again."""
-    context, (bad, others) = fresh[0], fresh[1][:2]
+    work, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
-    store.claim([Wanted((others.key,), "", context.data.fingerprint)], other, 1)
+    store.claim([Wanted((others.key,), "", work.images.fingerprint)], other, 1)
     sleeps += [
         lambda: looks.append(engine.done.count(bad.key)),
         lambda: len(looks) == 3 and store.leave(other),
     ]
-    assert failed(complete(context, [bad, others], store, engine)) == []
+    assert failed(complete(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)
 
 
@@ -390,11 +390,11 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, 
 def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatch):
     """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
     size_jobs(monkeypatch, 8, 8)
-    context, runs = fresh
-    kinds = {step.job.name: step.kind for step in steps(context, runs)}
+    work, runs = fresh
+    kinds = {step.job.name: step.kind for step in steps(work, runs)}
     engines = InlineEngine(), InlineEngine()
     with ResultsStore.open(default_url(tmp_path)) as other:
-        one, two = (complete(context, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
+        one, two = (complete(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
         for _ in zip_longest(one, two):  # one job each, in turn
             pass
     for kind, least in (("rank", 0.45), ("seal", 0.2), ("run", 0.2)):
@@ -407,11 +407,11 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
 
 
 def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hands_is_taken(fresh, store, sleeps):
-    context, runs = fresh
+    work, runs = fresh
     other, engine, names = Owner.here(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
-    shard = next(step for step in steps(context, runs) if step.job.name == "rank controls train 0")
-    assert store.claim([claims.wanted(shard)], other, 1).granted
+    shard = next(step for step in steps(work, runs) if step.job.name == "rank controls train 0")
+    assert store.claim([claims.wanted(shard, work.images.fingerprint)], other, 1).granted
     assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
 
     def look():
@@ -421,7 +421,7 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
             store.leave(other)
 
     sleeps.append(look)
-    assert failed(complete(context, runs, store, engine)) == []
+    assert failed(complete(work, runs, store, engine)) == []
     assert shard.job.name not in engine.done
     assert {"rank controls train 16", "seal grad scalar", runs[1].key} < set(names[0]), "the work moves on"
     assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
@@ -430,22 +430,22 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
 
 
 def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fresh, store, sleeps, monkeypatch):
-    def no_reference(context):
+    def no_reference(explained):
         raise RunError("no luck")
 
     monkeypatch.setattr(jobs, "train_reference", no_reference)
-    context, runs = fresh
+    work, runs = fresh
     blocked, living = [run for run in runs if run.cell.retrain is Retrain.NONE][:2], Owner.here()
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release([blocked[0].key], living))
-    lost = [run for run, _ in failed(complete(context, blocked, store, InlineEngine())) if run]
+    lost = [run for run, _ in failed(complete(work, blocked, store, InlineEngine())) if run]
     assert lost == [blocked[1], blocked[0]]
     assert store.running() == []
 
 
 def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, monkeypatch):
     """It expired while the worker still computed; another process has the run by now."""
-    context, runs = fresh[0], fresh[1][:2]
+    work, runs = fresh[0], fresh[1][:2]
     heir, told, beating = Owner.here(), [], []
 
     class Losing(InlineEngine):
@@ -465,7 +465,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
     monkeypatch.setattr(beats.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
     sleeps.append(lambda: store.leave(heir))
     engine = Losing()
-    events = list(complete(context, runs, store, engine))
+    events = list(complete(work, runs, store, engine))
     assert told == [runs[0].key]
     assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
     assert [event.step.run for event in events] == [runs[1], runs[0]]

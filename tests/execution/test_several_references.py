@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, jobs, shards
+from roarbench.execution import importance, shards
 from roarbench.execution import job_graph as graph
 from roarbench.execution.job_graph import steps
 from roarbench.execution.placed_inputs import without
@@ -24,7 +24,7 @@ from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain, Split, Unit
 from tests.helpers.made_up import SUITE as MADE_UP
 from tests.helpers.made_up import held
-from tests.helpers.tiny_suite import SUITE, completed, make_runs, rank_all
+from tests.helpers.tiny_suite import SUITE, completed, make_runs, rank_all, rankings_of, score
 
 BLOCKS = (
     Block(ROAR, ("random", "grad"), (0.9,), seeds=3),
@@ -61,43 +61,39 @@ def done(tmp_path_factory):
 
 @pytest.mark.slow
 def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done):
-    context, runs, jobs, store = done
+    work, runs, jobs, store = done
     assert [name for name in jobs if name.startswith("reference")] == ["reference 1", "reference 2"]
     shards = [name for name in jobs if name.startswith("rank controls")]
     assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
     results, used = store.results([run.key for run in runs]), {}
     for run in runs:
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
-            own = context.of(run)
-            used[run.seed] = own.rankings.open(own.ranking_spec(find_estimator("grad"), Unit.SCALAR)).checksum
+            used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
-            assert results[run.key].weights == own.references.checksum(own.reference)
+            assert results[run.key].weights == work.explained_by(run).store.checksum()
     assert used[0] == used[2] != used[1]
     assert len({results[run.key].rankings for run in runs if run.cell.estimator == "random"}) == 1
-    scores = [results[bind(TWO, point, context.data.fingerprint, None).key] for point in reference_points(TWO)]
+    scores = [results[bind(TWO, point, work.images.fingerprint, None).key] for point in reference_points(TWO)]
     assert scores[0].bits != scores[1].bits
-    for number, score in enumerate(scores):
-        own = context.explaining(number)
-        said = own.references.predictions(own.reference, Split.TEST).targets
-        assert score.correct == int((said == own.data.test.labels).sum())
+    for number, scored in enumerate(scores):
+        said = work.explained[number].store.predictions(Split.TEST).targets
+        assert scored.correct == int((said == work.images.test.labels).sum())
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [0, 1])
 def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own_network(done, seed):
-    context, runs, *_ = done
+    work, runs, *_ = done
     morf = {run.seed: run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.NONE)}
     cell = replace(morf[seed].cell, estimator="grad~other-reference")
-    asked = bind(TWO, Point(cell, seed), context.data.fingerprint, None)
+    asked = bind(TWO, Point(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
-    found = jobs.score(context.of(asked), asked)
-    judge, maker = context.explaining(seed), context.of(asked)
-    planes = maker.rankings.open(maker.ranking_spec(find_estimator("grad"), Unit.SCALAR))
+    found, judge, planes = score(work, asked), work.explained[seed], rankings_of(work, asked)
     removed = removed_bits(planes.planes(Split.TEST), cell.t, cell.order, planes.layout)
-    logits = predict(judge.trained_reference(), without(judge, Split.TEST, removed, cell), judge.norm, 64)
+    logits = predict(judge.trained(), without(work.images, Split.TEST, removed, cell), judge.norm, 64)
     assert found.rankings == planes.checksum
-    assert (found.correct == (logits.argmax(1).numpy() == judge.data.test.labels)).all()
-    said = judge.references.predictions(judge.reference, Split.TEST).targets
+    assert (found.correct == (logits.argmax(1).numpy() == work.images.test.labels)).all()
+    said = judge.store.predictions(Split.TEST).targets
     np.testing.assert_allclose(found.probability, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)
 
 
@@ -111,17 +107,17 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     alone, together = (
         replace(done[0], suite=suite, workspace=Workspace(tmp_path / name)) for name in ("alone", "together")
     )
-    for context in (alone, together):
-        shutil.copytree(done[0].workspace.references, context.workspace.references)
-    counts = {split: len(alone.images(split).labels) for split in Split}
+    for work in (alone, together):
+        shutil.copytree(done[0].workspace.references, work.workspace.references)
+    counts = {split: len(alone.images[split].labels) for split in Split}
     specs = [
-        [alone.explaining(number).ranking_spec(find_estimator(name), Unit.SCALAR) for name in ("grad", "var-grad")]
+        [alone.ranking_spec(find_estimator(name), Unit.SCALAR, number) for name in ("grad", "var-grad")]
         for number in (0, 1)
     ]
     for number in (0, 1):
-        rank_all(alone.explaining(number), "grad", "var-grad")
-    shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
-    shards.rank_shard(together, specs[1], Split.TEST, 0, counts[Split.TEST])
+        rank_all(alone, "grad", "var-grad", number=number)
+    shards.rank_shard(together.explained, specs[0][1:], Split.TRAIN, 8, 24)
+    shards.rank_shard(together.explained, specs[1], Split.TEST, 0, counts[Split.TEST])
     graph_steps = steps(together, make_runs(together, suite))
     ranking = [step.job for step in graph_steps if step.kind == "rank"]
     assert {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name} == {
@@ -135,9 +131,9 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for job in (*ranking, *(step.job for step in graph_steps if step.kind == "seal")):
         assert not job.call(*job.arguments)
     for spec in (*specs[0], *specs[1]):
-        found, expected = (each.rankings.open(spec) for each in (together, alone))
+        found, expected = (each.place.rankings.open(spec) for each in (together, alone))
         assert found.checksum == expected.checksum
-        assert found.weights == expected.weights == alone.references.checksum(alone.ranking(spec).reference)
+        assert found.weights == expected.weights == shards._explained_by(spec, alone.explained).store.checksum()
         assert found.kept == expected.kept
 
 

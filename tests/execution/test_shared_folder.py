@@ -16,7 +16,7 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.store import network_files as network_store
 from roarbench.store import rankings, references
 from roarbench.terms import Split, Unit
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
 pytestmark = pytest.mark.slow
 
@@ -68,48 +68,53 @@ def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
 
 
-def controls(context):
-    return tuple(context.ranking_spec(find_estimator(name), Unit.SCALAR) for name in CONTROLS)
+def controls(work):
+    return tuple(work.ranking_spec(find_estimator(name), Unit.SCALAR) for name in CONTROLS)
 
 
-def rank(context):
-    shards.rank_shard(context, controls(context), Split.TRAIN, 0, TRAIN)
-    shards.rank_shard(context, controls(context), Split.TEST, 0, TEST)
+def rank(work):
+    shards.rank_shard(work.explained, controls(work), Split.TRAIN, 0, TRAIN)
+    shards.rank_shard(work.explained, controls(work), Split.TEST, 0, TEST)
 
 
-def seal(context):
-    for spec in controls(context):
-        shards.seal(context, spec)
+def seal(work):
+    for spec in controls(work):
+        shards.seal(work.place, spec)
 
 
-def common(context):
-    networks.train_common(context, context.common_network(make_runs(context, TUNED)[0]))
+def reference(work):
+    jobs.train_reference(work.explained[0])
 
 
-STEPS = [[jobs.train_reference], [rank], [rank, seal], [rank, seal, common]]
+def common(work):
+    made = work.common_network(make_runs(work, TUNED)[0])
+    networks.train_common(work.place, made, work.control_specs(made.unit))
+
+
+STEPS = [[reference], [rank], [rank, seal], [rank, seal, common]]
 
 
 @pytest.mark.parametrize("steps", STEPS, ids=lambda steps: steps[-1].__name__)
 def test_what_another_machine_made_while_one_waited_for_its_lock_is_not_made_again(steps, tmp_path, monkeypatch):
-    context = make_context(tmp_path, TUNED)
+    work = make_work(tmp_path, TUNED)
     *before, last = steps
     for step in before:
-        step(context)
+        step(work)
     client, lock, made = Client(monkeypatch), references.locked, []
 
     def look() -> None:
         """As the command does before it hands the step out."""
-        assert not context.references.has(context.reference)
-        assert not context.networks.has(context.common_network(make_runs(context, TUNED)[0]).key)
-        for spec in controls(context):
-            context.rankings.has(spec), context.rankings.ranked(spec, Split.TEST)
+        assert not work.explained[0].store.has()
+        assert not work.place.networks.has(work.common_network(make_runs(work, TUNED)[0]).key)
+        for spec in controls(work):
+            work.place.rankings.has(spec), work.place.rankings.ranked(spec, Split.TEST)
 
     @contextmanager
     def waited(path, *anew):
         if not made:
             made.append(path)
             with client.elsewhere():
-                last(context)
+                last(work)
                 made.append(snapshot(tmp_path))
         with lock(path, *anew):
             yield
@@ -117,6 +122,6 @@ def test_what_another_machine_made_while_one_waited_for_its_lock_is_not_made_aga
     for module in (references, network_store, rankings):
         monkeypatch.setattr(module, "locked", waited)
     look()
-    last(context)
+    last(work)
     with client.elsewhere():
         assert snapshot(tmp_path) == made[1]

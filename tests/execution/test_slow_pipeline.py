@@ -10,9 +10,9 @@ from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.context import RunContext
 from roarbench.execution.job_graph import steps
 from roarbench.execution.jobs import Scored
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.ranking import removed_bits
 from roarbench.models.small import SmallResNet
@@ -25,7 +25,7 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
 pytestmark = pytest.mark.slow
 
@@ -64,13 +64,13 @@ class Fast:
     """What the fast pipeline did.
 
     Attributes:
-        context: Its stores.
+        work: Its stores.
         scored: By run.
         training: What its network saw at each training step, by run; None is the reference.
         tested: What it saw of the test images, by run, with the copies that fill up its last batch.
     """
 
-    context: RunContext
+    work: SuiteWork
     scored: dict[Run, Scored]
     training: dict[Run | None, list[np.ndarray]]
     tested: dict[Run | None, np.ndarray]
@@ -85,9 +85,9 @@ def fast(tmp_path_factory: pytest.TempPathFactory) -> Fast:
 
 def run_fast(folder: Path) -> Fast:
     """All jobs in this process; a hook writes down what each network is given."""
-    context = make_context(folder, CASES)
-    make_ties(context)
-    made = Fast(context, {}, {}, {})
+    work = make_work(folder, CASES)
+    make_ties(work)
+    made = Fast(work, {}, {}, {})
     given: list[tuple[bool, np.ndarray]] = []
 
     def note(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
@@ -95,7 +95,7 @@ def run_fast(folder: Path) -> Fast:
             given.append((module.training, inputs[0].detach().numpy().copy()))
 
     handle = register_module_forward_pre_hook(note)
-    for step in steps(context, make_runs(context, CASES)):
+    for step in steps(work, make_runs(work, CASES)):
         given.clear()
         value = step.job.call(*step.job.arguments)
         if step.kind in ("reference", "run"):
@@ -107,18 +107,18 @@ def run_fast(folder: Path) -> Fast:
     return made
 
 
-def make_ties(context: RunContext) -> None:
+def make_ties(work: SuiteWork) -> None:
     """Give planted data's true importance eight values, so that each level cuts through many equal ones."""
     for split in Split:
-        path = context.decoded / f"{split}-truth.bin"
+        path = work.images.folder / f"{split}-truth.bin"
         (np.rint(np.fromfile(path, np.float32) * 8) / 8).tofile(path)
 
 
 class Slow:
     """The same from the decoded files and, for what is explained, the stored weights."""
 
-    def __init__(self, context: RunContext) -> None:
-        folder = context.decoded
+    def __init__(self, work: SuiteWork) -> None:
+        folder = work.images.folder
         shapes = {split: (count, *SHAPE) for split, count in COUNTS.items()}
         self.pixels = {
             split: np.fromfile(folder / f"{split}-pixels.bin", np.uint8).reshape(shape)
@@ -131,7 +131,7 @@ class Slow:
         self.labels = {split: np.fromfile(folder / f"{split}-labels.bin", np.int64) for split in shapes}
         self.means, self.deviations = slow.moments(self.pixels["train"])
         # gradients of weights that differ in their last digits would rank differently
-        (stored,) = context.workspace.references.glob("*/weights.pt")
+        (stored,) = work.workspace.references.glob("*/weights.pt")
         self.reference = torch.load(stored, weights_only=True)
         self.maps: dict[tuple[str, str], np.ndarray] = {}
 
@@ -171,7 +171,7 @@ class Slow:
 
 @pytest.fixture(scope="module")
 def again(fast: Fast) -> Slow:
-    return Slow(fast.context)
+    return Slow(fast.work)
 
 
 def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
@@ -185,8 +185,8 @@ def test_every_removed_feature(fast: Fast, again: Slow, split: str) -> None:
     for run in fast.scored:
         if run.cell.estimator == "none":
             continue
-        rankings = fast.context.rankings.open(
-            fast.context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
+        rankings = fast.work.place.rankings.open(
+            fast.work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
         )
         packed = removed_bits(rankings.planes(Split(split)), run.cell.t, run.cell.order, rankings.layout)
         bits = unpack(torch.from_numpy(packed), SHAPE, run.cell.unit).expand(-1, *SHAPE)

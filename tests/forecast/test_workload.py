@@ -106,9 +106,9 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
     monkeypatch.setattr(ensembles, "noise_draws", draws)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
-    context = tiny_suite.make_context(tmp_path, suite)
+    work = tiny_suite.make_work(tmp_path, suite)
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        events = list(complete(context, tiny_suite.make_runs(context, suite), store, tiny_suite.InlineEngine()))
+        events = list(complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine()))
     assert not any(event.failure for event in events)
     counted = count_work(suite, expand(suite), (), None)
     assert done == {

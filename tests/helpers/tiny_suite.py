@@ -8,11 +8,10 @@ from pathlib import Path
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import shards
-from roarbench.execution.context import RunContext
+from roarbench.execution import jobs, shards
 from roarbench.execution.job_graph import steps
-from roarbench.execution.jobs import Scored
 from roarbench.execution.scheduler import complete
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
@@ -22,6 +21,7 @@ from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.layout import Workspace
+from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Split, Unit
 from roarbench.workers.job import Job, JobOutcome, perform
@@ -47,40 +47,52 @@ SUITE = Suite(
 )
 
 
-def make_context(folder: Path, suite: Suite = SUITE) -> RunContext:
+def make_work(folder: Path, suite: Suite = SUITE) -> SuiteWork:
     """Decoded images and the folders of a store; nothing is trained."""
     workspace = Workspace(folder)
-    return RunContext(workspace, decode_dataset(RECORD, workspace.data).folder, suite)
+    return SuiteWork(workspace, decode_dataset(RECORD, workspace.data), suite)
 
 
-def make_runs(context: RunContext, suite: Suite = SUITE) -> list[Run]:
-    """All runs of a suite on the context's images."""
-    return [bind(suite, point, context.data.fingerprint, None) for point in expand(suite)]
+def make_runs(work: SuiteWork, suite: Suite = SUITE) -> list[Run]:
+    """All runs of a suite on the work's images."""
+    return [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
 
 
-def rank_all(context: RunContext, *names: str) -> None:
-    """Rank all images by these estimators, scalar by scalar, and join the parts."""
+def score(work: SuiteWork, run: Run) -> jobs.Scored:
+    """Do a run in this process."""
+    return jobs.score(*work.scoring(run))
+
+
+def rankings_of(work: SuiteWork, run: Run) -> Rankings:
+    """The rankings of a run's row."""
+    spec = work.row_spec(run)
+    assert spec is not None
+    return work.place.rankings.open(spec)
+
+
+def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
+    """Rank all images by these estimators of a reference, scalar by scalar, and join the parts."""
     for name in names:
-        spec = context.ranking_spec(find_estimator(name), Unit.SCALAR)
+        spec = work.ranking_spec(find_estimator(name), Unit.SCALAR, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-            shards.rank_shard(context, [spec], split, 0, count)
-        shards.seal(context, spec)
+            shards.rank_shard(work.explained, [spec], split, 0, count)
+        shards.seal(work.place, spec)
 
 
-def score_all(context: RunContext, runs: list[Run]) -> dict[Run, Scored]:
+def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, jobs.Scored]:
     """Do all steps in this process, without a results store."""
-    made = [(step.run, step.job.call(*step.job.arguments)) for step in steps(context, runs)]
+    made = [(step.run, step.job.call(*step.job.arguments)) for step in steps(work, runs)]
     return {run: value for run, value in made if run}
 
 
 @contextmanager
-def completed(folder: Path, suite: Suite) -> Iterator[tuple[RunContext, list[Run], list[str], ResultsStore]]:
-    """A suite done from nothing: its context, runs, the names of its jobs in order, and its results."""
-    context, engine = make_context(folder, suite), InlineEngine()
-    runs = make_runs(context, suite)
+def completed(folder: Path, suite: Suite) -> Iterator[tuple[SuiteWork, list[Run], list[str], ResultsStore]]:
+    """A suite done from nothing: its work, runs, the names of its jobs in order, and its results."""
+    work, engine = make_work(folder, suite), InlineEngine()
+    runs = make_runs(work, suite)
     with ResultsStore.open(default_url(folder)) as store:
-        assert [event.failure for event in complete(context, runs, store, engine) if event.failure] == []
-        yield context, runs, engine.done, store
+        assert [event.failure for event in complete(work, runs, store, engine) if event.failure] == []
+        yield work, runs, engine.done, store
 
 
 class InlineEngine:
@@ -113,5 +125,5 @@ class InlineEngine:
 LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 64 steps of one batch, the 40 images
 
 
-def long_context(folder):
-    return make_context(folder, replace(SUITE, reference_recipe=LONG.title))
+def long_work(folder):
+    return make_work(folder, replace(SUITE, reference_recipe=LONG.title))

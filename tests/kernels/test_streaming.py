@@ -62,27 +62,27 @@ def test_a_network_trained_on_streamed_images_is_the_same():
 
 def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
     from roarbench.estimators.catalogue import find_estimator
-    from roarbench.execution import jobs, shards
+    from roarbench.execution import shards
     from roarbench.terms import Split
-    from tests.helpers.tiny_suite import TEST, TRAIN, make_context, make_runs
+    from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, score
 
-    context = make_context(tmp_path)
-    spec = context.ranking_spec(find_estimator("random"), Unit.SCALAR)
+    work = make_work(tmp_path)
+    spec = work.ranking_spec(find_estimator("random"), Unit.SCALAR)
     for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-        shards.rank_shard(context, [spec], split, 0, count)
-    shards.seal(context, spec)
-    runs = [run for run in make_runs(context) if run.cell.estimator in ("random", "none")]
+        shards.rank_shard(work.explained, [spec], split, 0, count)
+    shards.seal(work.place, spec)
+    runs = [run for run in make_runs(work) if run.cell.estimator in ("random", "none")]
     runs = [run for run in runs if run.reference == "" and run.cell.unit is Unit.SCALAR and run.seed == 0]
-    expected = [jobs.score(context, run).correct for run in runs]
+    expected = [score(work, run).correct for run in runs]
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
     for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
         monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
-        assert inputs.fits(context, 24) is not streams
-        assert inputs.fits(context, 0)  # pixels stay in their file
+        assert inputs.fits(work.images, 24) is not streams
+        assert inputs.fits(work.images, 0)  # pixels stay in their file
     monkeypatch.setattr(inputs, "_memory", lambda: -1.0)
     made = []
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
-    assert [(jobs.score(context, run).correct == right).all() for run, right in zip(runs, expected, strict=True)]
+    assert [(score(work, run).correct == right).all() for run, right in zip(runs, expected, strict=True)]
     assert len(made) >= 2 * (len(runs) - 1)  # training and test images; mask-only has none
 
 

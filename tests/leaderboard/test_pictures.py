@@ -28,7 +28,7 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.store.result import Result
 from roarbench.terms import Split, Unit
 from tests.helpers.board_store import results as made_results
-from tests.helpers.tiny_suite import SUITE, TEST, make_context
+from tests.helpers.tiny_suite import SUITE, TEST, make_work, rankings_of
 
 ROWS = ("random", "sobel", "random-blurred", "grad")
 UNIT = Unit.SCALAR
@@ -43,15 +43,15 @@ def stored(of: Suite, data: str) -> SuiteResults:
 
 
 def ranked_in(folder: Path, of: Suite):
-    """A store with images and the rankings of two rows, and its context."""
-    context = make_context(folder, of)
-    jobs.train_reference(context)
+    """A store with images and the rankings of two rows, and its work."""
+    work = make_work(folder, of)
+    jobs.train_reference(work.explained[0])
     for name in ("random", "grad"):
-        spec = context.ranking_spec(find_estimator(name), UNIT)
+        spec = work.ranking_spec(find_estimator(name), UNIT)
         for split in spec.splits:
-            shards.rank_shard(context, [spec], split, 0, len(context.images(split).labels))
-        shards.seal(context, spec)
-    return context
+            shards.rank_shard(work.explained, [spec], split, 0, len(work.images[split].labels))
+        shards.seal(work.place, spec)
+    return work
 
 
 @pytest.fixture(scope="module")
@@ -61,15 +61,16 @@ def ranked(tmp_path_factory: pytest.TempPathFactory):
 
 def test_masks_are_those_that_runs_score(ranked) -> None:
     """CustomSuite, another image's, and the matched one, which a run makes with torch."""
-    found = stored(suite(MATCHED), ranked.data.fingerprint)
+    found = stored(suite(MATCHED), ranked.images.fingerprint)
     numbers = np.array([3, 0, 5])
-    makes = Makes(ranked.data, numbers, MATCHED, 0.5)
+    makes = Makes(ranked.images, numbers, MATCHED, 0.5)
     point = next(p for p in found.results if p.cell.estimator == "grad~matched" and p.cell.t == 0.5 and p.seed == 0)
-    run, rankings = found.results[point].run, ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
+    run = found.results[point].run
+    rankings = rankings_of(ranked, run)
     planes, layout = rankings.planes(Split.TEST), rankings.layout
     own = removed_bits(planes, 0.5, MATCHED.order, layout)
-    others = jobs._pairing(ranked, Split.TEST, 0, same_class=False)
-    wanted = {"own": own, "other": own[others], "matched": matched_bits(ranked, run, rankings, own, others)}
+    others = jobs._pairing(ranked.images, Split.TEST, 0, same_class=False)
+    wanted = {"own": own, "other": own[others], "matched": matched_bits(ranked.images, run, rankings, own, others)}
     for kind, packed in wanted.items():
         bits = np.unpackbits(packed[numbers], axis=1, count=layout.features).astype(bool)
         assert (makes.mask(rankings, kind) == bits).mean() > 0.999
@@ -124,8 +125,8 @@ def test_without_second_answers_what_is_lost_counts() -> None:
 
 
 def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_path: Path) -> None:
-    folder = ranked.data.folder.parents[1]
-    found = stored(suite(MATCHED), ranked.data.fingerprint)
+    folder = ranked.images.folder.parents[1]
+    found = stored(suite(MATCHED), ranked.images.fingerprint)
     assert read_pictures(found, tmp_path) is None
     made = read_pictures(found, folder)
     assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
@@ -141,12 +142,12 @@ def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_pa
 
 
 def test_what_is_left_by_slow_loops(ranked) -> None:
-    makes = Makes(ranked.data, np.array([2, 4]), MORF, 0.9)
-    rankings = ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
+    makes = Makes(ranked.images, np.array([2, 4]), MORF, 0.9)
+    rankings = ranked.place.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
     (left,) = makes.lines(rankings, ["own"])
     gone = makes.mask(rankings, "own").reshape(makes.pixels.shape)
     for at, c, y, x in np.ndindex(gone.shape):
-        fill = round(float(ranked.data.mean[c]))
+        fill = round(float(ranked.images.mean[c]))
         assert left[at, y, x, c] == (fill if gone[at, c, y, x] else makes.pixels[at, c, y, x])
     (heat,) = makes.lines(rankings, ["map"])
     first = makes.mask(rankings, "own").reshape(makes.pixels.shape).all(1)
@@ -154,8 +155,8 @@ def test_what_is_left_by_slow_loops(ranked) -> None:
 
 
 def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path: Path) -> None:
-    context = ranked_in(tmp_path, suite(MORF))
-    file = context.rankings.folder(context.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
+    work = ranked_in(tmp_path, suite(MORF))
+    file = work.place.rankings.folder(work.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
     file.write_bytes(file.read_bytes()[:-100])
-    found = read_pictures(stored(suite(MORF), context.data.fingerprint), tmp_path)
+    found = read_pictures(stored(suite(MORF), work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))

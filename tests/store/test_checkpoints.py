@@ -17,7 +17,7 @@ from roarbench.plan.recipes import RECIPES
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Retrain
-from tests.helpers.tiny_suite import LONG, InlineEngine, long_context, make_context, make_runs
+from tests.helpers.tiny_suite import LONG, InlineEngine, long_work, make_runs, make_work
 
 STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
 
@@ -101,15 +101,15 @@ def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch,
 
 
 def test_a_run_and_a_reference_whose_checkpoints_are_damaged_start_anew_and_say_so(tmp_path):
-    context = make_context(tmp_path)
-    run = next(run for run in make_runs(context) if run.cell.retrain is Retrain.NONE)
-    trained = next(run for run in make_runs(context) if run.cell.estimator == "none" and run.reference == "")
-    paths = [context.workspace.checkpoints / f"{key}.pt" for key in (context.reference.key, trained.key)]
+    work = make_work(tmp_path)
+    run = next(run for run in make_runs(work) if run.cell.retrain is Retrain.NONE)
+    trained = next(run for run in make_runs(work) if run.cell.estimator == "none" and run.reference == "")
+    paths = [work.workspace.checkpoints / f"{key}.pt" for key in (work.explained[0].reference.key, trained.key)]
     paths[0].parent.mkdir()
     for path in paths:
         path.write_bytes(b"half of")
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        events = list(complete(context, [run, trained], store, InlineEngine()))
+        events = list(complete(work, [run, trained], store, InlineEngine()))
         assert store.done([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
     said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
@@ -127,7 +127,7 @@ def train_slowly(folder, told):
         time.sleep(0.02)
 
     CheckpointFile.save = saved
-    jobs.train_reference(long_context(folder))
+    jobs.train_reference(long_work(folder).explained[0])
 
 
 @pytest.mark.process
@@ -141,30 +141,30 @@ def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_weights(tmp_
         pass
     child.kill()
     child.join()
-    context, whole = long_context(tmp_path / "killed"), long_context(tmp_path / "whole")
-    assert not context.references.has(context.reference)
-    assert 17 <= context.checkpoint(context.reference.key).load()["step"] < 64
+    work, whole = long_work(tmp_path / "killed"), long_work(tmp_path / "whole")
+    assert not work.explained[0].store.has()
+    assert 17 <= work.place.checkpoint(work.explained[0].reference.key).load()["step"] < 64
     taken = []
     advance = train._Training.advance
     monkeypatch.setattr(train._Training, "advance", lambda self: taken.append(self.step) or advance(self))
-    jobs.train_reference(context)
+    jobs.train_reference(work.explained[0])
     assert taken[0] >= 17 and taken[-1] == 63
-    jobs.train_reference(whole)
-    one, other = (some.references.weights(some.reference) for some in (context, whole))
+    jobs.train_reference(whole.explained[0])
+    one, other = (some.explained[0].store.weights() for some in (work, whole))
     torch.testing.assert_close(one, other, rtol=0, atol=0)
-    assert list(context.workspace.checkpoints.iterdir()) == []
+    assert list(work.workspace.checkpoints.iterdir()) == []
 
 
 def test_a_runs_checkpoint_stays_until_its_row_is_stored(tmp_path, monkeypatch):
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
-    context = make_context(tmp_path)
-    run = next(run for run in make_runs(context) if run.cell.estimator == "none" and run.reference == "")
-    path = context.workspace.checkpoints / f"{run.key}.pt"
+    work = make_work(tmp_path)
+    run = next(run for run in make_runs(work) if run.cell.estimator == "none" and run.reference == "")
+    path = work.workspace.checkpoints / f"{run.key}.pt"
     present = []
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         add = store.add
         monkeypatch.setattr(store, "add", lambda *stored: (present.append(path.exists()), add(*stored)))
-        (event,) = complete(context, [run], store, InlineEngine())
+        (event,) = complete(work, [run], store, InlineEngine())
         assert (event.failure, present) == ("", [True])
         assert store.done([run.key]) == {run.key}
     assert not path.exists()

@@ -13,7 +13,7 @@ from torch import nn
 from roarbench.errors import StoreError
 from roarbench.plan.runs import Reference
 from roarbench.store import references
-from roarbench.store.references import Predictions, ReferenceStore, checksum
+from roarbench.store.references import Predictions, StoredReference, checksum
 from roarbench.terms import Split
 
 REFERENCE = Reference("planted", "da7a", "resnet-planted", "planted@1", 1000)
@@ -32,21 +32,21 @@ def make_predictions() -> dict[Split, Predictions]:
     }
 
 
-def save(store: ReferenceStore, seed: int = 0, reference: Reference = REFERENCE) -> None:
-    with store.lock(reference):
-        store.save(reference, make_model(seed), 12.5)
+def save(store: StoredReference, seed: int = 0) -> None:
+    with store.lock():
+        store.save(make_model(seed), 12.5)
         for split, said in make_predictions().items():
-            store.save_predictions(reference, split, said)
+            store.save_predictions(split, said)
 
 
 def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(tmp_path):
-    store = ReferenceStore(tmp_path)
-    assert not store.has(REFERENCE)
+    store = StoredReference(tmp_path, REFERENCE)
+    assert not store.has()
     save(store)
-    assert store.has(REFERENCE)
-    torch.testing.assert_close(store.weights(REFERENCE), dict(make_model().state_dict()), rtol=0, atol=0)
+    assert store.has()
+    torch.testing.assert_close(store.weights(), dict(make_model().state_dict()), rtol=0, atol=0)
     for split, said in make_predictions().items():
-        found = store.predictions(REFERENCE, split)
+        found = store.predictions(split)
         np.testing.assert_array_equal(found.targets, said.targets)
         np.testing.assert_array_equal(found.probability, said.probability)
         assert (found.targets.dtype, found.probability.dtype) == (np.int64, np.float32)
@@ -57,9 +57,9 @@ def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(tmp
 
 
 def test_the_weights_have_a_checksum_of_names_types_shapes_and_bits(tmp_path):
-    store = ReferenceStore(tmp_path)
+    store = StoredReference(tmp_path, REFERENCE)
     save(store)
-    assert store.checksum(REFERENCE) == checksum(make_model().state_dict())
+    assert store.checksum() == checksum(make_model().state_dict())
     weights = make_model().state_dict()
     others = [
         {**weights, "0.bias": weights["0.bias"] * (1 + 2**-23)},
@@ -82,51 +82,51 @@ DAMAGES = [
 
 @pytest.mark.parametrize(("name", "damage"), DAMAGES)
 def test_a_damaged_reference_is_one_line_that_says_what_to_delete(tmp_path, name, damage):
-    store = ReferenceStore(tmp_path)
+    store = StoredReference(tmp_path, REFERENCE)
     save(store)
-    path = store.folder(REFERENCE) / name
+    path = store.folder / name
     content = path.read_bytes()
     path.unlink()
     if damage != "gone":
         path.write_bytes(content[: len(content) // 2] if damage == "cut" else b"")
     with pytest.raises(StoreError) as caught:
-        store.weights(REFERENCE)
-        store.predictions(REFERENCE, Split.TEST)
-    assert f"the reference in {store.folder(REFERENCE)} is damaged (" in str(caught.value)
+        store.weights()
+        store.predictions(Split.TEST)
+    assert f"the reference in {store.folder} is damaged (" in str(caught.value)
     assert str(caught.value).endswith("; delete the folder and run again")
     assert "\n" not in str(caught.value)
 
 
 def test_other_weights_than_those_that_were_saved_are_refused(tmp_path):
-    store = ReferenceStore(tmp_path)
+    store = StoredReference(tmp_path, REFERENCE)
     save(store)
-    torch.save(dict(make_model(1).state_dict()), store.folder(REFERENCE) / "weights.pt")
+    torch.save(dict(make_model(1).state_dict()), store.folder / "weights.pt")
     with pytest.raises(StoreError, match="the weights are not those of the manifest"):
-        store.weights(REFERENCE)
+        store.weights()
 
 
 @pytest.mark.parametrize("owner, step", [(np, "savez"), (os, "replace")])
 def test_predictions_cut_off_are_not_there_and_can_be_written_again(tmp_path, monkeypatch, owner, step):
-    store, said = ReferenceStore(tmp_path), make_predictions()[Split.TEST]
+    store, said = StoredReference(tmp_path, REFERENCE), make_predictions()[Split.TEST]
 
     def cut(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    store.save(REFERENCE, make_model(), 12.5)
+    store.save(make_model(), 12.5)
     with monkeypatch.context() as patch:
         patch.setattr(owner, step, cut)
         with pytest.raises(KeyboardInterrupt):
-            store.save_predictions(REFERENCE, Split.TEST, said)
-    assert store.has(REFERENCE)
-    assert not store.predicted(REFERENCE, Split.TEST)
-    store.save_predictions(REFERENCE, Split.TEST, said)
-    assert [store.predicted(REFERENCE, split) for split in Split] == [False, True]
-    np.testing.assert_array_equal(store.predictions(REFERENCE, Split.TEST).targets, said.targets)
+            store.save_predictions(Split.TEST, said)
+    assert store.has()
+    assert not store.predicted(Split.TEST)
+    store.save_predictions(Split.TEST, said)
+    assert [store.predicted(split) for split in Split] == [False, True]
+    np.testing.assert_array_equal(store.predictions(Split.TEST).targets, said.targets)
 
 
 @pytest.mark.parametrize("step", ["write_text", "replace"])
 def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(tmp_path, monkeypatch, step):
-    store = ReferenceStore(tmp_path)
+    store = StoredReference(tmp_path, REFERENCE)
 
     def cut(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
@@ -135,9 +135,9 @@ def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(t
         patch.setattr(Path, step, cut)
         with pytest.raises(KeyboardInterrupt):
             save(store, seed=1)
-    assert not store.has(REFERENCE)
+    assert not store.has()
     save(store, seed=2)
-    torch.testing.assert_close(store.weights(REFERENCE), dict(make_model(2).state_dict()), rtol=0, atol=0)
+    torch.testing.assert_close(store.weights(), dict(make_model(2).state_dict()), rtol=0, atol=0)
     assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
 
 
@@ -146,28 +146,28 @@ def test_all_is_on_the_disk_before_the_name_counts(tmp_path, monkeypatch):
     sync, replace = references.sync, Path.replace
     monkeypatch.setattr(references, "sync", lambda path: (steps.append(path.name), sync(path)))
     monkeypatch.setattr(Path, "replace", lambda path, target: (steps.append("replace"), replace(path, target))[1])
-    save(ReferenceStore(tmp_path))
+    save(StoredReference(tmp_path, REFERENCE))
     assert {"weights.pt", "manifest.json"} < set(steps[: steps.index("replace")])
     assert steps[-2:] == ["replace", tmp_path.name]
 
 
 def test_one_process_at_a_time(tmp_path):
-    store = ReferenceStore(tmp_path)
+    store = StoredReference(tmp_path, REFERENCE)
     events = []
 
     def second() -> None:
         events.append("waits")
-        with ReferenceStore(tmp_path).lock(REFERENCE):
+        with StoredReference(tmp_path, REFERENCE).lock():
             events.append("second")
 
-    with store.lock(REFERENCE):
+    with store.lock():
         thread = threading.Thread(target=second)
         thread.start()
         thread.join(0.3)
         events.append("first leaves")
     thread.join()
     assert events == ["waits", "first leaves", "second"]
-    with store.lock(REFERENCE), store.lock(Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)):
+    with store.lock(), store.lock(Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)):
         pass  # another reference has a lock of its own
 
 
@@ -177,4 +177,4 @@ def test_a_full_disk_is_one_line(tmp_path, monkeypatch):
 
     monkeypatch.setattr(Path, "write_bytes", full)
     with pytest.raises(StoreError, match="cannot write .*: No space left on device; free space or choose another"):
-        save(ReferenceStore(tmp_path / "references"))
+        save(StoredReference(tmp_path / "references", REFERENCE))

@@ -17,8 +17,8 @@ from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import entering as submitting
 from roarbench.execution import importance, jobs
-from roarbench.execution.context import RunContext
 from roarbench.execution.scheduler import complete
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Run
@@ -33,7 +33,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
 from roarbench.terms import Retrain, Split
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_context, make_runs
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work
 
 pytestmark = pytest.mark.slow
 
@@ -82,9 +82,9 @@ def store(tmp_path: Path):
         yield store
 
 
-def do(context: RunContext, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
+def do(work: SuiteWork, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
     """Do runs; failures by the estimator's id."""
-    list(complete(context, runs, store, InlineEngine()))
+    list(complete(work, runs, store, InlineEngine()))
     failures = store.failures.history([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
@@ -93,11 +93,11 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
     """However a bad one ends, that is its own failure and no machine's, which would be tried again elsewhere."""
     entries = [check_source(code) for code in (GOOD, LATE, KILLS)]
     suite = with_entries(SMALL, [entry.id for entry in entries])
-    context = make_context(tmp_path, suite)
+    work = make_work(tmp_path, suite)
     for entry in entries:
-        context.workspace.keep_submission(entry.id, entry.source)
-    runs = make_runs(context, suite)
-    failures = do(context, runs, store)
+        work.workspace.keep_submission(entry.id, entry.source)
+    runs = make_runs(work, suite)
+    failures = do(work, runs, store)
     good, late, kills = (entry.id for entry in entries)
     assert set(failures) == {late, kills}
     assert "raised: raised AssertionError: a test batch (line 5)" in failures[late][0]
@@ -108,8 +108,8 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
 
     def planes(name: str) -> np.ndarray:
         run = next(run for run in runs if run.cell.estimator == name)
-        spec = context.ranking_spec(find_estimator(name), run.cell.unit)
-        return context.rankings.open(spec).planes(Split.TEST)
+        spec = work.ranking_spec(find_estimator(name), run.cell.unit)
+        return work.place.rankings.open(spec).planes(Split.TEST)
 
     differ = np.bitwise_count(planes(good) ^ planes("grad")).mean() / 8
     assert differ < 0.01  # the same gradient, but for its rounding
@@ -172,15 +172,15 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = check_source(PER_PIXEL), []
     suite = with_entries(replace(SMALL, blocks=blocks), [entry.id])
-    context, explain = make_context(tmp_path, suite), importance.explain
-    context.workspace.keep_submission(entry.id, entry.source)
+    work, explain = make_work(tmp_path, suite), importance.explain
+    work.workspace.keep_submission(entry.id, entry.source)
     monkeypatch.setattr(importance, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
-    assert do(context, make_runs(context, suite), store) == {}
+    assert do(work, make_runs(work, suite), store) == {}
     assert len(calls) == 2  # one of each split
-    batch = importance.shard_batch(context, Split.TEST, 0, 24, context.reference_norm)
+    batch = importance.shard_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
     for twin in ("", "~blurred"):
-        (run,) = [run for run in make_runs(context, suite) if run.cell.estimator == entry.id + twin]
-        stored = context.rankings.open(context.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
+        (run,) = [run for run in make_runs(work, suite) if run.cell.estimator == entry.id + twin]
+        stored = work.place.rankings.open(work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
         pixels = batch.images.mean(1, keepdim=True)
         expected = (blurred(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
@@ -191,9 +191,9 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
 
 
 def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path: Path, monkeypatch) -> None:
-    context, entry = make_context(tmp_path), check_source(GOOD)
-    context.workspace.keep_submission(entry.id, GOOD)
-    jobs.train_reference(context)
+    work, entry = make_work(tmp_path), check_source(GOOD)
+    work.workspace.keep_submission(entry.id, GOOD)
+    jobs.train_reference(work.explained[0])
     asked: dict[str, tuple[str, bool]] = {}
     parts = {}
 
@@ -204,11 +204,11 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path: Path, monk
     monkeypatch.setattr(importance, "explain", explained)
     for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            importance.timed_maps(context, [entry.id + mark], Split.TEST, 0, 4)
+            importance.timed_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)
-    torch.testing.assert_close(weights["~untrained"], context.untrained_reference().state_dict()["linear.weight"])
+    torch.testing.assert_close(weights["~untrained"], work.explained[0].untrained().state_dict()["linear.weight"])
     assert not torch.equal(weights["~untrained"], weights[""])
     assert (parts["~other-target"].targets != parts[""].targets).all()
     assert (parts["~untrained"].targets == parts[""].targets).all()
