@@ -20,8 +20,9 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, passes
 from roarbench.estimators.noise import noisy_copies
+from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.device_ranking import planes_of
-from roarbench.kernels.ranking import Layout, tie_order
+from roarbench.kernels.ranking import tie_order
 from roarbench.models.build import build
 from roarbench.models.cost import network_cost
 from roarbench.terms import PAPER_LEVELS, Unit

@@ -21,9 +21,9 @@ from torch import Tensor
 
 from roarbench.devices import device
 from roarbench.kernels.augment import augment
+from roarbench.kernels.bit_planes import Layout, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.ranking import Layout, removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.kernels.train import fit
 from roarbench.models.build import build

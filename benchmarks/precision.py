@@ -32,9 +32,10 @@ from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.estimators.stem import divided
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
 from roarbench.models.build import build

@@ -24,7 +24,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import importance
 from roarbench.execution.runner import Finished, Request, run_suite
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
+from roarbench.kernels.bit_planes import encode
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.declaration import Protocol

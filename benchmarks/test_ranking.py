@@ -10,8 +10,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.ranking import Layout, encode, rank, sort_keys, tie_order
+from roarbench.kernels.ranking import rank, sort_keys, tie_order
 from roarbench.terms import PAPER_LEVELS, Unit
 
 SIZES = {"64x64": (32, (3, 64, 64)), "224x224": (4, (3, 224, 224))}

@@ -8,8 +8,8 @@ from numpy.typing import NDArray
 from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import BLUR
 from roarbench.estimators.pairing import other_images, other_images_of_class
+from roarbench.kernels.bit_planes import Layout, bin_codes, removed_bits
 from roarbench.kernels.matching import matched, matching_ties, strata
-from roarbench.kernels.ranking import Layout, bin_codes, removed_bits
 from roarbench.protocols.declaration import Protocol
 from roarbench.store.rankings import Rankings
 from roarbench.terms import SAME_CLASS, TEST_IDS, Order, Split, Unit

@@ -17,9 +17,10 @@ from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
 from roarbench.kernels.augment import reach
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import Layout, encode, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import removed_count, sort_keys, tie_order
 from roarbench.kernels.train import decay_groups, fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe, learning_rate, side

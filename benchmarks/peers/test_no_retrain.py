@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 from peers.beside import Beside, Figure, core_seconds
 from torch import Tensor, nn
 
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import Layout, encode, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.models.build import build
 from roarbench.terms import Order, Unit

@@ -26,7 +26,8 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.estimators.folding import folded
 from roarbench.forecast.workload import Work, count_work
-from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.kernels.bit_planes import Layout, encode
+from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite

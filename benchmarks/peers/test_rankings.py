@@ -16,9 +16,10 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.kernels.bit_planes import encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import encode, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import removed_count, sort_keys, tie_order
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe

@@ -25,9 +25,9 @@ from roarbench.execution.matched_masks import matched_bits
 from roarbench.execution.place import ReferenceModel
 from roarbench.execution.placed_inputs import degraded, mean_of, pixels, removed_on_device, untouched, without
 from roarbench.execution.recursion import recursive_stage
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.streaming import Cut

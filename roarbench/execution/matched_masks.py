@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from roarbench.datasets.decoded import ImageData
 from roarbench.execution.importance import image_ids
+from roarbench.kernels.bit_planes import bin_codes
 from roarbench.kernels.fill import change_numbers, replaced
 from roarbench.kernels.matching import matched, matching_ties, strata
-from roarbench.kernels.ranking import bin_codes
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.rankings import Rankings
 from roarbench.terms import Split, Unit

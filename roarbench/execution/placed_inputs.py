@@ -12,10 +12,10 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device, gpu_memory
 from roarbench.errors import CallerError
 from roarbench.execution.importance import image_ids
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import DegradedImages, unpack
 from roarbench.kernels.fill import filled
 from roarbench.kernels.inputs import Inputs
-from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.plan.runs import Cell
 from roarbench.store.provenance import cores

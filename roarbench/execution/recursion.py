@@ -21,8 +21,9 @@ from roarbench.execution.importance import image_ids
 from roarbench.execution.place import Place
 from roarbench.execution.placed_inputs import without
 from roarbench.identity import fingerprint, record
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
 from roarbench.plan.runs import Run

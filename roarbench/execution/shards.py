@@ -13,8 +13,9 @@ from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.execution.importance import TimedMap, WantedMaps, images_at_once, maps_and_ties, maps_device
 from roarbench.execution.place import Place, ReferenceModel
+from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.device_ranking import planes_of
-from roarbench.kernels.ranking import encode, features, sort_keys
+from roarbench.kernels.ranking import features, sort_keys
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
 from roarbench.sandbox.explain import images_a_sandbox
 from roarbench.store.map_provenance import MapProvenance, merged

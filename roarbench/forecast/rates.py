@@ -20,9 +20,10 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, images_at_once, suite_cost
+from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import Layout, encode, sort_keys, tie_order
+from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
 from roarbench.models.build import build

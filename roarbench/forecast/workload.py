@@ -11,7 +11,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
-from roarbench.kernels.ranking import Layout
+from roarbench.kernels.bit_planes import Layout
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.common import common_trainings, tuning_cost, tunings
 from roarbench.plan.keys import family_splits, needs_reference, ranked_splits, reference_epochs, stored_levels

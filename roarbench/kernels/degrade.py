@@ -83,7 +83,7 @@ class DegradedImages:
 
     Attributes:
         pixels: uint8 (n, c, h, w).
-        removed: uint8 (n, ceil(d / 8)), packed as `ranking.removed_bits` does; None removes nothing.
+        removed: uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing.
         fill: float32 (c,), what replaces a removed feature, in [0, 255].
         unit: What one feature is.
     """

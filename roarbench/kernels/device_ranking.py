@@ -1,4 +1,4 @@
-"""Bit-planes of importance maps where they lie: on a GPU byte for byte what `kernels.ranking` makes on a processor.
+"""Bit-planes of importance maps where they lie: on a GPU byte for byte what `kernels.bit_planes` makes on a processor.
 
 Keys are whole numbers, unique within an image, so that any sort puts them in the one order.
 """
@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.kernels.ranking import Layout, encode, features, flips, sort_keys
+from roarbench.kernels.bit_planes import Layout, encode, flips
+from roarbench.kernels.ranking import features, sort_keys
 from roarbench.terms import Unit
 
 _ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
@@ -26,7 +27,7 @@ def planes_of(importance: Tensor, ties: Tensor, layout: Layout) -> NDArray[np.ui
         layout: What the planes hold.
 
     Returns:
-        uint8 (n, planes, width), as `ranking.encode` does.
+        uint8 (n, planes, width), as `bit_planes.encode` does.
 
     Raises:
         RunError: The maps have another shape, or a value that is not finite.
@@ -69,7 +70,7 @@ def _keys(importance: Tensor, ties: Tensor) -> Tensor:
 
 
 def _planes(keys: Tensor, layout: Layout) -> Tensor:
-    """Return what `ranking.encode` does, on the device of the keys."""
+    """Return what `bit_planes.encode` does, on the device of the keys."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
     for boundary, flipped in zip(layout.boundaries, flips(layout), strict=True):

@@ -13,9 +13,9 @@ import torch
 from torch import Tensor
 
 from roarbench.devices import sent
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import rows_of, unpack
 from roarbench.kernels.fill import replaced
-from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.streaming import Cut
 from roarbench.terms import Unit
 

@@ -53,7 +53,7 @@ def matched(
 
     Args:
         own: bool (n, d), the image's own mask, True where removed.
-        places: uint8 (n, d), the bin of another image's ranking that holds each feature, as `ranking.bin_codes` has
+        places: uint8 (n, d), the bin of another image's ranking that holds each feature, as `bit_planes.bin_codes` has
             it; 0 is most important.
         found: uint16 (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.

@@ -21,7 +21,7 @@ def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Un
     is about 1 / t, so values compare at one level only.
 
     Args:
-        removed: uint8 (n, ceil(d / 8)), packed as `ranking.removed_bits` does, equally many removed in each image.
+        removed: uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does, equally many removed in each image.
         shape: Channels, height and width of an image.
         unit: What one feature is; its neighbours are those in its grid.
 

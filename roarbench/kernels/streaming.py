@@ -16,8 +16,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.kernels.bit_planes import Layout, removed_bits
 from roarbench.kernels.degrade import degrade, unpack
-from roarbench.kernels.ranking import Layout, removed_bits
 from roarbench.terms import Order
 
 RING = 4  # batches that are read ahead, or on their way to the device

@@ -7,7 +7,8 @@ from typing import Any
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, record
-from roarbench.kernels.ranking import TIE_RULE, TIE_SEED, Layout
+from roarbench.kernels.bit_planes import Layout
+from roarbench.kernels.ranking import TIE_RULE, TIE_SEED
 from roarbench.terms import Making, Split, Unit
 
 

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 from roarbench.errors import StoreError
 from roarbench.files import locked, look_anew, refuse_altered, sha256, write_whole, writing
 from roarbench.identity import fingerprint
-from roarbench.kernels.ranking import Layout
+from roarbench.kernels.bit_planes import Layout
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
 from roarbench.store.planes import read_planes, write_planes
 from roarbench.store.ranking_manifest import FORMAT, MANIFEST, checksum_of, content_of, kept_of, read_manifest

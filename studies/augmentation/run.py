@@ -26,9 +26,10 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.augment import crop, crops, flip, heads, shift, shifts
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
 from roarbench.models.build import build

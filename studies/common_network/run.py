@@ -21,9 +21,9 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
 from roarbench.execution.common_networks import EXCHANGE, exchanged
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.ranking import removed_bits
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit

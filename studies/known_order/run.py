@@ -24,9 +24,10 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).parents[1] / "matched"))
 from lab import LAYOUT, LEVELS, SHAPE, Lab, asking, not_asking
 
+from roarbench.kernels.bit_planes import bin_codes, encode, removed_bits
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.matching import matched, strata
-from roarbench.kernels.ranking import bin_codes, encode, features, removed_bits, sort_keys
+from roarbench.kernels.ranking import features, sort_keys
 from roarbench.terms import Order, Unit
 
 RESULTS, IMAGES = Path(__file__).with_name("results.npz"), 2469

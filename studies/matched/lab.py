@@ -27,12 +27,13 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import noisy_copies
 from roarbench.estimators.pairing import other_images
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.matching import matched, strata
-from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit

@@ -16,7 +16,8 @@ from roarbench.estimators.noise import noisy_copies
 from roarbench.execution import importance, jobs, shards
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
-from roarbench.kernels.ranking import removed_bits, tie_order
+from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.ranking import tie_order
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import CLEAN

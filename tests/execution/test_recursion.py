@@ -10,9 +10,10 @@ from roarbench.errors import CallerError, RunError
 from roarbench.execution import recursion
 from roarbench.execution.job_graph import steps
 from roarbench.execution.recursion import recursive_stage
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import removed_bits, removed_count, tie_order
+from roarbench.kernels.ranking import removed_count, tie_order
 from roarbench.kernels.train import fit
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block

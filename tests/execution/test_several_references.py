@@ -12,7 +12,7 @@ from roarbench.execution import job_graph as graph
 from roarbench.execution.job_graph import steps
 from roarbench.execution.placed_inputs import without
 from roarbench.forecast.workload import count_work
-from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.scoring import predict
 from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.points import Point, expand

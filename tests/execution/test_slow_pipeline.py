@@ -13,8 +13,8 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_graph import steps
 from roarbench.execution.jobs import Scored
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import unpack
-from roarbench.kernels.ranking import removed_bits
 from roarbench.models.small import SmallResNet
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.recipes import RECIPES

@@ -3,8 +3,8 @@
 import numpy as np
 import torch
 
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.ranking import Layout, encode, removed_bits
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.terms import Order, Unit
 

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from roarbench.errors import RunError
 from roarbench.kernels import device_ranking
+from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.device_ranking import planes_of
-from roarbench.kernels.ranking import Layout, encode, features, sort_keys, tie_order
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.terms import PAPER_LEVELS, Unit
 from tests.helpers.fake_gpu import GPU, fake_gpu
 

@@ -5,9 +5,10 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.ranking import Layout, encode, removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import removed_count, sort_keys, tie_order
 from roarbench.kernels.streaming import Cut
 from roarbench.terms import Order, Unit
 

@@ -5,9 +5,10 @@ import pytest
 import torch
 
 from roarbench.estimators.baselines import blurred
+from roarbench.kernels.bit_planes import Layout, bin_codes, encode, removed_bits
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.matching import matched, strata
-from roarbench.kernels.ranking import Layout, bin_codes, encode, removed_bits, removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import removed_count, sort_keys, tie_order
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 N, SHAPE = 4, (3, 8, 8)

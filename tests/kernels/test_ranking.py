@@ -8,17 +8,8 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from roarbench.errors import CallerError, RunError
-from roarbench.kernels.ranking import (
-    TIE_RULE,
-    Layout,
-    encode,
-    features,
-    rank,
-    removed_bits,
-    removed_count,
-    sort_keys,
-    tie_order,
-)
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
+from roarbench.kernels.ranking import TIE_RULE, features, rank, removed_count, sort_keys, tie_order
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 FEW_VALUES = st.sampled_from([-2.5, -1.0, -0.0, 0.0, 1e-45, 1.0, 3.0])  # many ties, both zeros, a subnormal

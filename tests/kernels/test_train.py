@@ -16,10 +16,10 @@ from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.ranking import Layout, encode
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import decay_groups, fit

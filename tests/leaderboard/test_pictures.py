@@ -15,8 +15,8 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, shards
 from roarbench.execution.matched_masks import matched_bits
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.fill import change_numbers
-from roarbench.kernels.ranking import removed_bits
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite

@@ -8,10 +8,11 @@ import pytest
 import torch
 from torch import nn
 
+from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.fill import interpolated
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import Layout, encode, features, removed_bits, sort_keys, tie_order
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.terms import Order, Unit
 

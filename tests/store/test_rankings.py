@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.kernels.ranking import encode, sort_keys, tie_order
+from roarbench.kernels.bit_planes import encode
+from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.store import rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_manifest import FORMAT

@@ -19,7 +19,8 @@ from roarbench.execution import entering as submitting
 from roarbench.execution import importance, jobs
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.kernels.ranking import encode, features, sort_keys, tie_order
+from roarbench.kernels.bit_planes import encode
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.plan.points import expand
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
