@@ -22,7 +22,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "matched"))
-from lab import LAYOUT, LEVELS, SHAPE, Lab, asking, not_asking
+from lab import LAYOUT, LEVELS, SHAPE, Answers, Lab, asking, keep, not_asking, stored
 
 from roarbench.kernels.bit_planes import bin_codes, encode, removed_bits
 from roarbench.kernels.fill import change_numbers
@@ -30,7 +30,7 @@ from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import features, sort_keys
 from roarbench.terms import Order, Unit
 
-RESULTS, IMAGES = Path(__file__).with_name("results.npz"), 2469
+RESULTS = Path(__file__).with_name("results.npz")
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 BASES = ("gradcam", "sgsq", "ig-mean", "random-blurred")
 KINDS = ("image", "chance")
@@ -79,7 +79,7 @@ def degraded(importance: Tensor, donors: NDArray[np.int64], share: float, kind: 
     return torch.where(taken, own[donors], own)
 
 
-def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tensor) -> dict[str, NDArray[np.bool_]]:
+def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tensor) -> Answers:
     """Return the answers of one map by level and mask."""
     d, made = LAYOUT.features, {}
     planes = encode(sort_keys(features(importance.numpy(), SHAPE, Unit.SCALAR), lab.ties), LAYOUT)
@@ -97,7 +97,7 @@ def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tenso
     return made
 
 
-def gains(found: dict[str, NDArray[np.bool_]], protocol: str) -> NDArray[np.float64]:
+def gains(found: Answers, protocol: str) -> NDArray[np.float64]:
     """Return the mean over levels of a protocol's gain, image by image; larger is better."""
     parts = {"specific": ("other", "own"), "matched": ("matched", "own"), "lerf-morf": ("lerf", "morf")}
     if protocol in parts:
@@ -107,28 +107,9 @@ def gains(found: dict[str, NDArray[np.bool_]], protocol: str) -> NDArray[np.floa
     return np.mean([sign * found[f"{t} {name}"].astype(float) for t in LEVELS], 0)
 
 
-Answers = dict[str, NDArray[np.bool_]]
-
-
-def stored() -> dict[str, Answers]:
-    """Return the answers that are kept, by map, kind, share and seed."""
-    found: dict[str, Answers] = {}
-    if RESULTS.exists():
-        for key, bits in np.load(RESULTS).items():
-            name, mask = key.split("/")
-            found.setdefault(name, {})[mask] = np.unpackbits(bits, count=IMAGES).astype(bool)
-    return found
-
-
-def keep(found: dict[str, Answers]) -> None:
-    """Write all answers, packed."""
-    packed = {f"{name}/{mask}": np.packbits(bits) for name, made in found.items() for mask, bits in made.items()}
-    np.savez_compressed(RESULTS, **packed)  # type: ignore[arg-type]
-
-
 def make(decoded: Path, seeds: list[int]) -> None:
     """Score what is missing."""
-    found = stored()
+    found = stored(RESULTS)
     for seed in seeds:
         lab = Lab(decoded, seed)
         lab.found = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
@@ -144,7 +125,7 @@ def make(decoded: Path, seeds: list[int]) -> None:
                     start = time.process_time()
                     worse = degraded(importance, lab.others[lab.others], share, kind, 7 + seed)
                     found[name] = answers(lab, common, reference, worse)
-                    keep(found)
+                    keep(found, RESULTS)
                     print(name, round(time.process_time() - start, 1), flush=True)
 
 
@@ -170,7 +151,7 @@ def settled(steps: list[NDArray[np.float64]]) -> tuple[int, int, int]:
 
 def table() -> Iterator[str]:
     """Yield the table as Markdown, line by line."""
-    found = stored()
+    found = stored(RESULTS)
     yield "| protocol | map | mixed with | gain at shares 0, .2, .4, .6, .8, 1 | right | wrong | open |"
     yield "|---|---|---|---|---|---|---|"
     for protocol in PROTOCOLS:

@@ -230,14 +230,11 @@ def scored(lab: Lab, common: nn.Module, importance: Tensor) -> dict[str, NDArray
         for name, found in lab.strata.items():
             made[f"{t} {name}"] = asked(fine, found)
         made[f"{t} dev-blur-8x8 bits"] = asked(bins, lab.chosen)
-        if not lab.strata:
-            continue
-        given = order[lab.others]
-        spent = np.take_along_axis(energy, given, 1).cumsum(1)
-        gone = spent <= (energy * own).sum(1, keepdims=True)
-        equal = np.zeros_like(own)
-        np.put_along_axis(equal, given, gone, axis=1)
-        made[f"{t} energy"] = lab.correct(model, np.packbits(equal, axis=1))
+        if lab.strata:
+            given, equal = order[lab.others], np.zeros_like(own)
+            spent = np.take_along_axis(energy, given, 1).cumsum(1)
+            np.put_along_axis(equal, given, spent <= (energy * own).sum(1, keepdims=True), axis=1)
+            made[f"{t} energy"] = lab.correct(model, np.packbits(equal, axis=1))
     return made
 
 
@@ -246,19 +243,19 @@ def gain(found: Answers, mask: str) -> NDArray[np.float64]:
     return np.mean([found[f"{t} {mask}"].astype(float) - found[f"{t} own"] for t in LEVELS], 0)
 
 
-def stored() -> dict[str, Answers]:
+def stored(path: Path = RESULTS) -> dict[str, Answers]:
     """Return the answers that are kept, by row."""
     found: dict[str, Answers] = {}
-    for key, bits in np.load(RESULTS).items() if RESULTS.exists() else ():
+    for key, bits in np.load(path).items() if path.exists() else ():
         row, mask = key.split("/")
         found.setdefault(row, {})[mask] = np.unpackbits(bits, count=IMAGES).astype(bool)
     return found
 
 
-def keep(found: dict[str, Answers]) -> None:
+def keep(found: dict[str, Answers], path: Path = RESULTS) -> None:
     """Write all answers, packed."""
     packed = {f"{row}/{mask}": np.packbits(bits) for row, made in found.items() for mask, bits in made.items()}
-    np.savez_compressed(RESULTS, **packed)  # type: ignore[arg-type]
+    np.savez_compressed(path, **packed)  # type: ignore[arg-type]
 
 
 def table() -> Iterator[str]:
@@ -277,9 +274,8 @@ def table() -> Iterator[str]:
 def main() -> None:
     """Train and score what is asked and not there, and print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--decoded", type=Path, help="folder of the decoded photographs in a store; none: the table alone"
-    )
+    folder = "folder of the decoded photographs in a store; none: the table alone"
+    parser.add_argument("--decoded", type=Path, help=folder)
     parser.add_argument("--corpus", action="store_true", help="the maps of studies/corpus, by the chosen strata alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
