@@ -139,10 +139,8 @@ def decode_splits(
     total = sum(len(raw.labels) for raw in splits.values())
     size = total * record.channels * record.size**2
     free = _check_room(folder, record, size)
-    tallies, parts = {}, []
-    for split, raw in splits.items():
-        tallies[split] = _prepare(files[split], raw, record)
-        parts += list(_parts(record, split, raw, files[split]))
+    tallies = {split: _prepare(files[split], raw, record) for split, raw in splits.items()}
+    parts = [part for split, raw in splits.items() for part in _parts(record, split, raw, files[split])]
     todo = [part for part in parts if part.name not in done]
     finished = total - sum(len(part.rows) for part in todo)
     if todo:

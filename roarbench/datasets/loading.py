@@ -52,15 +52,19 @@ def decode_dataset(
     check_limit(record, limit)
     source = describe_source(record, data)
     target = folder / _set_name(record, source, limit)
-    try:
-        if not (target / MANIFEST).exists():
-            folder.mkdir(parents=True, exist_ok=True)
-            with FileLock(f"{target}.lock"):
-                if not (target / MANIFEST).exists():  # another process may have been first
-                    _fill(target, _Wanted(record, source, data, limit), workers, note)
-    except OSError as error:
-        raise _store_error(error, record, folder) from error
+    if not (target / MANIFEST).exists():
+        _fill_once(target, _Wanted(record, source, data, limit), workers, note)
     return open_decoded(target)
+
+
+def _fill_once(target: Path, wanted: "_Wanted", workers: int, note: Callable[[Progress], object]) -> None:
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with FileLock(f"{target}.lock"):
+            if not (target / MANIFEST).exists():  # another process may have been first
+                _fill(target, wanted, workers, note)
+    except OSError as error:
+        raise _store_error(error, wanted.record, target.parent) from error
 
 
 def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = None, limit: int | None = None) -> str:

@@ -85,11 +85,7 @@ def maps_together(
         CallerError: As there.
         MachineError: As there.
     """
-    if any(module.training for each in subjects if each.model is not None for module in each.model.modules()):
-        raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
-    ids = subjects[0].batch.ids
-    if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
-        raise ValueError("several models are explained on the same images, got batches of other numbers")
+    _check(subjects)
 
     def compute(rows: slice) -> list[Maps]:
         parts = [s._replace(batch=s.batch.part(rows), black=s.black.to(s.batch.images)) for s in subjects]
@@ -98,7 +94,15 @@ def maps_together(
         return maps
 
     with exact():
-        return _in_halves(compute, slice(0, len(ids)), subjects[0].batch.images.shape[1:])
+        return _in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
+
+
+def _check(subjects: Sequence[Subject]) -> None:
+    if any(module.training for each in subjects if each.model is not None for module in each.model.modules()):
+        raise ValueError("the model must be in eval mode to be explained, got training mode; write model.eval()")
+    ids = subjects[0].batch.ids
+    if not all(torch.equal(each.batch.ids, ids) for each in subjects[1:]):
+        raise ValueError("several models are explained on the same images, got batches of other numbers")
 
 
 class Explained(NamedTuple):

@@ -45,15 +45,7 @@ def unrolled(model: nn.Module) -> GraphModule:
     Raises:
         RunError: It has a step that no rule for relevance is known for.
     """
-    for part in model.modules():
-        if type(part).__module__.startswith("torch.nn") and not any(part.children()):
-            _check_known(part)
-    try:
-        traced = folded(model)
-    except Exception as error:  # of whoever wrote the network: torch.fx follows no branches that depend on numbers
-        if out_of_memory(error):
-            raise
-        raise RunError(f"lrp cannot follow the steps of {type(model).__name__}; leave it out") from error
+    traced = _traced(model)
     modules, seen = dict(traced.named_modules()), set[object]()
     for node in list(traced.graph.nodes):
         module = modules[str(node.target)] if node.op == "call_module" else None
@@ -72,6 +64,18 @@ def unrolled(model: nn.Module) -> GraphModule:
     traced.recompile()
     traced.eval()
     return traced
+
+
+def _traced(model: nn.Module) -> GraphModule:
+    for part in model.modules():
+        if type(part).__module__.startswith("torch.nn") and not any(part.children()):
+            _check_known(part)
+    try:
+        return folded(model)
+    except Exception as error:  # of whoever wrote the network: torch.fx follows no branches that depend on numbers
+        if out_of_memory(error):
+            raise
+        raise RunError(f"lrp cannot follow the steps of {type(model).__name__}; leave it out") from error
 
 
 def _step(node: Node, module: nn.Module | None) -> nn.Module:

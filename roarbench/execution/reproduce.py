@@ -10,6 +10,8 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import find_key
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -116,23 +118,30 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
         DataError: The images are not those of the row.
         RunError: The run fails now.
     """
-    stored, workers = _find(store, request.key), request.workers
+    stored = _find(store, request.key)
     run = stored.run
     suite, weights = _suite(store, run), _weights(run.given, request.reference)
     check_network(suite, request.trusted, workspace.root)
-    with DecodeWatch(console) as watch:
-        images = decode_dataset(suite.dataset_record, workspace.data, request.data, run.limit, workers, watch.note)
-    if images.fingerprint != run.data:
-        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
-        raise DataError(f"{words}; name their folder with --data")
+    images = _images(request, run, suite.dataset_record, workspace, console)
     console.print(f"again, from nothing: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        again = _again(SuiteWork(fresh, images, suite, (weights,) if weights else ()), run, workers, console)
+        again = _again(SuiteWork(fresh, images, suite, (weights,) if weights else ()), run, request.workers, console)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
+
+
+def _images(
+    request: RerunRequest, run: Run, record: DatasetRecord, workspace: Workspace, console: Console
+) -> ImageData:
+    with DecodeWatch(console) as watch:
+        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
+    if images.fingerprint != run.data:
+        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
+        raise DataError(f"{words}; name their folder with --data")
+    return images
 
 
 def check_trust(store: ResultsStore, key: str) -> None:

@@ -36,14 +36,8 @@ def rank_shard(
     """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
 
     Several of the suite's references may be explained together: noisy copies take the same draws. Bit-planes that are
-    in the store already are not made again. No more than one batch of maps is kept.
-
-    Args:
-        explained: The suite's references; the first one is there for controls, too, which explain none.
-        specs: What is ranked.
-        split: Of which images.
-        start: The first of them.
-        stop: The one behind the last.
+    in the store already are not made again. No more than one batch of maps is kept. The first reference is there for
+    controls, too, which explain none.
 
     Returns:
         Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
@@ -51,30 +45,36 @@ def rank_shard(
     Raises:
         StoreError: Another kind of device has begun one of these rankings; no map is made.
     """
-    store, size = explained[0].place.rankings, _batch_size(explained[0], specs)
-    locked = range(start, stop, EXPLAINED)  # one grid for processes with a GPU and without
-    failed: dict[RankingSpec, str] = {}
+    store, locked = explained[0].place.rankings, range(start, stop, EXPLAINED)  # one grid for all kinds of devices
     with ExitStack() as locks:
         for group in explained_groups(specs):
             locks.enter_context(store.lock(specs[0].data, group, split, locked))
-        pieces: dict[RankingSpec, list[Ranked]]
-        pieces = {spec: [] for spec in specs if not store.has_part(spec, split, start, stop)}
-        for spec in pieces:
+        todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
+        for spec in todo:
             store.refuse_other_device(spec, maps_device(spec.estimator_record))
-        for first in range(start, stop, size):
-            todo = [spec for spec in pieces if spec not in failed]
-            for spec, found in _rank_batch(explained, todo, split, first, min(first + size, stop)):
-                if isinstance(found, RunError):
-                    failed[spec] = f"{split} images from {first} on: {found}"
-                else:
-                    pieces[spec].append(found)
-        for spec, made in pieces.items():
-            if spec not in failed:
-                own = _explained_by(spec, explained)
-                weights = own.store.checksum() if spec.reference else ""
-                planes, provenance = np.concatenate([piece.planes for piece in made]), _joined(made, weights)
-                store.write_part(spec, split, start, stop, planes, provenance)
+        pieces, failed = _rank_batches(explained, todo, split, start, stop)
+        for spec in (spec for spec in todo if spec not in failed):
+            weights = _explained_by(spec, explained).store.checksum() if spec.reference else ""
+            planes = np.concatenate([piece.planes for piece in pieces[spec]])
+            store.write_part(spec, split, start, stop, planes, _joined(pieces[spec], weights))
     return failed
+
+
+def _rank_batches(
+    explained: Sequence[ReferenceModel], specs: Sequence[RankingSpec], split: Split, start: int, stop: int
+) -> tuple[dict[RankingSpec, list[Ranked]], dict[RankingSpec, str]]:
+    """Return the rankings batch by batch, and why some cannot be made."""
+    pieces: dict[RankingSpec, list[Ranked]] = {spec: [] for spec in specs}
+    failed: dict[RankingSpec, str] = {}
+    size = _batch_size(explained[0], specs) if specs else 1
+    for first in range(start, stop, size):
+        todo = [spec for spec in specs if spec not in failed]
+        for spec, found in _rank_batch(explained, todo, split, first, min(first + size, stop)):
+            if isinstance(found, RunError):
+                failed[spec] = f"{split} images from {first} on: {found}"
+            else:
+                pieces[spec].append(found)
+    return pieces, failed
 
 
 def _explained_by(spec: RankingSpec, explained: Sequence[ReferenceModel]) -> ReferenceModel:

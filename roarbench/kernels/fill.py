@@ -86,8 +86,16 @@ def interpolated(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
 
     given = images.flatten(0, 1)[:, None] * known
     weights = around(torch.ones_like(given[:1]))
-    found = _coarse_to_fine(given, known) * unknown
-    left = (around(given) - weights * found + around(found)) * unknown
+    found = _solved(_coarse_to_fine(given, known) * unknown, around(given), around, weights, unknown)
+    nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
+    return torch.where(nothing, mean, found.view(images.shape))
+
+
+def _solved(
+    found: Tensor, given: Tensor, around: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
+) -> Tensor:
+    """Solve (weights - around) x = given on what is unknown by conjugate gradients, beginning at `found`."""
+    left = (given - weights * found + around(found)) * unknown
     step = scaled = left / weights
     product = (left * scaled).sum((2, 3), keepdim=True)
     for _ in range(_ITERATIONS):
@@ -99,8 +107,7 @@ def interpolated(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
         scaled = left / weights
         before, product = product, (left * scaled).sum((2, 3), keepdim=True)
         step = scaled + product / before.clamp(min=1e-30) * step
-    nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
-    return torch.where(nothing, mean, found.view(images.shape))
+    return found
 
 
 def _coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:

@@ -62,17 +62,22 @@ def matched(
     Returns:
         bool (n, d), as many True in each row as `own` has.
     """
-    removed = np.zeros_like(own)
     wide = 1 + int(places.max())
-    for image, mask in enumerate(own):
-        stratum, place, tie = found[image], places[image], ties[image]
-        keys = stratum * np.uint16(wide) + (place if order is Order.MORF else wide - 1 - place).astype(np.uint16)
-        sequence = tie[np.argsort(keys[tie], kind="stable")]  # of 16 bits: a radix sort
-        sorted_strata = stratum[sequence]
-        counts = np.bincount(stratum)
-        wanted = np.bincount(stratum[mask], minlength=len(counts))
-        position = np.arange(len(mask)) - (counts.cumsum() - counts)[sorted_strata]
-        removed[image, sequence] = position < wanted[sorted_strata]
+    turned = places if order is Order.MORF else wide - 1 - places
+    keys = found * np.uint16(wide) + turned.astype(np.uint16)
+    return np.stack([_matched_one(*each) for each in zip(own, keys, found, ties, strict=True)])
+
+
+def _matched_one(
+    mask: NDArray[np.bool_], keys: NDArray[np.uint16], stratum: NDArray[np.uint16], tie: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Return what goes of an image, (d,): in each stratum the first features by their keys, as many as the mask has."""
+    sequence = tie[np.argsort(keys[tie], kind="stable")]  # of 16 bits: a radix sort
+    sorted_strata, counts = stratum[sequence], np.bincount(stratum)
+    wanted = np.bincount(stratum[mask], minlength=len(counts))
+    position = np.arange(len(mask)) - (counts.cumsum() - counts)[sorted_strata]
+    removed = np.zeros_like(mask)
+    removed[sequence] = position < wanted[sorted_strata]
     return removed
 
 

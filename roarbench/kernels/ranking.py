@@ -52,6 +52,11 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
         flat = importance.reshape(len(importance), -1).astype(np.float32)
+    _refuse_not_finite(flat)
+    return flat
+
+
+def _refuse_not_finite(flat: NDArray[np.float32]) -> None:
     finite = np.isfinite(flat)
     if not finite.all():
         image = int(np.argmin(finite.all(axis=1)))
@@ -60,7 +65,6 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
             f"importance of image {image} of the batch has {bad} of {flat.shape[1]} values that are not finite "
             "in float32; an estimator returns finite numbers"
         )
-    return flat
 
 
 def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:

@@ -35,15 +35,18 @@ def build(name: str, classes: int, channels: int, size: int, generator: torch.Ge
         if not residual:
             torch.manual_seed(generator.initial_seed())
         model = _made(name, classes, channels, size, source)
-    if not residual:
-        return model.train()
+    if residual:
+        _draw_weights(model, generator)
+    return model.train()
+
+
+def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
     for module in model.modules():
         if isinstance(module, nn.Conv2d):
             nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu", generator=generator)
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, std=0.01, generator=generator)
             nn.init.zeros_(module.bias)
-    return model
 
 
 def _made(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:

@@ -86,12 +86,8 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     found = load_from(store, find_suite(suite), Question(folder))
     if why := _own(found, row):
         raise CallerError(f"{row} is not from this store alone: {why}; publish what was run here")
-    mine = [
-        run
-        for name, runs in found.by_estimator.items()
-        if name in (row, CLEAN) or name.startswith(f"{row}~")
-        for run in runs
-    ]
+    rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
+    mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
         raise CallerError(f"the store has no runs of {row} in {found.suite.title}; `roarbench run` makes them")
     published = {result.run.key for results in check_folder(folder).values() for result in results}

@@ -230,16 +230,18 @@ def suite_table(
         Evidence(suite_results, chosen, Bootstrap()), asked, suite_results.suite.estimators if rows is None else rows
     )
     if table is None:
-        has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite_results.suite.blocks))
-        needs = f" (made of {' and '.join(part.name for part in asked.made_of)} at one level)" if asked.made_of else ""
-        raise CallerError(
-            f"suite '{suite_results.suite.name}' has no {asked.name}{needs} with unit {chosen}; it has: {has}"
-        )
+        raise _lacking(suite_results.suite, asked, chosen)
     if not table.board.rows:
         raise CallerError(
             f"suite '{suite_results.suite.name}' has no {asked.name} of {', '.join(rows or ())}; leave it out"
         )
     return table
+
+
+def _lacking(suite: Suite, asked: Protocol, unit: Unit) -> CallerError:
+    has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
+    needs = f" (made of {' and '.join(part.name for part in asked.made_of)} at one level)" if asked.made_of else ""
+    return CallerError(f"suite '{suite.name}' has no {asked.name}{needs} with unit {unit}; it has: {has}")
 
 
 def table_of(

@@ -81,10 +81,7 @@ def references_of(boards: Sequence[Scores]) -> References | None:
     if not areas:
         return None
     networks = sorted({name for found in areas for name in found})
-    deviations = np.full((len(areas), len(networks)), np.nan)
-    for row, area in zip(deviations, areas, strict=True):
-        means = np.array(list(area.values()))
-        row[[networks.index(name) for name in area]] = means - means.mean()
+    deviations = _deviations(areas, networks)
     variance, shared, own_freedom = components(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
     levels, factor = _factor(curves)
@@ -101,6 +98,15 @@ def references_of(boards: Sequence[Scores]) -> References | None:
         len(networks),
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
+
+
+def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
+    """Return what each area has beyond its row's mean, (rows, networks); NaN where a row has no such network."""
+    made = np.full((len(areas), len(networks)), np.nan)
+    for row, area in zip(made, areas, strict=True):
+        means = np.array(list(area.values()))
+        row[[networks.index(name) for name in area]] = means - means.mean()
+    return made
 
 
 def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:

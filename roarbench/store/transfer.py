@@ -63,15 +63,14 @@ def export_results(
     with store.database.read() as connection:
         found = connection.execute(select(schema.results).order_by("key"))
         stored = [stored_result(row) for row in found if keys is None or row.key in keys]
-    rows = [_exported(result, sources) for result in stored]
     about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
     own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
-    about |= {_REMARKS: exported_remarks(store.database, own_shares)}
+    about[_REMARKS] = exported_remarks(store.database, own_shares)
     if own := [suite_record(suite) for suite in kept_suites(store.database)]:
         about |= {_SUITES: canonical(own).encode()}
-    table = pa.Table.from_pylist(rows, schema=COLUMNS.with_metadata(about))
+    table = pa.Table.from_pylist([_exported(result, sources) for result in stored], schema=COLUMNS.with_metadata(about))
     write_new(path, lambda temporary: pq.write_table(table, temporary))
-    return len(rows)
+    return len(stored)
 
 
 def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
