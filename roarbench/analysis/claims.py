@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.analysis.published import Curve, Curves
+from roarbench.analysis.paper_curves import Curve, Curves
 from roarbench.stats.curves import gain
 from roarbench.terms import Order
 

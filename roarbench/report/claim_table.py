@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.published import UNRETRAINED, hooker2019
+from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR

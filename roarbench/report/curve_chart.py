@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from roarbench.analysis.published import Curve, published_curves
+from roarbench.analysis.paper_curves import Curve, published_curves
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols.roar import KAR, ROAR

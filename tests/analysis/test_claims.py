@@ -1,7 +1,7 @@
 import pytest
 
 from roarbench.analysis.claims import BASES, CLAIMS, Claim, Holds, Tables, curve_gain
-from roarbench.analysis.published import UNRETRAINED, hooker2019
+from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.terms import Order
 
 CLAIM = {claim.id: claim for claim in CLAIMS}

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.published import published_curves
+from roarbench.analysis.paper_curves import published_curves
 from roarbench.errors import CallerError
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR

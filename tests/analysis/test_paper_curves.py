@@ -1,6 +1,6 @@
 import pytest
 
-from roarbench.analysis.published import hooker2019, khakzar2021, published_curves
+from roarbench.analysis.paper_curves import hooker2019, khakzar2021, published_curves
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.terms import PAPER_LEVELS, Order
