@@ -62,8 +62,7 @@ def unrolled(model: nn.Module) -> GraphModule:
             _as_module(traced, node, _step(node, module))
     traced.delete_all_unused_submodules()
     traced.recompile()
-    traced.eval()
-    return traced
+    return traced.eval()
 
 
 def _traced(model: nn.Module) -> GraphModule:

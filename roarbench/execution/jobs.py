@@ -124,8 +124,7 @@ def score(explained: ReferenceModel, judge: ReferenceModel, run: Run, row: Ranki
     place, images = explained.place, explained.place.images
     rankings = _handed(images, run, place.rankings.open(row)) if row else None
     weights = _explained_weights(explained, run, rankings)  # before hours of work on rankings that do not fit
-    checkpoint = place.checkpoint(run.key, rankings.checksum if rankings else "")
-    start = time.perf_counter()
+    checkpoint, start = place.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     stage = recursive_stage(place, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
     own = (stage.model, Normalisation.of(images), None) if stage else None
     model, norm, loss = own or _network(judge, run, rankings, checkpoint)

@@ -123,13 +123,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     refuse_full_disk(suite_results, workspace)
     _refuse_other_folder(Checksums(store.database, workspace), suite_results, work, todo)
 
-    def planned(engine: DeviceEngine) -> Rates:
-        measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
-        plan = make_plan(suite_results, workers, measure, submission=request.pace and request.pace.of(suite))
-        console.print(folded(plan.text(), console.width), soft_wrap=True)
-        return plan.estimates[0]
-
-    failed = 0
+    failed, planned = 0, partial(_planned, request, suite_results, console)
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
@@ -139,6 +133,15 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             if request.until is not None and time.monotonic() >= request.until:
                 break
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
+
+
+def _planned(request: Request, results: SuiteResults, console: Console, engine: DeviceEngine) -> Rates:
+    """Print the plan of what is missing, and return the rates that it was made with."""
+    measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
+    pace = request.pace and request.pace.of(results.suite)
+    plan = make_plan(results, request.workers, measure, submission=pace)
+    console.print(folded(plan.text(), console.width), soft_wrap=True)
+    return plan.estimates[0]
 
 
 def begun(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:

@@ -41,19 +41,23 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
     if importance.shape[1:] not in ((channels, height, width), (height, width)):
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
         raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
-    per_channel = importance.ndim == 4
     if unit is not Unit.SCALAR:
-        if per_channel:
-            importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, below: no order of channels matters
-        for axis, length in ((1, height), (2, width)) if unit.side > 1 else ():
-            starts = range(0, length, unit.side)
-            importance = np.add.reduceat(importance, starts, axis=axis, dtype=np.float64)
-    elif not per_channel:
+        importance = _summed(importance, height, width, unit)
+    elif importance.ndim == 3:
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
         flat = importance.reshape(len(importance), -1).astype(np.float32)
     _refuse_not_finite(flat)
     return flat
+
+
+def _summed(importance: NDArray[np.floating], height: int, width: int, unit: Unit) -> NDArray[np.floating]:
+    """Return importance summed over channels and squares, (n, rows, columns)."""
+    if importance.ndim == 4:
+        importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, in the end: no order of channels matters
+    for axis, length in ((1, height), (2, width)) if unit.side > 1 else ():
+        importance = np.add.reduceat(importance, range(0, length, unit.side), axis=axis, dtype=np.float64)
+    return importance
 
 
 def _refuse_not_finite(flat: NDArray[np.float32]) -> None:

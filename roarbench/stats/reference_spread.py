@@ -72,22 +72,15 @@ def references_of(boards: Sequence[Scores]) -> References | None:
     """
     unique = {curve.digest: curve for board in boards for curve in curves_of(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
-    areas: list[dict[str, float]] = []  # their means over the images; the answers of all rows are too many to keep
-    noise = 0.0
-    for curve in curves:
-        if len(found := curve.areas()) > 1:
-            areas.append({name: answers.mean() for name, answers in found.items()})
-            noise += float(squares(np.stack(list(found.values())))[1])
+    areas, noise = _areas(curves)
     if not areas:
         return None
     networks = sorted({name for found in areas for name in found})
     deviations = _deviations(areas, networks)
     variance, shared, own_freedom = components(deviations)
     rows, freedom = len(areas), np.isfinite(deviations).sum(1) - 1
-    levels, factor = _factor(curves)
     return References(
-        levels,
-        factor,
+        *_factor(curves),
         variance,
         noise / sum(len(found) - 1 for found in areas),
         shared,
@@ -98,6 +91,17 @@ def references_of(boards: Sequence[Scores]) -> References | None:
         len(networks),
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
+
+
+def _areas(curves: Sequence["ReferenceCurve"]) -> tuple[list[dict[str, float]], float]:
+    """Return the mean areas of rows with several networks, by network, and the sum of their noise."""
+    areas: list[dict[str, float]] = []  # means over the images; the answers of all rows are too many to keep
+    noise = 0.0
+    for curve in curves:
+        if len(found := curve.areas()) > 1:
+            areas.append({name: answers.mean() for name, answers in found.items()})
+            noise += float(squares(np.stack(list(found.values())))[1])
+    return areas, noise
 
 
 def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
