@@ -11,7 +11,7 @@ from rich.console import Console
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, runner
-from roarbench.kernels.ranking import removed_bits
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.models.build import build
 from roarbench.plan.weights import title
 from roarbench.store.layout import Workspace

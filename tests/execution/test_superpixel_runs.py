@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from roarbench.datasets import superpixel_files as slic
-from roarbench.kernels.ranking import removed_bits, removed_count
+from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.ranking import removed_count
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Split, Unit
