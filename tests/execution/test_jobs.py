@@ -283,7 +283,7 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work, retrain):
         assert sorted(given) == list(range(count))
         assert (given != np.arange(count)).all()
     one, other = score(work, own), score(work, handed)
-    assert one.rankings == other.place.rankings
+    assert one.rankings == other.rankings
     assert not np.array_equal(one.correct, other.correct)
 
 

@@ -167,7 +167,8 @@ def test_one_process_at_a_time(tmp_path):
         events.append("first leaves")
     thread.join()
     assert events == ["waits", "first leaves", "second"]
-    with store.lock(), store.lock(Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)):
+    other = Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)
+    with store.lock(), StoredReference(tmp_path, other).lock():
         pass  # another reference has a lock of its own
 
 
