@@ -53,8 +53,8 @@ def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
     first = [row for row in placed if row.roar and row.roar.low == best]
     if not winners or not first or len(first) == len(placed) or any(row in winners for row in first):
         return ""
-    names = [" ".join(filter(None, (row.name, row.detail))) for row in first]
-    listed = names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-    if len(names) > 3:
-        return f"None of ROAR’s best {len(names)} is among them."
+    if len(first) > 3:
+        return f"None of ROAR’s best {len(first)} is among them."
+    *others, last = (f"{row.name} {row.detail}".strip() for row in first)
+    listed = f"{', '.join(others)} and {last}" if others else last
     return f"ROAR’s best, {listed}, {'is' if len(first) == 1 else 'are'} not among them."

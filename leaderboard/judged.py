@@ -47,7 +47,7 @@ def board_record(
     return BoardRecord(
         slug=slug(results),
         title=results.title,
-        protocol=protocol.name,
+        protocol=protocol,
         unit=table.unit,
         levels=board.levels,
         headline=headline(rows, results.suite.entered, board.one_network),

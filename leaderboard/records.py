@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
 
+from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
@@ -140,7 +141,7 @@ class BoardRecord:
     Attributes:
         slug: Of the suite, for addresses.
         title: Suite with version.
-        protocol: Name of the protocol.
+        protocol: Whose question it answers.
         unit: What one feature is.
         levels: Levels above 0.
         headline: Who wins, in a sentence or two; empty where the verdicts do not say it.
@@ -157,7 +158,7 @@ class BoardRecord:
 
     slug: str
     title: str
-    protocol: str
+    protocol: Protocol
     unit: Unit
     levels: tuple[float, ...]
     headline: str
@@ -179,4 +180,4 @@ class BoardRecord:
     @property
     def stem(self) -> str:
         """Return the name of its files, without ending."""
-        return f"board-{self.slug}-{self.protocol}-{self.unit.stem}"
+        return f"board-{self.slug}-{self.protocol.name}-{self.unit.stem}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leaderboard.figure import figure
+from leaderboard.figure import Figure, figure
 from leaderboard.profile import profile
 from leaderboard.records import BoardRecord
 from leaderboard.render import TEMPLATES, templates
@@ -15,7 +15,6 @@ from leaderboard.views import SuiteView
 from leaderboard.words import capital, human_name, plain
 from roarbench.errors import CallerError
 from roarbench.files import write_new
-from roarbench.protocols import SHOWN
 from roarbench.store.provenance import code_version
 from roarbench.text import percent
 
@@ -29,23 +28,13 @@ def report_html(view: SuiteView) -> str:
     boards = view.leading_boards
     rows = [row for board in boards for row in board.rows]
     profiles = [profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
-    drawn = {
-        board.protocol: [
-            (row.name, found)
-            for row in board.rows
-            if not row.control and (found := figure(view.table(SHOWN[board.protocol]), row.id))
-        ]
-        for board in boards
-    }
     return (
         templates()
         .get_template("report.html")
         .render(
             title=plain(view.title),
             to=lambda *page, **choices: "",
-            boards=[
-                (SHOWN[board.protocol].title, board, methods(view, board), drawn[board.protocol]) for board in boards
-            ],
+            boards=[(board, methods(view, board), _curves(view, board)) for board in boards],
             doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
             origin=list(origin(view)),
             called=view.results.suite.called,
@@ -54,6 +43,11 @@ def report_html(view: SuiteView) -> str:
             version=code_version(),
         )
     )
+
+
+def _curves(view: SuiteView, board: BoardRecord) -> list[tuple[str, Figure]]:
+    drawn = [(row.name, figure(view.table(board.protocol), row.id)) for row in board.rows if not row.control]
+    return [(name, found) for name, found in drawn if found]
 
 
 def write_report(view: SuiteView, path: Path) -> None:
@@ -85,7 +79,7 @@ def origin(view: SuiteView) -> Iterable[tuple[str, str]]:
 
 def methods(view: SuiteView, board: BoardRecord) -> str:
     """Return the methods of a board in sentences, with its numbers."""
-    results, protocol = view.results, SHOWN[board.protocol]
+    results, protocol = view.results, board.protocol
     suite, data = results.suite, results.suite.dataset_record
     controls = [human_name(row.id).whole for row in board.rows if row.control]
     known = [results.references[number] for number in sorted(results.references)]

@@ -10,7 +10,7 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, shown_name
 from roarbench.estimators.ids import EstimatorId
 from roarbench.estimators.parameters import written
-from roarbench.protocols import SHOWN
+from roarbench.protocols.declaration import Protocol
 from roarbench.text import one_line
 
 ADVICE = "Results come with roarbench run --suite quick-matched --store STORE; open the board on the same store."
@@ -51,14 +51,9 @@ def typeset(text: str) -> str:
     return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
 
 
-def question(protocol: str) -> str:
-    """Return the question that a protocol asks, for its tab."""
-    return SHOWN[protocol].tab
-
-
-def lede(protocol: str) -> str:
+def lede(protocol: Protocol) -> str:
     """Return what one dot of a board shows, as HTML of ours."""
-    return re.sub(r"\*(.+?)\*", r"<b>\1</b>", SHOWN[protocol].dot.replace("'", "’"))
+    return re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’"))
 
 
 def lookup_estimator(name: str) -> Estimator:

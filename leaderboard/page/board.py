@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from leaderboard.card import card
 from leaderboard.links import Address, Asked, NotThere, address
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import lede, plain, question
+from leaderboard.words import lede, plain
 from roarbench.plan.suites import leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
@@ -48,16 +48,16 @@ def context(asked: Asked) -> dict[str, Any]:
     level = _chosen(asked, "level", ["", *(f"{t:g}" for t in measured)])
     levels = (float(level),) if level else ()
     board = view.board_of(protocol, unit, levels)
-    heading = board.headline or f"{view.title}: {question(board.protocol)}"
+    heading = board.headline or f"{view.title}: {protocol.tab}"
     units = [Tab(str(each), at(_address(view, protocol, each)), each == unit) for each in view.units(protocol)]
     live = asked.links.live
     return {
-        "title": f"{plain(view.title)}: {plain(question(board.protocol))}",
+        "title": f"{plain(view.title)}: {plain(protocol.tab)}",
         "description": board.headline,
         "card": "" if live else asked.links.file(f"{board.stem}.png", card(board, heading)),
         "board": board,
         "heading": heading,
-        "lede": lede(board.protocol),
+        "lede": lede(protocol),
         "tabs": list(_tabs(asked, protocol)),
         "units": units,
         "levels": [
@@ -114,7 +114,7 @@ def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:
     found = dict.fromkeys(view.protocols, view)
     for protocol in sorted(found | others, key=lambda each: (each != view.leading, each != ROAR, each not in found)):
         whose = found.get(protocol) or others[protocol]
-        label = question(protocol.name) + ("" if whose is view else f" · {plain(whose.title, 40)}")
+        label = protocol.tab + ("" if whose is view else f" · {plain(whose.title, 40)}")
         yield Tab(label, to(_address(whose, protocol)), whose is view and protocol == shown)
 
 

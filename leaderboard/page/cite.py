@@ -7,7 +7,7 @@ from leaderboard.links import Address, Asked, address, file_name
 from leaderboard.profile import profile
 from leaderboard.records import BEATS
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import REPOSITORY, plain, question
+from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
@@ -39,7 +39,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "permanent": file_name(address("board", view.slug)),
         "address": asked.links.to("board", view.slug),
         "file": f"board-{view.slug}.svg",
-        "question": question(view.leading.name),
+        "question": view.leading.tab,
         "board": view.board,
         "bibtex": "\n\n".join((bibtex(view), HOOKER.bibtex)),
         "papers": list(dict.fromkeys(papers)),

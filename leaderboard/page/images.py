@@ -6,7 +6,7 @@ from typing import Any
 from leaderboard.links import Address, Asked, NotThere, address
 from leaderboard.pictures import Answers, Pictures, answers_of
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, plain, question
+from leaderboard.words import human_name, plain
 from roarbench.text import counted
 
 _PAGE = 12  # rows that a static page can show; a running program has all
@@ -46,7 +46,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "photos": photos(asked, view),
         "against": _LINES[found.kinds[2]] if view.leading.against else "",
         "asks": f"{counted(now.of // levels, 'network')} at {counted(levels, 'level')}",
-        "question": question(view.leading.name),
+        "question": view.leading.tab,
     }
 
 

@@ -11,7 +11,7 @@ from leaderboard.page import images
 from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, lookup_estimator, plain, question, typeset
+from leaderboard.words import human_name, lookup_estimator, plain, typeset
 from roarbench.estimators.ids import TRUSTED
 from roarbench.text import interval, place_interval
 
@@ -86,8 +86,8 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
 
 def _head(asked: Asked, view: SuiteView, board: BoardRecord) -> tuple[str, str, str]:
     """Return the address of a board, its suite and its question."""
-    choice = "" if board.protocol == view.leading.name else board.protocol
-    return asked.links.to("board", view.slug, protocol=choice), plain(view.title), question(board.protocol)
+    choice = "" if board.protocol == view.leading else board.protocol.name
+    return asked.links.to("board", view.slug, protocol=choice), plain(view.title), board.protocol.tab
 
 
 def _figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
@@ -95,7 +95,7 @@ def _figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figur
     for view in views:
         for protocol in view.protocols:
             if drawn := figure(view.table(protocol), name):
-                yield f"{plain(view.title)}: {question(protocol.name)}", drawn
+                yield f"{plain(view.title)}: {protocol.tab}", drawn
 
 
 def _pictures(asked: Asked, views: Iterable[SuiteView], name: str) -> dict[str, Any] | None:
@@ -120,5 +120,5 @@ def _doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> dict[Do
     for view, board, row in found:
         gap = [Doubt("no place", f"No place: {row.gap}.")] if row.gap else []
         for doubt in (*gap, *row.doubts):
-            places[doubt].append(f"{plain(view.title)}, {question(board.protocol)}")
+            places[doubt].append(f"{plain(view.title)}, {board.protocol.tab}")
     return places

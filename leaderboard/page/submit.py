@@ -6,7 +6,7 @@ from urllib.parse import urlencode
 
 from leaderboard.links import Address, Asked, address
 from leaderboard.views import Views
-from leaderboard.words import REPOSITORY, lookup_estimator, plain, question
+from leaderboard.words import REPOSITORY, lookup_estimator, plain
 from roarbench.submissions.file import TEMPLATE
 
 COMMANDS = (  # with what each is for; {} is the suite
@@ -43,6 +43,6 @@ def context(asked: Asked) -> dict[str, Any]:
             for row in there[:1]
             if view
         ],
-        "of": f"{plain(view.title)}: {question(view.leading.name)}" if view else "",
+        "of": f"{plain(view.title)}: {view.leading.tab}" if view else "",
         "pull": f"{REPOSITORY}/new/main/submissions?{named}" if REPOSITORY else "",
     }

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 from leaderboard.links import Address, Asked, address
 from leaderboard.records import BEATS, CONTROL, KINDS, OPEN, BoardRecord
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, plain, question
+from leaderboard.words import human_name, plain
 from roarbench.text import interval
 
 _SHOWN = 6  # suites of a kind; the others are under "more"
@@ -73,5 +73,5 @@ def _part(asked: Asked, title: str, boards: list[BoardRecord], more: bool = Fals
     kinds = {name: [kind for kind, _ in each] for name, each in cells.items()}
     order = sorted(cells, key=lambda name: [-kinds[name].count(kind) for kind in (BEATS, OPEN, CONTROL)])
     rows = [(*human_name(name), asked.links.to("method", estimator=name), cells[name]) for name in order]
-    heads = [(plain(b.title), question(b.protocol), asked.links.to("board", b.slug)) for b in boards]
+    heads = [(plain(b.title), b.protocol.tab, asked.links.to("board", b.slug)) for b in boards]
     return Part(title, more, rows, heads)

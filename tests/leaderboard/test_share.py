@@ -1,6 +1,7 @@
 """What others take from the board: a figure, a picture for links, a citation, commands, a pull request."""
 
 import io
+from dataclasses import replace
 from email.message import Message
 from pathlib import Path
 from types import SimpleNamespace
@@ -41,7 +42,10 @@ def board() -> BoardRecord:
 def test_the_picture_for_links_has_the_dots(board: BoardRecord) -> None:
     picture = Image.open(io.BytesIO(card(board, "A × headline that is as long as three lines of it, or four")))
     assert (picture.size, picture.format) == ((1200, 630), "PNG")
-    assert len(picture.convert("RGB").getcolors()) > 3
+    colours = {colour for _, colour in picture.convert("RGB").getcolors()}
+    unjudged = tuple(replace(row, beating=None) for row in board.rows)
+    plain = Image.open(io.BytesIO(card(replace(board, rows=unjudged), "nothing is judged"))).convert("RGB")
+    assert len(colours) > 3 and {(0, 158, 115), (184, 73, 0)}.isdisjoint(colour for _, colour in plain.getcolors())
 
 
 def test_the_figure_has_every_row_and_hostile_names_are_text(board: BoardRecord) -> None:

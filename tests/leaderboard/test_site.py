@@ -84,7 +84,7 @@ def test_a_board_shows_the_rows_of_its_table_in_order(site: Path, views: dict[st
     for at in known(views):
         if at.page == "board" and not at.chosen("unit"):
             view, name = views[at.suite], at.chosen("protocol")
-            board = next(b for b in view.boards if b.protocol == (name or view.leading.name))
+            board = next(b for b in view.boards if b.protocol.name == (name or view.leading.name))
             html = (site / ("index.html" if at == known(views)[0] else file_name(at))).read_text()
             body = html.partition("<tbody")[2].partition("</tbody>")[0]
             assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]
