@@ -15,9 +15,9 @@ from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import TimedMap, image_ids
-from roarbench.execution.place import ReferenceModel
 from roarbench.execution.shards import ranked, seal
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from roarbench.analysis.load import Question
     from roarbench.api.result import Result
-    from roarbench.execution.place import ReferenceModel
     from roarbench.execution.runner import Request
     from roarbench.execution.suite_work import SuiteWork
+    from roarbench.execution.workplace import ReferenceModel
     from roarbench.store.results import ResultsStore
 
 

@@ -9,8 +9,8 @@ import torch
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.execution.common_networks import tuned_key
 from roarbench.execution.job_graph import Step, network_steps, rankings_needed
-from roarbench.execution.place import Place, ReferenceModel
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.workplace import ReferenceModel, Workplace
 from roarbench.identity import fingerprint
 from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import Run
@@ -85,16 +85,16 @@ def _title(work: SuiteWork, number: int) -> str:
     return f"reference{work.numbered(number)} of {work.suite.title}"
 
 
-def _ranking(place: Place, spec: RankingSpec) -> Artifact:
+def _ranking(place: Workplace, spec: RankingSpec) -> Artifact:
     """Return a ranking with the checksum of its finished files."""
     return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(place, spec))
 
 
-def _ranking_checksum(place: Place, spec: RankingSpec) -> str:
+def _ranking_checksum(place: Workplace, spec: RankingSpec) -> str:
     return place.rankings.open(spec).checksum if place.rankings.has(spec) else ""
 
 
-def _tuned(place: Place, common: CommonNetwork, row: RankingSpec, what: str) -> Artifact:
+def _tuned(place: Workplace, common: CommonNetwork, row: RankingSpec, what: str) -> Artifact:
     """Return a common network that was tuned on a row's rankings."""
     rankings = _ranking_checksum(place, row)
     found = place.networks.checksum(tuned_key(common.key, rankings))

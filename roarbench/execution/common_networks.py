@@ -8,8 +8,8 @@ from torch import nn
 
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
-from roarbench.execution.place import Place
 from roarbench.execution.placed_inputs import mean_of, pixels
+from roarbench.execution.workplace import Workplace
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Normalisation
@@ -34,7 +34,7 @@ def exchanged(
     return ExchangedImages(pixels(images, Split.TRAIN), tuple(cuts), mean_of(images), unit, generator, lent, fill)
 
 
-def train_common(place: Place, common: CommonNetwork, controls: Sequence[RankingSpec]) -> str:
+def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[RankingSpec]) -> str:
     """Train a network on the exchanged masks of these controls and all levels, unless that was done.
 
     Returns:
@@ -56,7 +56,7 @@ def train_common(place: Place, common: CommonNetwork, controls: Sequence[Ranking
     return checkpoint.note
 
 
-def tune(place: Place, common: CommonNetwork, row: RankingSpec, masks: Split) -> None:
+def tune(place: Workplace, common: CommonNetwork, row: RankingSpec, masks: Split) -> None:
     """Tune a common network on a row's own exchanged masks of a split, of all levels, unless that was done."""
     rankings, images = place.rankings.open(row), place.images
     key, store = tuned_key(common.key, rankings.checksum), place.networks
@@ -73,12 +73,12 @@ def tune(place: Place, common: CommonNetwork, row: RankingSpec, masks: Split) ->
         store.save(key, model, about)
 
 
-def is_tuned(place: Place, common: CommonNetwork, row: RankingSpec) -> bool:
+def is_tuned(place: Workplace, common: CommonNetwork, row: RankingSpec) -> bool:
     """Return whether the network that `tune` makes is there; the row's rankings have to be finished."""
     return place.networks.has(tuned_key(common.key, place.rankings.open(row).checksum))
 
 
-def scoring_network(place: Place, run: Run, rankings: Rankings | None) -> nn.Module:
+def scoring_network(place: Workplace, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 
     Args:
@@ -95,7 +95,7 @@ def cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> lis
     return [Cut(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
-def _load(place: Place, model: str, key: str) -> nn.Module:
+def _load(place: Workplace, model: str, key: str) -> nn.Module:
     network = place.network(model, 0)
     network.load_state_dict(place.networks.weights(key))
     return network.to(device())

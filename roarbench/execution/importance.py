@@ -20,8 +20,8 @@ from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fit
 from roarbench.estimators.folding import folded
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided
-from roarbench.execution.place import ReferenceModel
 from roarbench.execution.twins import twin_network, twin_targets
+from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost

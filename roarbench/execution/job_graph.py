@@ -17,8 +17,8 @@ from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
-from roarbench.execution.place import Place
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.workplace import Workplace
 from roarbench.plan.common import CommonNetwork
 from roarbench.plan.runs import CLEAN, Run
 from roarbench.store.ranking_parts import covers
@@ -154,7 +154,7 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tupl
             yield Step("rank", job, needs, group=group if todo[0].estimator_record.own_passes else "")
 
 
-def _shards(place: Place, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+def _shards(place: Workplace, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
     for split in Split:

@@ -22,9 +22,9 @@ from roarbench.execution.common_networks import exchanged, scoring_network
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
 from roarbench.execution.matched_masks import matched_bits
-from roarbench.execution.place import ReferenceModel
 from roarbench.execution.placed_inputs import degraded, mean_of, pixels, removed_on_device, untouched, without
 from roarbench.execution.recursion import recursive_stage
+from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation

@@ -15,8 +15,8 @@ from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
-from roarbench.execution.place import ReferenceModel
 from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.workplace import ReferenceModel
 from roarbench.store.provenance import code_version, provenance
 from roarbench.store.scores import Score, ScoreSpec, ScoresStore
 from roarbench.terms import Split

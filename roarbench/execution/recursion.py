@@ -18,8 +18,8 @@ from roarbench.errors import RunError
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.execution.importance import image_ids
-from roarbench.execution.place import Place
 from roarbench.execution.placed_inputs import without
+from roarbench.execution.workplace import Workplace
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.inputs import Normalisation, normalise
@@ -46,7 +46,7 @@ class Stage(NamedTuple):
     model: nn.Module
 
 
-def recursive_stage(place: Place, run: Run, rankings: Rankings | None) -> Stage:
+def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> Stage:
     """Return the stage of a run's level, made of those of the paper's levels below it.
 
     The lowest removes what the row's rankings by the reference say. Stages are kept, so that each is made once.
@@ -71,7 +71,7 @@ def recursion_levels(t: float) -> tuple[float, ...]:
     return (*(lower for lower in PAPER_LEVELS if lower < t), t)
 
 
-def _stage(place: Place, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
+def _stage(place: Workplace, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
     cell = {key: value for key, value in record(run.cell).items() if key != "t"}  # shared by stages of all levels
     fixed = {"recursion": levels, "cell": cell, "seed": run.seed, "recipe": run.recipe, "data": run.data}
     key, store = fingerprint({**fixed, "rankings": rankings.checksum}), place.networks
@@ -84,7 +84,7 @@ def _stage(place: Place, run: Run, rankings: Rankings, levels: tuple[float, ...]
     return Stage({split: kept[_BITS + split].numpy() for split in Split}, model.to(device()).eval())
 
 
-def _made(place: Place, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> nn.Module:
+def _made(place: Workplace, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> nn.Module:
     """Return a stage as one module: the network as its part, removed bits as buffers."""
     *lower, t = levels
     if lower:

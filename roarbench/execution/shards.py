@@ -12,7 +12,7 @@ from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.execution.importance import TimedMap, WantedMaps, images_at_once, maps_and_ties, maps_device
-from roarbench.execution.place import Place, ReferenceModel
+from roarbench.execution.workplace import ReferenceModel, Workplace
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.ranking import features, sort_keys
@@ -134,6 +134,6 @@ def ranked(spec: RankingSpec, made: TimedMap, ties: Tensor, labels: NDArray[np.u
     return Ranked(encode(keys, layout), made.provenance)
 
 
-def seal(place: Place, spec: RankingSpec) -> None:
+def seal(place: Workplace, spec: RankingSpec) -> None:
     """Join the ranked ranges of one estimator into its finished ranking."""
     place.rankings.seal(spec, {split: len(place.images[split].labels) for split in spec.splits})

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.place import Place, ReferenceModel
+from roarbench.execution.workplace import ReferenceModel, Workplace
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
 from roarbench.plan.runs import Run
@@ -33,9 +33,9 @@ class SuiteWork:
     given: tuple[str, ...] = ()
 
     @property
-    def place(self) -> Place:
+    def place(self) -> Workplace:
         """Return where its jobs find what they need."""
-        return Place(self.workspace, self.images, self.suite.network_source)
+        return Workplace(self.workspace, self.images, self.suite.network_source)
 
     @property
     def explained(self) -> tuple[ReferenceModel, ...]:

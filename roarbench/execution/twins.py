@@ -7,7 +7,7 @@ from roarbench.devices import device
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.noise import other_targets
-from roarbench.execution.place import ReferenceModel
+from roarbench.execution.workplace import ReferenceModel
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise

@@ -20,7 +20,7 @@ from roarbench.terms import Making, Split
 
 
 @dataclass(frozen=True)
-class Place:
+class Workplace:
     """Images and the folders of a store; small enough to send to a worker with every job.
 
     Attributes:
@@ -77,7 +77,7 @@ class ReferenceModel:
         maps: How its maps are made.
     """
 
-    place: Place
+    place: Workplace
     reference: Reference
     splits: tuple[Split, ...]
     given: str
