@@ -44,8 +44,8 @@ def evaluate(
         suite: Of `load`, or its name.
         estimators: By the name of its row, each a function of (model, inputs, targets), a class of captum or a function
             of the model that makes such an object, what Quantus calls (a function that takes keywords), the id of an
-            estimator of roarbench, or the path of a submission. Or a list of such ids. All of the suite's if empty; its
-            controls are always among them. A function gets a network in eval mode, float32 tensors
+            estimator of roarbench, or the path of a submission. Or such an id, or a list of them. All of the suite's
+            if empty; its controls are always among them. A function gets a network in eval mode, float32 tensors
             (n, c, h, w), normalised, and int64 classes (n,), which the network predicts; it returns a tensor or array
             (n, c, h, w), (n, 1, h, w) or (n, h, w), signed, larger is more important. It runs with your rights, and its
             row says so; a path is run in the sandbox. Or maps that are there already: a list of one such array for
@@ -63,7 +63,8 @@ def evaluate(
     """
     suite = load(suite) if isinstance(suite, str) else suite
     suite.store = suite.store if store is None else Path(store)
-    given = estimators if isinstance(estimators, Mapping) else {name: name for name in estimators}
+    listed = [estimators] if isinstance(estimators, str) else estimators  # else each letter would be one
+    given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     made = {name: _made(name, one) for name, one in given.items()}
     for name, one in made.items():
         if callable(given[name]) and isinstance(one, Submission):

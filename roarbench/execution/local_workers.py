@@ -26,9 +26,11 @@ def workers_here(asked: int | None) -> int:
     """Return how many processes share the work on this machine.
 
     Raises:
-        CallerError: More are asked for than it can feed.
+        CallerError: None are asked for, or more than it can feed.
     """
     most = PER_CORE * cores()
+    if asked is not None and asked < 1:
+        raise CallerError(f"--workers {asked} would do nothing; write 1 to {most}")
     if asked and asked > most:
         raise CallerError(
             f"--workers {asked} is more than {PER_CORE} for each core of this machine; write {most} or less"

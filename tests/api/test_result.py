@@ -71,13 +71,23 @@ def test_rows_of_two_results_of_one_store_are_joined(suite, result):
         ({"bad": lambda model, inputs, targets: inputs[..., :4]}, r"the maps of bad have shape \(2, 3, 16, 4\)"),
         ({"bad": lambda model, inputs, targets: None}, "bad returned|NoneType"),
         (["grad", "smothgrad"], "no estimator 'smothgrad'"),
-        (["grad"], "suite 'few' has no 'grad'"),
+        ("grad", "suite 'few' has no 'grad'"),
     ],
     ids=["shape", "nothing", "name", "not-in-suite"],
 )
 def test_what_cannot_be_run_is_refused_before_anything_is(suite, given, words):
     with pytest.raises(Exception, match=words):
         roarbench.evaluate(suite, given, quiet=True)
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [({"workers": 0}, "--workers 0 would do nothing; write 1 to"), ({"seeds": 0}, "--seeds 0 and 1 references")],
+    ids=["workers", "seeds"],
+)
+def test_numbers_that_ask_for_nothing_are_refused(suite, asked, words):
+    with pytest.raises(roarbench.CallerError, match=words):
+        roarbench.evaluate(suite, ["truth"], quiet=True, **asked)
 
 
 def test_to_import_it_takes_no_torch():
