@@ -19,15 +19,15 @@ import torch
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.plan.suites import find_suite
-from roarbench.workers.job import Job, JobOutcome, Stopping
+from roarbench.workers.job import Job, Stopping
 from tests.helpers import forked
 from tests.helpers.command_line import SMALL
 from tests.helpers.commands import eventually, rows
+from tests.helpers.engines import PATIENCE, collect, do
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
 
-PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
 WORDS = (*SMALL, "--seeds", "2")
 
 
@@ -85,19 +85,6 @@ def until_idle(engine, count: int) -> int:
     return engine.idle
 
 
-def collect(engine, count: int) -> dict[str, JobOutcome]:
-    outcomes: dict[str, JobOutcome] = {}
-    deadline = time.monotonic() + PATIENCE
-    while len(outcomes) < count and time.monotonic() < deadline:
-        outcomes |= {outcome.name: outcome for outcome in engine.wait(1.0)}
-    return outcomes
-
-
-def do(engine, call: Callable[..., object], *arguments: object) -> JobOutcome:
-    engine.submit(Job("job", call, arguments))
-    return collect(engine, 1)["job"]
-
-
 def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(started):
     engine = started(1, 1)
     pid = do(engine, os.getpid).value
@@ -126,19 +113,6 @@ def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(start
     assert engine.idle == 0  # that process holds memory, or a dead GPU: there will be another one
 
 
-def test_a_job_that_is_stopped_ends_and_its_worker_is_replaced(started):
-    engine = started(2, 2)
-    assert isinstance(engine, Stopping)
-    for name, seconds in (("stopped", PATIENCE), ("other", 0.0)):
-        engine.submit(Job(name, time.sleep, (seconds,)))
-    engine.stop("stopped")
-    engine.stop("gone")  # it has ended already
-    outcomes = collect(engine, 2)
-    assert type(outcomes["stopped"].error) is MachineError
-    assert outcomes["other"].error is None
-    assert until_idle(engine, 2) == 2
-
-
 def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
     """Whatever process does its work meanwhile; the same job again, or one that was stopped, is no fault of it."""
     engine = started(1, 1)
@@ -146,9 +120,11 @@ def test_a_worker_that_fails_three_jobs_in_a_row_leaves(started):
         engine.submit(Job(name, os._exit, (3,)))
         assert type(collect(engine, 1)[name].error) is MachineError
         assert until_idle(engine, 1) == 1
+    assert isinstance(engine, Stopping)
     engine.submit(Job("stopped", time.sleep, (PATIENCE,)))
+    engine.stop("gone")  # it has ended already
     engine.stop("stopped")
-    collect(engine, 1)
+    assert type(collect(engine, 1)["stopped"].error) is MachineError
     for name in ("other", "third"):
         assert until_idle(engine, 1) == 1
         engine.submit(Job(name, os._exit, (3,)))
