@@ -34,7 +34,7 @@ def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch)
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("words", [("suites",), ("table", "--format", "json"), ("toy",), ("--help",), ("--version",)])
+@pytest.mark.parametrize("words", [("suites",), ("table", "--format", "json"), ("--help",)])
 def test_an_output_that_is_full_is_one_line(call, made, words, monkeypatch):
     more = (*SMALL, "--store", made) if words[0] == "table" else ()
     with Path("/dev/full").open("w") as full:
@@ -77,31 +77,25 @@ def test_no_text_moves_the_cursor_or_names_the_window():
     assert shown.get().endswith("≈ two\nlines  [31mred\n")
 
 
-@pytest.mark.process
-@pytest.mark.parametrize("name", ["COLUMNS", "TERMINAL_WIDTH"])
-@pytest.mark.parametrize("width", ["0", "19", "1001", "100000000", "-80", "wide"])
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("COLUMNS", "19"), ("COLUMNS", "-80"), ("TERMINAL_WIDTH", "1001"), ("TERMINAL_WIDTH", "wide")],
+)
 def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):
     monkeypatch.setenv(name, width)
-    answer = call("suites")
-    assert (answer.code, answer.out) == (2, "")
-    assert answer.err == f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
-    monkeypatch.setenv(name, "80")
-    assert call("suites").code == 0
+    said = f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
+    assert call("suites") == (2, "", said)
 
 
 @pytest.mark.process
-@pytest.mark.parametrize(
-    ("name", "seen"),
-    [("data/*/test-pixels.bin", "test images of planted"), ("rankings/*/*/truth-*/train.arrow", "ranking of truth")],
-)
-def test_an_altered_file_is_one_line_and_is_made_again_once_it_is_deleted(call, store, name, seen):
-    (path,) = store.glob(name)
+def test_an_altered_file_is_one_line_and_is_made_again_once_it_is_deleted(call, store):
+    (path,) = store.glob("rankings/*/*/truth-*/train.arrow")
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     more = ("run", *PART, "--seeds", "2", "--store", store)
     code, _, said = call(*more)
-    line = rf"roarbench: {seen}.*: {path} was altered, .*; delete {path.parent} and run again"
+    line = rf"roarbench: ranking of truth.*: {path} was altered, .*; delete {path.parent} and run again"
     assert (code, bool(re.fullmatch(line, said.splitlines()[-1]))) == (2, True), said
     shutil.rmtree(path.parent)
     assert call(*more).code == 0

@@ -20,12 +20,9 @@ def objects(text: str) -> list[dict]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def program(*words: object) -> subprocess.CompletedProcess:
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300)
-
-
 def test_a_program_can_follow_a_run_and_every_worker(tmp_path):
-    answer = program("run", *PART, "--workers", "2", "--store", tmp_path, *JSON)
+    words = [PROGRAM, "run", *PART, "--workers", "2", "--store", str(tmp_path), *JSON]
+    answer = subprocess.run(words, capture_output=True, text=True, timeout=300)
     assert answer.returncode == 0, answer.stderr
     assert "truth" in answer.stdout  # the table
     said = objects(answer.stderr)
@@ -44,23 +41,14 @@ def test_a_program_can_follow_a_run_and_every_worker(tmp_path):
     assert keys == {name for name in done if " " not in name} - {"rates"}  # what the first worker measured
 
 
-def test_what_ends_a_command_is_an_object_too(call, monkeypatch):
+def test_what_ends_a_command_is_an_object_too(call, monkeypatch, tmp_path):
     monkeypatch.setattr(terminal, "write_log", lambda handler: None)  # it would stay for other tests
-    wrong = call("run", "--suite", "quikc", *JSON)
-    assert wrong.code == 2
-    (line,) = objects(wrong.err)
-    assert (line["level"], line["message"]) == (
-        "error",
-        "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)",
-    )
-    assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')
-    assert call("run", "--suite", "quikc").err.startswith("roarbench: ")
-
-
-def test_where_workers_can_write_no_log_nothing_begins(call, monkeypatch, tmp_path):
-    monkeypatch.setattr(terminal, "write_log", lambda handler: None)
     (tmp_path / "logs").touch()
-    wrong = call("run", *PART, "--store", tmp_path, *JSON)
-    (line,) = objects(wrong.err)
-    assert (wrong.code, line["level"]) == (2, "error")
-    assert line["message"].startswith(f"cannot write {tmp_path / 'logs'}: File exists; ")
+    for words, said in (
+        (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
+        (("run", *PART, "--store", tmp_path), f"cannot write {tmp_path / 'logs'}: File exists; "),
+    ):
+        wrong = call(*words, *JSON)
+        (line,) = objects(wrong.err)
+        assert (wrong.code, line["level"], line["message"].startswith(said)) == (2, "error", True)
+    assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')

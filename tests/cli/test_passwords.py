@@ -1,6 +1,5 @@
 """A password in a database's URL is said and kept nowhere."""
 
-import subprocess
 from itertools import product
 
 import pytest
@@ -8,8 +7,9 @@ import pytest
 from roarbench.cli.proposals import without_password
 from roarbench.errors import StoreError
 from roarbench.store.opening import open_database
+from tests.helpers import forked
 from tests.helpers.command_line import PART
-from tests.helpers.commands import PROGRAM
+from tests.helpers.commands import PATIENCE
 
 
 def test_an_error_and_a_proposed_command_leave_it_out():
@@ -27,10 +27,12 @@ def test_an_error_and_a_proposed_command_leave_it_out():
 @pytest.mark.process
 def test_a_run_leaves_it_out_of_its_log_and_its_workers_logs_of_rows_and_files(postgres_url, tmp_path):
     url = postgres_url.replace("postgres@", "postgres:hush@")  # the server asks for none
-    words = ("--workers", "1", "--log-format", "json", "--store", str(tmp_path / "store"), "--db", url)
-    answer = subprocess.run([PROGRAM, "run", *PART, *words], capture_output=True, text=True)
-    assert answer.returncode == 0, answer.stderr
-    assert "hush" not in answer.stdout + answer.stderr
+    log = tmp_path / "log"
+    words = ("--workers", "1", "--log-format", "json", "--store", tmp_path / "store", "--db", url)
+    process = forked.start(("run", *PART, *words), log)
+    process.join(PATIENCE)
+    assert process.exitcode == 0, log.read_text()
+    assert "hush" not in log.read_text()
     files = [path for path in (tmp_path / "store").rglob("*") if path.is_file()]
     assert any(path.suffix == ".jsonl" for path in files)
     assert [path for path in files if b"hush" in path.read_bytes()] == []

@@ -51,15 +51,11 @@ def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
             cell = result.run.cell
             assert (row["estimator"], row["t"], row["seed"]) == (cell.estimator, cell.t, result.run.seed)
     assert {row["estimator"] for row in listed(call, made, "--estimators", "truth")} == {"truth"}
+    refused = call("keys", "--suite", "cifar10", "--store", made)
+    assert refused.code == 2 and f"`roarbench run --suite cifar10 --store {made}` decodes them" in refused.err
     lines = call("keys", *SMALL, "--store", made).out.splitlines()
     assert lines[0] == f"{found[0]['key'][:12]}  done     roar none t=0 scalar seed 0"
     assert len(lines) == 62
-
-
-def test_keys_need_images(call, made):
-    answer = call("keys", "--suite", "cifar10", "--store", made)
-    assert (answer.code, answer.out) == (2, "")
-    assert f"`roarbench run --suite cifar10 --store {made}` decodes them" in answer.err
 
 
 def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(call, made):
@@ -82,23 +78,26 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
 
 
 def test_a_key_that_is_none_or_several_is_refused(call, made):
-    one = listed(call, made)[0]["key"]
     answer = call("show", "zz", "--store", made)
     assert answer.code == 2 and len(answer.err.splitlines()) == 1
     assert "no run here has a key that begins with 'zz'; `roarbench keys --suite" in answer.err
-    digits = {row["key"][0] for row in listed(call, made) if row["state"] == "done"}
-    assert len(digits) < RUNS  # 21 keys begin with 16 digits at most
-    twice = next(d for d in digits if sum(r["key"][0] == d and r["state"] == "done" for r in listed(call, made)) > 1)
+    digits = [row["key"][0] for row in listed(call, made) if row["state"] == "done"]
+    twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys begin with 16 digits at most
     answer = call("show", twice, "--store", made)
     assert answer.code == 2 and f"runs have a key that begins with '{twice}'" in answer.err
-    assert shown(call, made, one)["key"] == one
 
 
 def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
     key = fail(store)
     assert rows(call, store)[MINE]["gain"] is None
     assert shown(call, store, key)["failures"][0]["reason"] == "died of it"
-    answer = call("forget", MINE, "--why", "the wrong layer", "--store", store)
+    for words in ((), ("--why", " ")):
+        refused = call("forget", MINE, "--store", store, *words)
+        assert refused.code == 2 and "--why" in refused.err
+    wrong = call("forget", "mien", "--why", "typed wrongly", "--store", store)
+    assert (wrong.code, f"did you mean '{MINE}'?" in wrong.err) == (2, True)
+    assert shown(call, store, key)["state"] == "failed"
+    answer = call("forget", "mine", "--why", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
     assert MINE not in rows(call, store)
@@ -106,9 +105,7 @@ def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
     assert (found["state"], found["failures"], found["outcome"]) == ("forgotten", [], None)
     (note,) = found["forgotten"]
     assert (note["what"], note["reason"]) == ("failure, died of it", "the wrong layer")
-    assert "the wrong layer" in call("show", key, "--store", store).out
-    again = call("forget", MINE, "--why", "twice", "--store", store)
-    assert again.code == 2 and f"nothing of {MINE} is in this store" in again.err
+    assert call("forget", MINE, "--why", "twice", "--store", store).code == 2
 
 
 @pytest.mark.parametrize(
@@ -130,14 +127,6 @@ def test_a_failure_is_told_with_what_helps(call, store, kind, advice):
     assert MINE not in others.out + others.err
 
 
-def test_the_beginning_of_an_entrys_id_is_enough(call, store):
-    fail(store)
-    wrong = call("forget", "mien", "--why", "typed wrongly", "--store", store)
-    assert (wrong.code, f"did you mean '{MINE}'?" in wrong.err) == (2, True)
-    answer = call("forget", "mine", "--why", "the wrong layer", "--store", store)
-    assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
-
-
 def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, store):
     before = rows(call, store)
     for name in ("truth", listed(call, store)[0]["key"]):
@@ -153,28 +142,11 @@ def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, st
     assert (shown(call, store, done)["state"], len(shown(call, store, done)["forgotten"])) == ("done", 1)
 
 
-@pytest.mark.parametrize("words", [(), ("--why", " ")])
-def test_nothing_is_forgotten_without_a_reason(call, store, words):
-    key = fail(store)
-    answer = call("forget", MINE, "--store", store, *words)
-    assert answer.code == 2 and "--why" in answer.err
-    assert shown(call, store, key)["state"] == "failed"
-
-
 def test_failed_runs_are_due_again_once_somebody_asks(call, store):
-    with ResultsStore.open(default_url(store)) as results:
-        row = next(iter(results.results(results.keys("")).values()))
-        suite = SUITES["planted"]
-        runs = [bind(suite, point, row.run.data, row.run.limit) for point in expand(suite)]
-        one, two = [run for run in runs if run.cell.estimator == "truth-inverted" and not results.done([run.key])][:2]
-        for run in (one, two):
-            results.failures.add(run, "died of it")
-    states = {row["key"]: row["state"] for row in listed(call, store)}
-    assert (states[one.key], states[two.key]) == ("failed", "failed")
+    key = fail(store)
+    assert shown(call, store, key)["state"] == "failed"
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", store, "--estimators", "random").err
-    answer = call("retry", *SMALL, "--store", store, "--estimators", "truth-inverted")
-    assert answer.err.startswith("2 failed runs of planted v1") and " are due again; `roarbench run " in answer.err
-    states = {row["key"]: row["state"] for row in listed(call, store)}
-    assert (states[one.key], states[two.key]) == ("missing", "missing")
-    found = shown(call, store, one.key)
-    assert found["state"] == "missing" and found["failures"][0]["reason"] == "died of it"
+    answer = call("retry", *SMALL, "--store", store)
+    assert answer.err.startswith("1 failed run of planted v1") and " is due again; `roarbench run " in answer.err
+    again = shown(call, store, key)
+    assert (again["state"], again["failures"][0]["reason"]) == ("missing", "died of it")

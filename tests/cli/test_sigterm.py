@@ -1,8 +1,5 @@
 """SIGTERM, as Slurm and Kubernetes send it: a command gives up its leases and ends, whatever its database does."""
 
-import signal
-import subprocess
-import time
 from threading import Event
 
 import pytest
@@ -13,11 +10,10 @@ from roarbench.execution import scheduler
 from roarbench.execution.scheduler import complete
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
+from tests.helpers import forked
 from tests.helpers.command_line import PART
-from tests.helpers.commands import PROGRAM
+from tests.helpers.commands import PATIENCE, eventually
 from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
-
-PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up
 
 
 def leased(url: str) -> int:
@@ -30,15 +26,14 @@ def leased(url: str) -> int:
 
 @pytest.mark.process
 def test_a_command_gives_up_its_leases(store_url, tmp_path):
-    words = [PROGRAM, "run", *PART, "--workers", "2", "--store", str(tmp_path / "store"), "--db", store_url]
-    with subprocess.Popen(words, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
-        deadline = time.monotonic() + PATIENCE
-        while not leased(store_url) and process.poll() is None and time.monotonic() < deadline:
-            time.sleep(0.1)
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=PATIENCE)[1]
-    assert process.returncode == 143, said
-    assert said.splitlines()[-1] == "roarbench: interrupted; finished runs are kept, the same command goes on"
+    log = tmp_path / "log"
+    words = ("run", *PART, "--workers", "2", "--store", tmp_path / "store", "--db", store_url)
+    process = forked.start(words, log)
+    assert eventually(lambda: leased(store_url) or process.exitcode is not None)
+    process.terminate()
+    process.join(PATIENCE)
+    assert process.exitcode == 143, log.read_text()
+    assert log.read_text().splitlines()[-1].endswith("finished runs are kept, the same command goes on")
     assert leased(store_url) == 0
 
 

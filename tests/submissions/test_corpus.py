@@ -139,20 +139,15 @@ def ports() -> list[str]:
     return [line for line in lines if of_a_sandbox(int(line.split()[7]))]
 
 
-def test_what_a_sandbox_leaves_would_be_seen(tmp_path: Path) -> None:
+def test_what_a_sandbox_leaves_would_be_seen() -> None:
     if os.geteuid() != 0:
         pytest.skip("only root's sandboxes have users of their own")
     user = launch._FIRST_UID + 5
+    listens = f"import os, socket; os.setuid({user}); s = socket.create_server(('127.0.0.1', 0)); print(1); input()"
+    command = [sys.executable, "-u", "-c", listens, "/harness/"]
     with tempfile.NamedTemporaryFile(dir="/dev/shm") as file:
         os.chown(file.name, user, user)
-        assert files() == [file.name]
-    listens = (
-        "import os, socket; os.setuid(%d); s = socket.create_server(('127.0.0.1', 0)); print(1, flush=True); input()"
-    )
-    command = [sys.executable, "-c", listens % user, "/harness/"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        process.stdout.readline()
-        assert len(ports()) == 1
-        assert len(processes()) == 1
-        process.kill()
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+            process.stdout.readline()
+            assert (files(), len(ports()), len(processes())) == ([file.name], 1, 1)
+            process.kill()
