@@ -19,7 +19,7 @@ class Heartbeat:
     """
 
     def __init__(self, store: ResultsStore, owner: Owner) -> None:
-        self._store, self._owner = store, owner
+        self._store, self.owner = store, owner
         self._held: dict[str, int] = {}
         self._lost: set[str] = set()
         self._lock, self._over = threading.Lock(), threading.Event()
@@ -62,7 +62,7 @@ class Heartbeat:
             before = dict(self._held)
         if not before:
             return
-        there = self._store.beat(self._owner)
+        there = self._store.beat(self.owner)
         with self._lock:
             gone = {key for key, number in before.items() if there.get(key) != number}
             self._lost |= {key for key in gone if self._held.get(key) == before[key]}

@@ -63,7 +63,7 @@ def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engi
     todo = missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
     with Heartbeat(store, owner) as beats:
-        doing = _Doing(work, Schedule(steps(work, todo)), engine, store, owner, beats)
+        doing = _Doing(work, Schedule(steps(work, todo)), engine, store, beats)
         try:
             for event in doing.events():
                 if event.step.run and not event.failure:  # its row is stored
@@ -96,19 +96,11 @@ class _Begun(NamedTuple):
 class _Doing:
     """The steps of a schedule between a store and an engine."""
 
-    def __init__(
-        self,
-        work: SuiteWork,
-        schedule: Schedule,
-        engine: Engine,
-        store: ResultsStore,
-        owner: Owner,
-        beats: Heartbeat,
-    ) -> None:
-        self._work, self._schedule, self._engine, self._store = work, schedule, engine, store
+    def __init__(self, work: SuiteWork, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
+        self._work, self._schedule, self._engine, self._store = work, todo, engine, store
         self._data, self._title = work.images.fingerprint, work.suite.title
         self._checksums = Checksums(store.database, work.workspace)
-        self._owner, self._beats = owner, beats
+        self._owner, self._beats = beats.owner, beats
         self._begun: dict[str, _Begun] = {}
         self._stopped: set[str] = set()  # names of jobs whose lease was lost, until they end
         self._pause = _FIRST_LOOK
