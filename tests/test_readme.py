@@ -82,3 +82,12 @@ def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(st
         value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
         assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in readme
         assert f"{100 * rows[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in readme
+
+
+def test_make_run_and_the_commands_of_the_readme_share_the_default_store():
+    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nrun: ")[2].partition("\n\n")[0]
+    commands = [
+        line for line in (ROOT / "README.md").read_text("utf-8").splitlines() if line.startswith("    roarbench ")
+    ]
+    assert "roarbench run " in recipe and len(commands) == 5
+    assert [line for line in (recipe, *commands) if "--store" in line] == []

@@ -18,7 +18,7 @@ from tests.helpers.postgres import PrivateServer
 pytestmark = [pytest.mark.process, pytest.mark.postgres]
 
 SMALL = ("--suite", "planted", "--limit", "40")
-SUITE = (*SMALL, "--seeds", "2")
+SUITE = (*SMALL, "--seeds", "1", "--estimators", "truth")
 PAUSE = 0.8  # seconds between two kills, on average
 COMMANDS, WORKERS = 2, 2
 KINDS = ("worker",) * 6 + ("command",) * 3 + ("database",)
@@ -135,7 +135,7 @@ def calm(tmp_path: Path) -> tuple[dict, list[bytes]]:
     return outcomes(default_url(folder / "store")), tables(folder, "--store", folder / "store")
 
 
-@pytest.mark.parametrize("wanted", [25, pytest.param(500, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("wanted", [10, pytest.param(500, marks=pytest.mark.soak)])
 def test_kills_at_random_moments(calm, own_server: PrivateServer, tmp_path: Path, wanted: int):
     """Whenever the suite is through, it begins anew in an empty store, until there were enough kills."""
     generator, kills, rounds = random.Random(wanted), Counter(), 0
