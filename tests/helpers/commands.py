@@ -31,9 +31,9 @@ def outcomes(url: str) -> dict[str, tuple[bytes, str]]:
 def eventually(condition: Callable[[], bool], patience: float = PATIENCE) -> bool:
     """Wait until something is so; False if it never is."""
     deadline = time.monotonic() + patience
-    while not condition() and time.monotonic() < deadline:
+    while not (found := condition()) and time.monotonic() < deadline:
         time.sleep(0.02)
-    return condition()
+    return bool(found)
 
 
 def living(session: int) -> list[int]:
