@@ -24,9 +24,8 @@ first-gpu: install-test
 quick-test: install-test
 	$(BIN)/python -m pytest -q -n 2 -m "not (browser or process or slow or postgres)"
 
-# three processes for two cores: some tests wait
 test: install-test check
-	$(BIN)/python -m pytest -n 3
+	$(BIN)/python -m pytest -n 2
 
 # faults and claims at length: at most half an hour
 soak: install-test
