@@ -17,10 +17,11 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, percent, place_interval, signed
 
 _AOPC = "AOPC [95%]"
+_BEATS = "beats every control"
 _JUDGED = (
     "place",
     "gain [95%]",
-    "beats every control",
+    _BEATS,
     "vs Random",
     "vs Sobel",
     "vs Random blurred",
@@ -89,13 +90,12 @@ class Column(NamedTuple):
 def _legend(columns: list[Column]) -> str:
     """Return what the columns of verdicts say."""
     shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
-    beats = next((column.short for column in columns if column.short.startswith("beats all")), "")
-    first = (
-        f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network. "
-        if beats
-        else ""
-    )
-    return f"{first}{', '.join(shown)}: gain compared with theirs. {SAME}: not significantly different."
+    text = f"{', '.join(shown)}: gain compared with theirs. {SAME}: not significantly different."
+    for beats in (column.short for column in columns if column.heading == _BEATS):
+        text = (
+            f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network. {text}"
+        )
+    return text
 
 
 def columns_of(table: SuiteTable) -> list[Column]:
@@ -110,7 +110,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
         ("vs Random blurred", "Blurred", "left", 5),
     ]
     if controls := max((len(row.beating.each) for row in board.rows if row.beating), default=0):
-        ways.insert(3, ("beats every control", f"beats all {controls}", "left", 0))
+        ways.insert(3, (_BEATS, f"beats all {controls}", "left", 0))
     if any(row.over_other_image.value is not None for row in board.rows):
         ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
     ways += [(f"over {kind}", f"over {kind}", "right", 3.3) for kind in table.twins]
