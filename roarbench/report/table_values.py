@@ -68,6 +68,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         **plain_beating(row.beating),
+        "knows": ", ".join(table.knows(row)) or None,
         **_plain_twins(table, row),
         "flag": _flag(table, row),
         "grade": _grade(table, row),

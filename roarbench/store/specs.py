@@ -26,6 +26,6 @@ def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Un
         unit=unit,
         levels=stored_levels(suite),
         shape=images.record.shape,
-        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite),
+        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite, estimator),
         maps=suite.maps if estimator.shared else Making.FLOAT32,
     )
