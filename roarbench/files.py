@@ -38,10 +38,6 @@ def write_whole(path: Path, write: Callable[[Path], Made], temporary: Path) -> M
 def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
     """Write a file that is not there yet; return what `write` returned.
 
-    Args:
-        path: The file.
-        write: Writes it at the path that it is given.
-
     Raises:
         CallerError: It is there already.
         StoreError: It cannot be written.
@@ -75,9 +71,7 @@ def writing(path: Path) -> Iterator[None]:
 def locked(path: Path, *anew: Path) -> Iterator[None]:
     """Let one process at a time into the block, by a lock file, made with its folder where it is not there.
 
-    Args:
-        path: Of the lock file.
-        anew: Folders to list as soon as the lock is there, see `look_anew`.
+    Folders that may have changed meanwhile are listed as soon as the lock is there, see `look_anew`.
 
     Raises:
         StoreError: The folder cannot be written.
@@ -118,13 +112,7 @@ def sha256(path: Path) -> str:
 
 
 def refuse_altered(path: Path, noted: str, what: str, remedy: str) -> None:
-    """Refuse a file that is not the one that was written; a process reads each version of a file once.
-
-    Args:
-        path: Of the file.
-        noted: Its checksum when it was written.
-        what: What it belongs to.
-        remedy: What to do if it was altered.
+    """Refuse a file without the checksum that was noted when it was written; each version is read once.
 
     Raises:
         StoreError: It was, or it cannot be read.

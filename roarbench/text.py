@@ -31,13 +31,7 @@ def decimals(number: float | None, count: int) -> str:
 
 
 def interval(measured: Measured, form: Callable[[float], str] = signed, unit: str = "") -> str:
-    """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval.
-
-    Args:
-        measured: Value, lower and upper end.
-        form: How each of the three is written.
-        unit: What follows the value.
-    """
+    """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval."""
     value, low, high = measured
     if value is None:
         return MISSING
@@ -45,11 +39,7 @@ def interval(measured: Measured, form: Callable[[float], str] = signed, unit: st
 
 
 def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...]] | None) -> str:
-    """Return a place interval such as `2-4`, or the place where it has none.
-
-    Args:
-        place: A `stats.places.Place`: the place, the best and the worst that the data allow, and its tie groups.
-    """
+    """Return a place interval of `stats.places` such as `2-4`, or the place where it has none."""
     if place is None:
         return MISSING
     position, low, high, _ = place

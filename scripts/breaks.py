@@ -7,8 +7,9 @@
 The faults are in tests/breaks/*.toml, one file per room: where, which text is replaced by which, and the narrowest
 tests that should fail. Each is made in a copy of the working tree, never in the tree itself. A process that has
 imported the libraries, and nothing of roarbench, forks for each fault, so most take seconds. Before any fault the
-named tests run on the sound copy: one that fails there finds nothing and is left out. Exit code 1 where a fault is
-not found, or a test is left out.
+named tests run on the sound copy: one that fails there finds nothing and is left out. A fault that no test finds
+before the time is up is not found, unless its entry says `hangs = true`. Exit code 1 where a fault is not found, or a
+test is left out.
 """
 
 import argparse
@@ -33,7 +34,7 @@ _LIBRARIES = (
     "PIL.Image", "matplotlib.pyplot", "captum.attr", "typer.testing", "rich.table", "pytest", "psycopg",
 )  # fmt: skip
 _LEFT_OUT = "not (postgres or browser or soak)"  # tests that start a server of their own
-_MOST = 120.0  # seconds: a fault that lets a test hang is found, too
+_MOST = 120.0  # seconds
 
 
 class Break(NamedTuple):
@@ -46,6 +47,7 @@ class Break(NamedTuple):
         text: What is replaced; it occurs in the file once.
         into: What it becomes.
         tests: Files or node ids of pytest.
+        hangs: Whether all that a test can see of it is that nothing ends.
     """
 
     room: str
@@ -54,6 +56,7 @@ class Break(NamedTuple):
     text: str
     into: str
     tests: tuple[str, ...]
+    hangs: bool = False
 
 
 def listed(folder: Path = LISTS) -> list[Break]:
@@ -64,7 +67,7 @@ def listed(folder: Path = LISTS) -> list[Break]:
     """
     read = {path.stem: tomllib.loads(path.read_text()) for path in sorted(folder.glob("*.toml"))}
     found = [
-        Break(room, name, one["file"], one["text"], one["into"], tuple(one["tests"]))
+        Break(room, name, one["file"], one["text"], one["into"], tuple(one["tests"]), one.get("hangs", False))
         for room, held in read.items()
         for name, one in held.items()
     ]
@@ -147,25 +150,26 @@ def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
     os._exit(0)
 
 
-def tried(one: Break, copy: Path, left_out: Sequence[str] = ()) -> tuple[bool, str]:
+def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
     """Make a fault in the copy, look for it, and mend it; return whether it is found, and by what.
 
     Args:
         one: The fault.
         copy: Of the working tree.
         left_out: Node ids of tests that fail without it.
+        most: Seconds after which it is not found, unless it hangs.
     """
     path = copy / one.file
     sound, times = path.read_bytes(), path.stat()
     path.write_text(sound.decode().replace(one.text, one.into))
     os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns + 10**10))  # or the sound bytecode would count as its own
     try:
-        code, said = run_tests(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], _MOST)
+        code, said = run_tests(copy, ["-x", *(f"--deselect={test}" for test in left_out), *one.tests], most)
     finally:
         path.write_bytes(sound)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
     if code == -1:
-        return True, said
+        return one.hangs, said
     by = _failed(said)
     return code in (1, 2), by[0] if by else said.strip().splitlines()[-3:][0]
 

@@ -24,10 +24,7 @@ class Compared(NamedTuple):
 def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence] = ()) -> tuple[Compared, ...]:
     """Compare the main protocol's order of the estimators with the suite's others, and with its own in other suites.
 
-    Args:
-        evidence: The suite's.
-        rows: Estimators that are compared, in their own forms; a twin is no opinion of its own.
-        others: Other suites', on other data or with other networks.
+    Rows are in their own forms: a twin is no opinion of its own.
     """
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}

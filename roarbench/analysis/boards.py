@@ -271,15 +271,9 @@ class SuiteResults:
         return [*rows, *self._untouched, *self.references.values()]
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
-        """Judge one protocol.
+        """Judge one protocol; None where the suite does not have it.
 
-        Args:
-            protocol: The question.
-            unit: What one feature is.
-            estimators: The rows shown, all if not given; the verdicts are adjusted for all that have results.
-
-        Returns:
-            None where the suite does not have it.
+        Verdicts are adjusted for all rows that have results, whichever are shown; all are if not given.
         """
         scores = self.scores(protocol, unit)
         if scores is None:

@@ -27,15 +27,7 @@ def collect(
     data: str | None = None,
     notes: Iterable[ImageNote] = (),
 ) -> SuiteResults:
-    """Return what a store has of a suite.
-
-    Args:
-        suite: Which; `given` says what it explains.
-        store: Its results.
-        limit: Which version of the data set: this many images per split, or the whole.
-        data: Fingerprint of the images; those of the suite itself if not given.
-        notes: Where images came from, from `image_notes`.
-    """
+    """Return what a store has of a suite on images of this fingerprint, or its own; `limit` of each split, or all."""
     versions = versions_of(suite, store, notes)
     images = versions.own_images(limit) if data is None else data
     return _results_of(versions, Version(images, limit, suite.given), store)

@@ -12,10 +12,7 @@ ASKED = (RANDOM,)  # the controls that a course is to settle: with all of them i
 def settled(comparison: Comparison, difference: float | None) -> bool:
     """Return whether a comparison needs no more trainings.
 
-    Args:
-        comparison: Of a row with a control.
-        difference: The smallest difference of two gains that is of interest, in accuracy points: it is enough to know
-            that there is none; None if all are.
+    It is enough to know that no two gains differ by `difference` accuracy points; None asks for any difference.
     """
     if comparison.verdict is not Verdict.SAME:
         return True
@@ -38,15 +35,9 @@ def next_seeds(
 ) -> dict[str, int]:
     """Return the trainings that rows should have next, of those that should have more than they have.
 
-    A row with an open comparison gets one more, and the control that it is compared with as many as the row: the luck
-    of both is in their difference. Random needs none where its gain is 0 by construction, once it is known how much
-    trainings vary.
-
-    Args:
-        board: What the trainings so far say.
-        planned: The most trainings by row; rows that are not in it get none.
-        difference: As in `settled`.
-        controls: Comparisons with these are to be settled.
+    A row with an open comparison with `controls` gets one more, and the control as many as the row: the luck of both is
+    in their difference. Random needs none where its gain is 0 by construction, once it is known how much trainings
+    vary. No row gets more than it has `planned`.
     """
     known = board.protocol.paired and board.covers is not Covers.NOTHING  # Random's gain, and how trainings vary
     has = {row.estimator: row.seeds for row in board.rows}

@@ -40,16 +40,10 @@ class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
 
 
 def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Protocol) -> Scores:
-    """Return each cell's answers minus those that it is held against.
+    """Return each cell's answers minus those that it is held against, both by point and seed.
 
     Of one network these are its answers to the same images with the removal masks of other images, or with those of
     Random; of a protocol that is made of two those of the row itself under the other one.
-
-    Args:
-        scores: Of the protocol.
-        held: All its results by point and seed.
-        others: Those that they are held against, as `held`.
-        protocol: Says what a row is held against.
     """
     correct: dict[tuple[str, float], NDArray[np.int8]] = {}
     references: dict[tuple[str, float], tuple[str, ...]] = {}

@@ -22,12 +22,7 @@ def without_idle(suite_results: SuiteResults, asked: Suite, results: ResultsStor
     """Leave out what was entered under each protocol where nothing of it is done, running or failed.
 
     Whoever enters one version of a suite, or one of its protocols, has not begun the others: there is nothing to wait
-    for. What a twin has counts for the estimator that it is made from.
-
-    Args:
-        suite_results: What a store has of a suite and of all that was entered.
-        asked: The suite alone, whose own rows stay.
-        results: The store.
+    for. What a twin has counts for the estimator that it is made from. Rows of the suite that was asked for stay.
     """
     suite, own = suite_results.suite, asked.estimators
     entered = {name for name in suite.estimators if find_estimator(name).parent not in own}

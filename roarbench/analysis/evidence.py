@@ -180,14 +180,7 @@ class Evidence:
     def board(
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
-        """Return the board of these rows; None where the suite does not have the protocol.
-
-        Args:
-            protocol: The question.
-            unit: What one feature is.
-            rows: Estimators that are judged, those of them that the protocol has.
-            levels: Only these, of those that the suite has; all if empty or if it has none of them.
-        """
+        """Return the board of these rows, at these levels or all; None where the suite does not have the protocol."""
         drawn = self.drawn(protocol, unit)
         if not drawn.levels:
             return None

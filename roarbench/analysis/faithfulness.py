@@ -60,12 +60,7 @@ METRICS = (
 
 
 def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
-    """Return what there is to score: (estimator, metric) of every estimator that has maps.
-
-    Args:
-        suite: Gives the estimators and the reference.
-        data: Fingerprint of the decoded images.
-    """
+    """Return what there is to score: (estimator, metric) of every estimator that has maps."""
     reference = reference_of(suite, data).key
     mapped = [estimator for estimator in suite.estimator_records if estimator.mapped]
     making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}

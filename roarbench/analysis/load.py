@@ -70,11 +70,7 @@ def load_suite(suite: Suite, asked: Question) -> SuiteResults:
 
 
 def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResults:
-    """Return what an open store has of a suite.
-
-    Raises:
-        CallerError: As `load_suite`.
-    """
+    """Return what an open store has of a suite; raises as `load_suite` does."""
     notes = image_notes(results, asked.store, suite.dataset)
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
     chosen = explaining(suite, asked.references, list(dict.fromkeys(known)))
@@ -91,14 +87,7 @@ def alike(asked: Question, suite: Suite, other: Suite) -> Question:
 
 
 def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
-    """Return whether results, of however many images, are of the images and the reference that are asked for.
-
-    Args:
-        suite_results: What a store has of a suite.
-        data: As in `Question`; any images if empty.
-        reference: What a title calls one of its references, or the start of that; any reference if empty.
-        notes: Where images came from.
-    """
+    """Return whether results, of however many images, are of the images and the reference named; empty is any."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
         images = read and suite_results.data in _of_folder(suite_results.suite, data, notes)
@@ -178,13 +167,7 @@ def _more(other: Suite, suite_results: SuiteResults, own: Mapping[Point, str], r
 
 
 def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
-    """Return the rows without a place in what these results belong to, by the title of the suite.
-
-    Args:
-        keys: Of the results.
-        results: The store that has them.
-        folder: Its folder.
-    """
+    """Return the rows without a place in what these results belong to, by the title of the suite."""
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
     suites = [suite for suite in all_suites(results.database) if (suite.dataset, suite.model) in places]

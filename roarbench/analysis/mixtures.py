@@ -11,9 +11,7 @@ from roarbench.terms import Retrain, Unit
 def mixture(results: Iterable[Result], usual: str) -> str:
     """Say what does not belong together among the results of one curve, or to the others; empty where all does.
 
-    Args:
-        results: Of the curve.
-        usual: Checksum of the weights that most rows explain; empty where most do not say it.
+    `usual` is the checksum of the weights that most rows explain; empty where most do not say it.
     """
     suite_results = list(results)
     weights = {result.weights for result in suite_results if result.run.reference}
@@ -38,10 +36,7 @@ def usual_weights(
 ) -> dict[int, str]:
     """Return by number of the reference the checksum of the weights that most rows explain, if they say it.
 
-    Args:
-        explained: Results that depend on a reference.
-        number: Says on which.
-        entered: Estimators that the suite does not name: they count where none of its own explains a reference.
+    `number` says which reference a result explains; those of `entered` count where none of the suite's own explains it.
     """
     own = [result for result in explained if result.run.cell.estimator not in entered]
     said = {number(result) for result in own}

@@ -12,12 +12,7 @@ KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a ro
 
 
 def with_kept(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Return results with `SuiteResults.kept`, from the rankings that made them.
-
-    Args:
-        suite_results: What a store has of a suite.
-        folder: Of the store. Rankings that are not there say what their import says, if anything.
-    """
+    """Return results with `SuiteResults.kept`, from the store's rankings, or from what an import says of them."""
     shares = suite_results.shares | RankingsStore(Workspace(folder).rankings).kept_shares()
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():

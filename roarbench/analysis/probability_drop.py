@@ -39,12 +39,6 @@ def probability_drops(
     """Return the drops of all estimators that have rows under a protocol without retraining; none under any other.
 
     Missing are those of curves that were made from different references, and all while the untouched images are.
-
-    Args:
-        suite_results: The suite and its results.
-        protocol: The question.
-        unit: What one feature is.
-        levels: Levels above 0.
     """
     found = _probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.mixed(protocol, unit), found.get(UNTOUCHED)

@@ -9,12 +9,7 @@ NEAR_CHANCE = "near chance"  # of a reference: its maps explain a network that k
 
 
 def at_chance(networks: Sequence[Result], classes: int) -> str:
-    """Say, as a sentence, that networks do no better than a guess by their mean accuracy; empty if they do, or none is.
-
-    Args:
-        networks: Untouched images answered by each.
-        classes: A guess is right once in so many times.
-    """
+    """Say, as a sentence, that networks do no better than a guess by their mean accuracy; empty if they do."""
     if not networks:
         return ""
     correct, total = sum(result.correct for result in networks) / len(networks), networks[0].total

@@ -119,13 +119,9 @@ def panel(
     others: Iterable[SuiteResults] = (),
     unit: Unit | None = None,
 ) -> Panel:
-    """Return the validity panel of what a store has of a suite.
+    """Return the validity panel of what a store has of a suite, its order compared with that of other suites.
 
-    Args:
-        suite_results: The suite and its results.
-        bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
-        others: Other suites, whose orders of the estimators are compared with this one's.
-        unit: What one feature is; the first that each suite has if not given.
+    The unit is the first that each suite has if not given.
 
     Raises:
         CallerError: A suite has not this unit.

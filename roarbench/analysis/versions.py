@@ -68,13 +68,10 @@ def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
 
 
 def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
-    """Return weights that were given, those as one that were given together.
+    """Return weights that were given, those as one that were given together, from the seeds that explain each.
 
     Of weights that were given together each explains some of the seeds, by their number. Those that were given alone
     explain every seed, the first one at least.
-
-    Args:
-        seeds: Of the rows that explain each of the weights.
     """
     numbers = {given: {seed % REPLICATION for seed in each} for given, each in seeds.items()}
     in_order = sorted(numbers, key=lambda given: min(numbers[given]))
@@ -158,13 +155,7 @@ class Versions:
 
 
 def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
-    """Return all versions of a suite that a store has.
-
-    Args:
-        suite: Which; what its `given` says plays no part.
-        store: Its results.
-        notes: Where images came from, from `image_notes`.
-    """
+    """Return all versions of a suite that a store has; what the suite's `given` says plays no part."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
     return Versions(
         suite, tuple(_stored_versions(suite, store)), mine, tuple(store.failures.data_of(suite.dataset, suite.model))

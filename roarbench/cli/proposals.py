@@ -32,10 +32,7 @@ TAKEN = {  # which options of the call under way a proposed command takes over
 def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
     """Write a command line for a shell, with the program's path where it is not on PATH.
 
-    Args:
-        command: Such as `table`.
-        words: Its own, which take the place of what the call under way said.
-        carried: What may be taken over of the call under way.
+    The words take the place of what the call under way said, of which `carried` may be taken over.
     """
     own = [str(word) for word in words]
     options = _options_in_use()
@@ -54,12 +51,7 @@ def worded(said: "str | Hint | RoarbenchError") -> str:
 
 
 def what_else(suite_results: "SuiteResults", command: str) -> str:
-    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused.
-
-    Args:
-        suite_results: What is shown.
-        command: What shows it, such as `table`.
-    """
+    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused."""
     confused = [
         other for other in suite_results.others if not suite_results.results or other.limit == suite_results.limit
     ]

@@ -83,9 +83,6 @@ class ImageData:
 def open_decoded(folder: Path) -> ImageData:
     """Open a decoded data set that is there already; decodes nothing and reaches for nothing.
 
-    Args:
-        folder: Its own folder, `ImageData.folder`.
-
     Raises:
         StoreError: It is not there, damaged, or of another version.
     """

@@ -119,14 +119,9 @@ def decode_splits(
     workers: int,
     note: Callable[[Progress], object],
 ) -> dict[Split, Tally]:
-    """Write the pixels of both splits, as far as a stopped call before has not.
+    """Write the pixels of both splits into a folder, as far as a stopped call before has not.
 
-    Args:
-        folder: Where to: the file of pixels of each split, and the journal.
-        record: The data set.
-        splits: Its images.
-        workers: Processes at most; a set that is too small for several is decoded here.
-        note: Is told how far it is, before the first image and after every part.
+    A set that is too small for several workers is decoded here. `note` is told how far it is after every part.
 
     Raises:
         DataError: Files cannot be read, or too many images are damaged.

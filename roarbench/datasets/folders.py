@@ -63,11 +63,7 @@ def class_names(folder: Path) -> list[str]:
 
 
 def read_folder(folder: Path, classes: Sequence[str]) -> FolderSplit:
-    """Return the images of these classes, each in the folder of its name or below it.
-
-    Args:
-        folder: Above the folders of the classes.
-        classes: In the order of their numbers.
+    """Return the images of these classes, in the order of their numbers, each in the folder of its name or below it.
 
     Raises:
         DataError: A class has no image, or a folder cannot be read.
@@ -94,11 +90,6 @@ def _images(folder: Path, name: str) -> Iterator[str]:
 
 
 def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield the contents of image files, `CHUNK` at most at a time.
-
-    Args:
-        group: Where they lie.
-        rows: Which ones, ascending, counted from the start of the group.
-    """
+    """Yield the contents of image files, `CHUNK` at most at a time; rows ascend from the start of the group."""
     for start in range(0, len(rows), CHUNK):
         yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + CHUNK]]

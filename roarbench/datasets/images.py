@@ -71,12 +71,6 @@ def is_damaged(content: bytes) -> bool:
 def refuse_damaged(names: Sequence[str], images: int, of: str, advice: str = "mend them or take them away") -> None:
     """Refuse data with more damaged images than `DAMAGED_SHARE`.
 
-    Args:
-        names: The damaged images.
-        images: How many were looked at.
-        of: Of what they are.
-        advice: What to do.
-
     Raises:
         DataError: They are too many.
     """

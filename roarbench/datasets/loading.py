@@ -35,15 +35,10 @@ def decode_dataset(
     workers: int = 1,
     note: Callable[[Progress], object] = lambda progress: None,
 ) -> ImageData:
-    """Return a data set from the decoded store, which is filled first if it has not this one yet.
+    """Return a data set from the decoded store in a folder, which is filled first if it has not this one yet.
 
-    Args:
-        record: The data set.
-        folder: The decoded store; it may hold many sets, each from its own source and with its own limit.
-        data: Local folder in the hub's layout (or with IDX files) to read instead of the record's own source.
-        limit: Images of each split, spread evenly over the classes, the first of each; all of them if None.
-        workers: Processes at most.
-        note: Is told how far it is, if anything has to be decoded.
+    `data` is a local folder in the hub's layout (or with IDX files) to read instead of the record's own source. `limit`
+    images of each split are spread evenly over the classes, the first of each.
 
     Raises:
         DataError: The images cannot be reached or read, or are not what the record says.
@@ -69,12 +64,6 @@ def _fill_once(target: Path, wanted: "_Wanted", workers: int, note: Callable[[Pr
 
 def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = None, limit: int | None = None) -> str:
     """Return the fingerprint of a data set decoded in the store; empty where its images are still to be decoded.
-
-    Args:
-        record: The data set.
-        folder: The decoded store.
-        data: Local folder that its images come from.
-        limit: Images of each split; all of them if None.
 
     Raises:
         DataError: `decode_dataset` could not read them, as far as labels tell.

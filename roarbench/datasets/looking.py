@@ -35,11 +35,8 @@ _GREY = ("1", "L", "LA", "I;16")
 def look(folder: Path, say: Callable[[str], object] = lambda line: None) -> DatasetRecord:
     """Return the record of the images in a folder, or of a table in a file, counted; its name is that of either.
 
-    The size of images is that of the shorter side of half of them, 64 pixels at most.
-
-    Args:
-        folder: Of images, or a file.
-        say: Told of what should be known before hours of work: left-out columns, few images.
+    The size of images is that of the shorter side of half of them, 64 pixels at most. `say` is told what should be
+    known before hours of work.
 
     Raises:
         DataError: There are neither folders of classes nor parquet files with images and labels, too few images, or

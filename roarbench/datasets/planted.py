@@ -60,14 +60,7 @@ def patterns(size: int) -> NDArray[np.int64]:
 
 
 def draw_centres(kind: str, labels: NDArray[np.int64], size: int, generator: np.random.Generator) -> Floats:
-    """Draw the points near which features are strong, y and x in pixels, (images, centres, 2).
-
-    Args:
-        kind: `LEAKY`, `SMOOTH`, `PLACED` or empty.
-        labels: Int64 (images,); they count for `LEAKY` alone.
-        size: Side of the images.
-        generator: Source of the draws.
-    """
+    """Draw the points near which features are strong, y and x in pixels, (images, centres, 2)."""
     count = len(labels)
     if kind == LEAKY:
         corner = np.stack([labels // 2, labels % 2], axis=1) * size / 2 + size / 4

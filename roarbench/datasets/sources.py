@@ -44,12 +44,7 @@ class RawSplit:
 
 
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
-    """Open both splits of a data set, labels read and checked, images still undecoded.
-
-    Args:
-        record: The data set.
-        data: Local folder to read instead of the record's own source.
-        small: Part of the data set's images will do.
+    """Open both splits of a data set, labels read and checked, images undecoded; if `small`, part of them will do.
 
     Raises:
         DataError: They cannot be reached or read, or are not what the record says.

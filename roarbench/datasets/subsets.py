@@ -30,15 +30,9 @@ def _of(record: DatasetRecord, least: int) -> str:
 
 
 def balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
-    """Mark `limit` images, as evenly over the classes as they allow, the first of each class.
+    """Mark `limit` images by their labels, int64 (n,), as evenly over the classes as they allow, the first of each.
 
-    Args:
-        labels: int64 (n,).
-        limit: How many; all if None or more than there are. Below the number of classes, the first classes have one
-            each.
-
-    Returns:
-        bool (n,), True where an image is kept.
+    All are marked if it is None or more than there are. Below the number of classes, the first classes have one each.
     """
     if limit is None or limit >= len(labels):
         return np.ones(len(labels), bool)
@@ -53,13 +47,10 @@ def balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.
 
 
 def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Choose the rows of the hub's split that belong to the data set's, ascending.
+    """Choose the rows of the hub's split, by its labels int64 (n,), that belong to the data set's, ascending.
 
-    Args:
-        record: Says whether one split serves both (`holdout`, `share`), which classes are kept (`class_step`), and
-            whether only the first images of each are (`of_each`).
-        split: The data set's split.
-        labels: Of the hub's split, int64 (n,).
+    The record says whether one split serves both, which classes are kept, and whether only the first images of each
+    are.
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:
@@ -81,13 +72,7 @@ def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
 
 
 def held_out(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
-    """Mark images of each class, drawn by a seed, bool (n,).
-
-    Args:
-        labels: int64 (n,).
-        count: How many of each class; below 1 it is their share, which gives one image at least.
-        seed: Of the draw.
-    """
+    """Mark `count` images of each class, drawn by a seed, bool (n,); below 1 it is their share, one image at least."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)
     for label in np.unique(labels):

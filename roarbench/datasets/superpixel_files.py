@@ -35,15 +35,9 @@ def need_slic() -> None:
 
 
 def superpixels_of(image: NDArray[np.uint8]) -> NDArray[np.uint16]:
-    """Return the superpixels of an image by SLIC (Achanta et al. 2012), each in one piece.
+    """Return the superpixels of an image, uint8 (c, h, w), by SLIC (Achanta et al. 2012), each in one piece.
 
-    Colours are compared in CIELAB, as there.
-
-    Args:
-        image: uint8 (c, h, w).
-
-    Returns:
-        uint16 (h, w): numbers from 0 on, about `SEGMENTS` of them.
+    Colours are compared in CIELAB, as there. The numbers, uint16 (h, w), begin at 0; there are about `SEGMENTS`.
     """
     from skimage.segmentation import slic
 
@@ -54,14 +48,9 @@ def superpixels_of(image: NDArray[np.uint8]) -> NDArray[np.uint16]:
 
 
 def superpixels(folder: Path, split: Split, pixels: NDArray[np.uint8], start: int, stop: int) -> NDArray[np.uint16]:
-    """Return the superpixels of some images of a split, uint16 (stop - start, h, w); what is not kept yet is found.
+    """Return the superpixels of images `start` … `stop - 1` of pixels uint8 (n, c, h, w), uint16 (stop - start, h, w).
 
-    Args:
-        folder: That of the decoded data.
-        split: Which.
-        pixels: All images of the split, uint8 (n, c, h, w).
-        start: The first image.
-        stop: The one after the last.
+    What is not kept in the folder of the decoded data yet is found.
 
     Raises:
         CallerError: scikit-image is not installed.

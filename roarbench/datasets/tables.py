@@ -85,10 +85,7 @@ def read_column(files: list[Path], name: str) -> NDArray[Any]:
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
     """Yield stored images of a row group, `CHUNK` at most at a time; a missing one is empty.
 
-    Args:
-        group: Where they lie.
-        name: Of the image column: binary, or a struct with a binary field `bytes`.
-        rows: Which ones, ascending, counted from the start of the row group.
+    The column is binary, or a struct with a binary field `bytes`. Rows ascend, counted from the start of the row group.
 
     Raises:
         DataError: It has paths of files instead of their bytes.

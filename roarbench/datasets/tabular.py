@@ -42,11 +42,7 @@ class LabelledRows(NamedTuple):
 
 
 def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
-    """Return the features and classes of a table.
-
-    Args:
-        path: Of a parquet or CSV file, whose first line has the names.
-        record: Says which column has the labels, and which are features.
+    """Return the features and classes of a parquet or CSV file, whose first line has the names.
 
     Raises:
         DataError: It cannot be read, a column is missing or has no numbers, or a class has too few rows.
@@ -85,11 +81,7 @@ def read_table(path: Path) -> pa.Table:
 
 
 def _separator(path: Path) -> str:
-    """Return what stands between the columns of a CSV file: the one of `,`, `;` and tab that fits its first two lines.
-
-    Raises:
-        DataError: None does, or several do.
-    """
+    """Return what separates the columns of a CSV file: the one of `,`, `;` and tab that fits its first two lines."""
     with pa.input_stream(path, compression="detect") as file:
         lines = [_QUOTED.sub(b"", line) for line in file.read(_HEAD).splitlines()[:2]]
     if not lines:
@@ -190,14 +182,10 @@ def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
 
 
 def in_steps(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return all rows in 256 steps for each column, as images uint8 (n, d, 1, 1).
+    """Return all rows, float64 (n, d), in 256 steps for each column, as images uint8 (n, d, 1, 1).
 
-    A column whose percentiles are equal, as of a rare event, reaches from the least to the largest training value; one
-    that never changes in training is 0.
-
-    Args:
-        values: float64 (n, d).
-        train: The rows that say where the steps lie, int64.
+    The training rows say where the steps lie. A column whose percentiles are equal, as of a rare event, reaches from
+    the least to the largest training value; one that never changes in training is 0.
     """
     known = values[train]
     low, high = np.quantile(known, _CUT, axis=0, method="nearest")  # numbers of the table, the same on all machines

@@ -182,11 +182,7 @@ class Estimator:
         return int(self.value(name))
 
     def passes(self, features: int = FEATURES) -> Passes:
-        """Return what an image's map costs in passes of its own.
-
-        Args:
-            features: Numbers of an image, all of whose coalitions exact Shapley values take.
-        """
+        """Return what an image's map costs in passes of its own; `features` counts for exact Shapley values."""
         if callable(self.cost):
             return self.cost(self, features)
         return self.cost or Passes(0, 0)

@@ -19,16 +19,10 @@ def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
 
 
 def blurred(importance: Tensor, width: float = BLUR) -> Tensor:
-    """Blur each channel of the map by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
+    """Blur each channel of a map (n, c, h, w) by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
 
-    The kernel ends at 4 standard deviations, and beyond the border the map is mirrored about its outermost features.
-
-    Args:
-        importance: Float (n, c, h, w).
-        width: Standard deviation as a share of the side, at most 0.2.
-
-    Returns:
-        Float (n, c, h, w).
+    Its standard deviation is `width` of the side, at most 0.2. The kernel ends at 4 of them, and beyond the border the
+    map is mirrored about its outermost features.
     """
     h, w = importance.shape[2:]
     return _blur_matrix(h, width, importance).T @ importance @ _blur_matrix(w, width, importance)

@@ -50,11 +50,8 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
 
     What is in the table may have parameters, `ID(noise=0.05)`. The id of what is returned has those that are not the
     default, each number in its shortest form: `var-grad(noise=.050)` is `var-grad(noise=0.05)`. Those of a submission
-    are taken as they stand, since its file alone says what they are (`Submission.tuned`).
-
-    Args:
-        name: The id.
-        others: Ids, besides those of the table, that may have been meant where there is none.
+    are taken as they stand, since its file alone says what they are (`Submission.tuned`). `others` may have been meant
+    where there is none.
 
     Raises:
         UnknownName: There is none.

@@ -34,18 +34,14 @@ def importance_maps(
     """Return the importance maps of these estimators for one batch.
 
     Estimators of one call share one model and one target per image: those with the same `Estimator.variant`. For
-    `untrained` the caller passes the network with random weights, for `other-target` the batch with other targets.
+    `untrained` the caller passes the network with random weights, for `other-target` the batch with other targets;
+    controls need no model. `black` is the black pixel, normalised, float (c, 1, 1).
+
     When memory runs out, the batch is halved until it fits. A map does not depend on how its batch was cut but for the
     rounding of convolutions, which differs with the batch size: a few of the ranks that lie next to a boundary.
 
-    Args:
-        estimators: With maps, so not `random-redrawn`.
-        model: Logits out, eval mode; it is left as it is. None if all estimators are controls.
-        batch: The images and what belongs to them.
-        black: Float (c, 1, 1), the black pixel, normalised.
-        precision: What the model computes with, emulated where the hardware has it not; all sums over noisy copies and
-            along the path of integrated gradients have the type of the images.
-        note: Is told what was found on the way, for one batch of images explained at once after the other.
+    The precision is the model's, emulated where the hardware has it not; sums over noisy copies and along a path have
+    the type of the images. `note` is told what was found, for one batch of images explained at once after the other.
 
     Returns:
         For each id, float (n, c, h, w) like the images, larger = more important.
@@ -75,10 +71,7 @@ def maps_together(
 ) -> list[Maps]:
     """Return what `importance_maps` does for each subject, bit for bit; noise is drawn once for all of them.
 
-    Args:
-        subjects: All on the same images, with the same numbers; models, targets and normalisation may differ.
-        precision: As there.
-        note: Is told what was found on the way, one entry for each subject.
+    All are on the same images, with the same numbers; models, targets and normalisation may differ.
 
     Raises:
         ValueError: A model is in training mode, or the subjects' images are not the same.
@@ -144,12 +137,7 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
 
 
 def passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
-    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper.
-
-    Args:
-        estimators: Those that are computed together.
-        features: Numbers of an image, on which the cost of exact Shapley values depends.
-    """
+    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
     variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
     own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
     for e in estimators:
@@ -223,13 +211,7 @@ def own_map(estimator: Estimator, subject: Subject) -> Tensor:
 
 
 def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
-    """Return the maps of some rows, or of their halves if they do not fit: the first pass shows it, so little is lost.
-
-    Args:
-        compute: Makes the maps of these rows, one dictionary for each subject.
-        rows: Of the batch.
-        shape: Of one image.
-    """
+    """Return the maps of some rows, or of their halves if they do not fit: the first pass shows it."""
     try:
         return compute(rows)
     except (MemoryError, RuntimeError) as error:

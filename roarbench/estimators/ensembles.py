@@ -98,13 +98,10 @@ class Look(NamedTuple):
 
 
 def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:
-    """Return the wanted forms' maps in the fewest passes: 400 forward and 416 backward per image for all 18.
+    """Return each look's maps of the wanted forms in the fewest passes: 400 forward and 416 backward for all 18.
 
-    Args:
-        looks: At the same images, with the same numbers: the draws of their noisy copies are made once for all.
-
-    Returns:
-        One for each look; its maps do not depend on the others.
+    The looks are at the same images, with the same numbers: the draws of their noisy copies are made once for all. The
+    maps of one do not depend on the others.
     """
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch

@@ -8,12 +8,10 @@ from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 
 def folded(model: nn.Module) -> GraphModule:
-    """Return a copy of a network without its batch norms: the same function up to rounding, in fewer steps.
+    """Return a copy of a network in eval mode without its batch norms: the same up to rounding, in fewer steps.
 
-    Its ReLUs stay modules of their own. `benchmarks/peers/test_maps.py` compares the time of maps with and without.
-
-    Args:
-        model: In eval mode; it is left as it is. A batch norm that follows no convolution stays.
+    Its ReLUs stay modules of their own, and so does a batch norm that follows no convolution.
+    `benchmarks/peers/test_maps.py` compares the time of maps with and without.
     """
     traced = symbolic_trace(copy.deepcopy(model))
     modules = dict(traced.named_modules())

@@ -16,35 +16,19 @@ _DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; 
 
 
 def noisy_copies(images: Tensor, ids: Tensor, j: int, seed: int, noise: float = NOISE) -> Tensor:
-    """Return the j-th noisy copy of each image, x + n_j.
+    """Return the j-th noisy copy of each image, x + n_j, like the images (n, c, h, w), in channels_last order.
 
     n_j ~ Normal(0, (noise (max x - min x))^2) with max and min of that normalised image (docs/protocol.md, section 3).
     Copies with less or more noise have the same draws.
-
-    Args:
-        images: Float (n, c, h, w), normalised.
-        ids: Int64 (n,), the images' numbers.
-        j: Which copy, from 0.
-        seed: Of all noise.
-        noise: Its standard deviation, as a share of the image's range.
-
-    Returns:
-        Like `images`, in channels_last order.
     """
     return noise_scale(images, noise).mul(noise_draws(images, ids, j, seed)).add_(images)
 
 
 def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
-    """Return the draws of the j-th noisy copy of each image, standard normal; they depend on its number alone.
+    """Return the standard normal draws of the j-th noisy copy of each image; they depend on its number alone.
 
-    Args:
-        images: Float (n, c, h, w); their shape, type and device are those of the draws.
-        ids: Int64 (n,), the images' numbers.
-        j: Which copy, from 0.
-        seed: Of all noise.
-
-    Returns:
-        Like `images`, in channels_last order: drawn in that order, in which networks run faster.
+    Their shape, type and device are those of the images, (n, c, h, w). They are drawn in channels_last order, in which
+    networks run faster.
     """
     n, c, h, w = images.shape
     z = np.empty((n, h, w, c), np.float32)
@@ -80,13 +64,7 @@ def path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
 def mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple[float, float]]:
     """Return the j-th random mask of RISE, the same for all images: 0 or 1 for each cell, and how far it is moved.
 
-    Args:
-        side: Cells along a side.
-        j: Which mask, from 0.
-        seed: Of all masks.
-
-    Returns:
-        float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
+    float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
     """
     generator = chance(seed, Purpose.MASK, 0, j)
     cells = (generator.random((side, side)) < 0.5).astype(np.float32)
@@ -98,15 +76,8 @@ def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     """Return coalitions of features as the Shapley kernel weighs them, the same for all images (Lundberg & Lee 2017).
 
     Sizes s have probabilities in proportion to 1 / (s (d - s)), members are drawn without favour, and every second
-    coalition is what the one before it left out.
-
-    Args:
-        features: Number d of features, at least 2.
-        count: Coalitions.
-        seed: Of all draws.
-
-    Returns:
-        bool (count, features), True for members; none is empty and none is whole.
+    coalition is what the one before it left out. bool (count, features), True for members; none is empty, none is
+    whole.
     """
     sizes = np.arange(1, features)
     chances = 1 / (sizes * (features - sizes))
@@ -123,10 +94,7 @@ def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
 def fill_draws(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
     """Return what removed features are filled with by chance, float32 of the images' shape, always the same.
 
-    Args:
-        images: Float (n, c, h, w).
-        ids: Int64 (n,), the images' numbers.
-        normal: Standard normal numbers; else whole numbers in 0 … 255, each equally likely.
+    Standard normal numbers, or whole numbers in 0 … 255, each equally likely.
     """
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
@@ -136,16 +104,6 @@ def fill_draws(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
 
 
 def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
-    """Return a class for each image that is not its target, each of the others equally likely.
-
-    Args:
-        targets: Int64 (n,), in [0, classes).
-        ids: Int64 (n,), the images' numbers.
-        classes: Number of classes, at least 2.
-        seed: Of all other targets.
-
-    Returns:
-        Int64 (n,), in [0, classes).
-    """
+    """Return for each image a class of int64 (n,), in [0, classes), that is not its target, each equally likely."""
     steps = [chance(seed, Purpose.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes

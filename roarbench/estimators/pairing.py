@@ -34,12 +34,8 @@ def chance(seed: int, purpose: Purpose, image: int, j: int = 0) -> np.random.Gen
 def other_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
     """Return for each of n images another one, int64 (n,): every image is another one's exactly once.
 
-    The images stand in a circle in random order, and each is given the one before it.
-
-    Args:
-        n: Number of images, at least 2.
-        first: Number of the first image in the data set, which keeps training and test images apart.
-        seed: Of all such pairings.
+    The images stand in a circle in random order, and each is given the one before it. The number of the first in the
+    data set keeps training and test images apart.
     """
     order = chance(seed, Purpose.OTHER_IMAGE, first).permutation(n)
     others = np.empty(n, np.int64)
@@ -48,14 +44,7 @@ def other_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
 
 
 def other_images_of_class(labels: NDArray[np.int64], first: int, seed: int) -> NDArray[np.int64]:
-    """Return for each image another one of its class, int64 (n,): every image is another one's exactly once.
-
-    The images of a class stand in a circle in random order, and each is given the one before it.
-
-    Args:
-        labels: Int64 (n,), of each class none or two images at least.
-        first: As `other_images` takes it.
-        seed: Of all such pairings.
+    """Return for each image another one of its class, int64 (n,), as `other_images` does for all.
 
     Raises:
         CallerError: A class has one image alone.

@@ -67,12 +67,7 @@ def read_values(
 ) -> dict[str, Value]:
     """Return the non-default parameters in an estimator's name, in the order of the table.
 
-    Args:
-        owner: Id of the estimator without parameters.
-        own: Its parameters with their defaults.
-        written: What stands between the parentheses.
-        name: All of the name.
-        table: How each parameter is read.
+    `written` stands between the parentheses of the name; `own` are the owner's parameters with their defaults.
 
     Raises:
         CallerError: It does not have these parameters, or not with these values.

@@ -39,9 +39,6 @@ def unrolled(model: nn.Module) -> GraphModule:
     Batch norms are folded into the convolutions before them, sums of branches are `Sum`, means `Mean`, and what does
     nothing in eval mode is gone.
 
-    Args:
-        model: In eval mode; it is left as it is.
-
     Raises:
         RunError: It has a step that no rule for relevance is known for.
     """
@@ -78,11 +75,7 @@ def _traced(model: nn.Module) -> GraphModule:
 
 
 def _step(node: Node, module: nn.Module | None) -> nn.Module:
-    """Return a module that does what a node does.
-
-    Raises:
-        RunError: No rule is known for it.
-    """
+    """Return a module that does what a node does."""
     if isinstance(module, nn.ReLU) or node.target in _RELUS:
         return nn.ReLU()  # one for each use, and never in place
     if node.target in _ADDS and len(node.all_input_nodes) == 2:

@@ -62,8 +62,7 @@ def in_precision(model: nn.Module, precision: Precision) -> nn.Module:
 def divided(network: GraphModule) -> nn.Module:
     """Return a traced network divided behind its first convolution; as it is where anything else meets the images.
 
-    Args:
-        network: With batch norms folded, as `estimators.folding.folded` returns it; it is taken apart.
+    Its batch norms are folded, by `estimators.folding.folded`; it is taken apart.
     """
     images = next(node for node in network.graph.nodes if node.op == "placeholder")
     first, *others = images.users

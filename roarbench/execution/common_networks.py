@@ -35,11 +35,7 @@ def exchanged(
 
 
 def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[RankingSpec]) -> str:
-    """Train a network on the exchanged masks of these controls and all levels, unless that was done.
-
-    Returns:
-        A line for the one who waits; empty if there is nothing to say.
-    """
+    """Train a network on the exchanged masks of these controls and all levels, unless that was done; a line on it."""
     store, checkpoint, images = place.networks, place.checkpoint(common.key), place.images
     with store.lock(common.key):
         if store.has(common.key):
@@ -81,11 +77,7 @@ def is_tuned(place: Workplace, common: CommonNetwork, row: RankingSpec) -> bool:
 def scoring_network(place: Workplace, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 
-    Args:
-        place: Where it is.
-        run: What is scored.
-        rankings: Of its row, which the network was tuned on; None for untouched images, which the common network scores
-            as it is.
+    It was tuned on the row's rankings; the common network itself scores untouched images, which have none.
     """
     return _load(place, run.cell.model, tuned_key(run.network, rankings.checksum) if rankings else run.network)
 

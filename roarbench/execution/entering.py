@@ -52,13 +52,6 @@ def submit(
 ) -> SubmittedEntries:
     """Check submissions and keep them; none is kept where one is refused.
 
-    Args:
-        submissions: As they were read.
-        mode: How they are run.
-        store: Keeps them for ever.
-        workspace: Keeps them where workers find them.
-        console: Told of what was found.
-
     Raises:
         Refusal: One is not accepted.
         SandboxError: No sandbox holds on this machine.

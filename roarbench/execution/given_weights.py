@@ -39,15 +39,7 @@ class Given(NamedTuple):
 
 
 def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation | None:
-    """Put given weights into a network, in place.
-
-    Args:
-        reference: What `title` takes.
-        model: The suite's network.
-        channels: Of its images.
-
-    Returns:
-        What they want images to be normalised with; None for that of the suite.
+    """Put given weights into a network, in place; what they want images normalised with, None for the suite's own.
 
     Raises:
         CallerError: They cannot be fetched or read, or belong to another network.
@@ -67,11 +59,6 @@ def load_start(start: str, model: nn.Module, channels: int) -> None:
     """Put published weights into a network that is to be trained, in place.
 
     Of `torchvision:NAME/WEIGHTS` the last layer stays as it is where the network has other classes.
-
-    Args:
-        start: As a recipe has it.
-        model: The suite's network.
-        channels: Of its images.
 
     Raises:
         CallerError: They cannot be fetched or read, or belong to another network.
@@ -109,11 +96,7 @@ def _published_file(name: str) -> Path:
 
 
 def _fetched(file: str) -> Path:
-    """Return a file of torchvision's weights, fetched where it is not there yet.
-
-    Raises:
-        CallerError: It cannot be fetched, or is another file.
-    """
+    """Return a file of torchvision's weights, fetched where it is not there yet."""
     path, checksum = Path(torch.hub.get_dir()) / "checkpoints" / file, Path(file).stem.rpartition("-")[2]
     if not path.exists():
         url = _URL + path.name

@@ -146,11 +146,7 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
 
 
 def _submitted_map(explained: ReferenceModel, estimator: Estimator, batch: Batch) -> TimedMap:
-    """Return a submission's maps, made where it can touch nothing.
-
-    Raises:
-        RunError: The submission has a fault.
-    """
+    """Return a submission's maps, made where it can touch nothing."""
     place, record = explained.place, explained.place.images.record
     network = Network(explained.reference.model, record.classes, record.channels, record.size, place.source)
     file, listed = estimator.parts.file, estimator.parts.listed or ""

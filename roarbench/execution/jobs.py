@@ -71,11 +71,7 @@ class Scored(NamedTuple):
 
 
 def train_reference(explained: ReferenceModel) -> str:
-    """Train the model that is explained, or read its given weights, and keep what it predicts, unless that was done.
-
-    Returns:
-        A line for the one who waits; empty if there is nothing to say.
-    """
+    """Train the network that is explained, or read its given weights, and keep what it predicts; a line on it."""
     store, note = explained.store, ""
     with store.lock():
         if not store.has():
@@ -114,11 +110,7 @@ def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
 def score(explained: ReferenceModel, judge: ReferenceModel, run: Run, row: RankingSpec | None) -> Scored:
     """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it.
 
-    Args:
-        explained: The reference whose maps say what is removed.
-        judge: The reference that is scored where nothing is trained.
-        run: What is done.
-        row: The rankings that it removes by; None for untouched images and for `random-redrawn`.
+    `judge` is scored where nothing is trained. Untouched images and `random-redrawn` have no rankings `row`.
     """
     check_fill(run.cell.fill, run.cell.retrain)
     place, images = explained.place, explained.place.images
@@ -166,11 +158,7 @@ def _computed_with(run: Run) -> Provenance:
 
 
 def _explained_weights(explained: ReferenceModel, run: Run, rankings: Rankings | None) -> str:
-    """Return the checksum of the explained model's weights, where a run depends on them.
-
-    Raises:
-        StoreError: The rankings were made from other weights than those that are there now.
-    """
+    """Return the checksum of the weights that a run depends on; refuse rankings that were made from others."""
     store = explained.store
     weights = rankings.weights if rankings else ""
     here = store.checksum() if store.has() else ""

@@ -24,12 +24,7 @@ def matched_bits(
 ) -> NDArray[np.uint8]:
     """Return packed removed bits, uint8 (n, width), that follow other images' maps and change each image as much.
 
-    Args:
-        images: Of the data set.
-        run: Says level, order, unit and the seed of the ties.
-        rankings: Of its row.
-        removed: uint8 (n, width), what each image's own map removes.
-        others: int64 (n,), whose map each image is handed.
+    `removed` has what each image's own map removes, of the same shape; `others`, int64 (n,), whose map each is handed.
     """
     d, made = rankings.layout.features, np.empty_like(removed)
     planes = rankings.planes(Split.TEST)

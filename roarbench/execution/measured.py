@@ -26,11 +26,7 @@ def measured_rates(
 ) -> Rates:
     """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
 
-    Args:
-        engine: Of the workers that will do the suite, none of them with a job yet.
-        suite: What is measured, see `measure`.
-        work: What there is to do; all that the suite may need if None.
-        say: Takes a line about what the device lacks, or why nothing was measured.
+    No worker has a job yet. `say` takes a line about what the device lacks, or why nothing was measured.
 
     Raises:
         CallerError: No worker can do the suite.

@@ -51,13 +51,7 @@ def quantus_version() -> str:
 
 
 def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], store: ScoresStore) -> Iterator[str]:
-    """Compute the scores that are missing, one estimator after the other, and tell which one is stored.
-
-    Args:
-        work: The images and the reference, which is trained if that was not done.
-        specs: What is wanted, by estimator and metric.
-        store: Where the scores go.
-    """
+    """Compute the scores that are missing, one estimator after the other, and tell which one is stored."""
     versions = provenance().versions | {"roarbench": code_version(), "quantus": quantus_version()}
     done = store.values([spec.key for spec in specs.values()])
     todo = {names: spec for names, spec in specs.items() if spec.key not in done}
@@ -72,15 +66,7 @@ def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], st
 
 
 def evaluate(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
-    """Score each map by one metric of Quantus.
-
-    Args:
-        metric: Id of one of `faithfulness.METRICS`, which says what the number is.
-        explained: Model, images, targets and maps.
-
-    Returns:
-        float64 (n,); NaN where the metric is not defined, as for a map that is the same everywhere.
-    """
+    """Score each map by one metric of Quantus, float64 (n,); NaN where it is not defined."""
     quantus: Any = import_module("quantus")  # takes seconds, and mypy does not find its names
     _, channels, height, width = explained.images.shape
     common: dict[str, Any] = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}

@@ -15,12 +15,7 @@ from roarbench.text import size
 
 
 def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
-    """Return the steps that train by one of these recipes, or need one that does, each with that recipe.
-
-    Args:
-        steps: Each after those that it needs.
-        recipes: `name@version` of those that do not fit.
-    """
+    """Return the steps that train by one of these recipes, or need one that does, each with that recipe."""
     made: set[str] = set()
     lost: dict[str, str] = {}
     found = []

@@ -51,11 +51,6 @@ def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> St
 
     The lowest removes what the row's rankings by the reference say. Stages are kept, so that each is made once.
 
-    Args:
-        place: Where its images are, and its stages.
-        run: What is asked.
-        rankings: Of its row; None if it has none.
-
     Raises:
         RunError: The row cannot be explained anew.
     """

@@ -106,12 +106,6 @@ class RerunRequest:
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:
     """Do a stored run again: reference, rankings and training, all anew, and note the outcome in the store.
 
-    Args:
-        request: Which one.
-        workspace: Whose decoded images are used, if they are the row's.
-        store: Where the row is.
-        console: Told what is done.
-
     Raises:
         CallerError: There is no such row, none of this version's suites has it, its weights are not named, or its
             network is not trusted.
@@ -186,11 +180,7 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
 
 
 def _weights(given: str, reference: str) -> str:
-    """Return where a row's given weights are: what `--reference` names, or the published name that the row has.
-
-    Raises:
-        CallerError: They are in a file that is not named, or `--reference` names others.
-    """
+    """Return where a row's given weights are: what `--reference` names, or the published name that the row has."""
     name = given.partition("@")[0]
     if not reference:
         if given and name not in PUBLISHED:

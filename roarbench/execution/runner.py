@@ -104,14 +104,7 @@ class Finished(NamedTuple):
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
-    """Do all runs of a suite that are missing.
-
-    Args:
-        request: What is asked for.
-        workspace: Where images, reference and rankings lie.
-        store: Where results go.
-        console: Where to say how it goes.
-    """
+    """Do all runs of a suite that are missing."""
     suite, workers = request.suite, request.workers
     work = begun(request, workspace, store, console)
     suite_results = collected(suite, store, work.images.fingerprint, work.images.limit)

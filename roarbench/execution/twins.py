@@ -20,12 +20,7 @@ _TURNS = 4  # quarter turns that a decoy tells apart
 
 
 def twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
-    """Return the network that estimators of a variant explain, in eval mode.
-
-    Args:
-        explained: The reference.
-        variant: As `Estimator.variant`.
-    """
+    """Return the network that estimators of a variant explain, in eval mode."""
     if variant == "untrained":
         return explained.untrained()
     if variant == "shuffled":

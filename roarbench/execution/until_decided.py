@@ -41,14 +41,8 @@ def run_until_decided(
 ) -> Finished:
     """Do one training of every row, then one more of those whose verdict against Random is open, and so on.
 
-    Rows that share a kind of network get the same trainings under all protocols that it answers for.
-
-    Args:
-        request: What is asked for; no row gets more trainings than its suite has.
-        rule: When to stop.
-        workspace: Where images, references and rankings lie.
-        store: Where results go.
-        console: Where to say how it goes.
+    Rows that share a kind of network get the same trainings under all protocols that it answers for, and none gets more
+    than its suite has.
     """
     until = None if rule.budget is None else time.monotonic() + rule.budget
     questions = asked_of(request.suite)

@@ -134,12 +134,8 @@ def make_plan(
 ) -> Plan:
     """Count what is missing of a suite, and say what it takes.
 
-    Args:
-        suite_results: The suite and its results.
-        workers: Processes that share the work.
-        measure: Times each kind of work, which takes seconds; rates are assumed if None.
-        to_decode: The images are still to be decoded, though the store may hold results of such images.
-        submission: Seconds of a core for the map of one image by what was submitted, where it was measured.
+    Rates are assumed if there is nothing to measure them. Images may still be to decode though the store holds results
+    of such. `submission` is in seconds of a core for the map of one image, where it was measured.
     """
     suite, points = suite_results.suite, expand(suite_results.suite)
     todo = [point for point in points if point not in suite_results.results]

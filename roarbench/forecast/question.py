@@ -91,12 +91,9 @@ def measured_ways() -> list[Way]:
 
 
 def ways_to(question: str, difference: float | None, suite: str = "") -> list[Way]:
-    """Return the ways that answer a question.
+    """Return the ways that answer a question, by any suite or by one.
 
-    Args:
-        question: One of `QUESTIONS`.
-        difference: Gain that has to be found with a chance of 80%, in accuracy points; any if None.
-        suite: Name of the suite; all if empty.
+    A gain of `difference` accuracy points has to be found with a chance of 80%; any if None.
 
     Raises:
         CallerError: It is no question, or no way that was measured answers it.
@@ -121,13 +118,7 @@ def ways_to(question: str, difference: float | None, suite: str = "") -> list[Wa
 
 
 def costed(way: Way, plan: Plan, rates: Rates) -> Costed:
-    """Return a way with its time by these rates; one that stops early takes its share of the trainings.
-
-    Args:
-        way: Which.
-        plan: Of `way.part`, with all its trainings.
-        rates: Of this machine.
-    """
+    """Return a way with its time by these rates; one that stops early takes its share of the trainings."""
     return Costed(way, plan.wall(rates) * way.trainings / way.seeds)
 
 

@@ -151,12 +151,9 @@ def assume(suite: Suite, machine: Assumed) -> Rates:
 
 
 def operations(work: Work, flops: int, area: float = 1.0) -> float:
-    """Return floating-point operations of all networks.
+    """Return floating-point operations of all networks, each `flops` for a forward pass of one image at full size.
 
-    Args:
-        work: What there is to do.
-        flops: Of one image's forward pass at full size.
-        area: Mean share of a full image's pixels that a training image has.
+    Training images have the share `area` of its pixels in the mean.
     """
     scored, explained = work.images_scored, work.images_explained
     return flops * (_TRAIN * area * work.images_trained + scored + _EXPLAIN * explained)
@@ -165,9 +162,7 @@ def operations(work: Work, flops: int, area: float = 1.0) -> float:
 def measure(suite: Suite, work: Work | None = None) -> Rates:
     """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
 
-    Args:
-        suite: Whose network, images, recipe and levels are taken.
-        work: What there is to do: what is no part of it is not timed; all that a suite may need if None.
+    What is no part of the work is not timed; it is all that a suite may need if None.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, device()
     too_large = _too_large(suite, work) if where.type == "cuda" else ()

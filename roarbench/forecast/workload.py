@@ -77,13 +77,7 @@ class Work(NamedTuple):
 
 
 def count_work(suite: Suite, points: Collection[Point], done: Collection[Point], limit: int | None) -> Work:
-    """Count what these points need.
-
-    Args:
-        suite: What they belong to.
-        points: Those that are missing.
-        done: Those that are stored; their images, reference and rankings are there already.
-        limit: Images per split if the data set is made small.
+    """Count what these missing points need; images, reference and rankings of those that are done are there already.
 
     Raises:
         DataError: The small version would lack a class.

@@ -122,12 +122,7 @@ def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layo
 
 
 def bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
-    """Return the code of the bin of every feature, uint8 (n, d); the smaller, the more important.
-
-    Args:
-        planes: uint8 (n, planes, width) of `encode`.
-        layout: What the planes hold.
-    """
+    """Return the code of every feature's bin, uint8 (n, d), from `encode`'s planes; smaller is more important."""
     codes = np.zeros((len(planes), layout.features), np.uint8)
     for plane in range(layout.planes):
         codes <<= 1

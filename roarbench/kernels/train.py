@@ -50,23 +50,12 @@ def fit(
     seed: int,
     checkpoint: Checkpoint | None = None,
 ) -> float:
-    """Train a network; its weights change in place, and it is left in training mode.
+    """Train a network; its weights change in place, and it is left in training mode. Return the last epoch's mean loss.
 
-    The same seed gives the same weights bit for bit on the same processor with the same number of threads, whether
-    or not the training was cut off and went on from a checkpoint; on a GPU, whose sums have no fixed order, to
-    rounding. The network stays on its device, in the memory format channels-last.
-
-    Args:
-        model: Freshly built, see `models.build`.
-        inputs: Degraded training images, or removal masks.
-        labels: Int64 (n,), the class of each input.
-        norm: What the inputs are normalised with.
-        recipe: How to train.
-        seed: Drives the batch order and the augmentation.
-        checkpoint: Where the training goes on from, and is kept every few minutes; None keeps nothing.
-
-    Returns:
-        Mean loss of the last epoch's steps, in nats.
+    The same seed gives the same weights bit for bit on the same processor with the same number of threads, whether or
+    not the training was cut off and went on from a checkpoint; on a GPU, whose sums have no fixed order, to rounding.
+    The network stays on its device, in the memory format channels-last. Labels are int64 (n,); the loss is in nats. A
+    checkpoint is kept every few minutes.
 
     Raises:
         Diverged: The loss of a step is not finite.

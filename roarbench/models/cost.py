@@ -28,13 +28,6 @@ class NetworkCost(NamedTuple):
 def network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
     """Count a network; convolutions and linear layers are what counts, the rest is below 1 %.
 
-    Args:
-        name: As `models.build` takes it.
-        classes: Number of logits.
-        channels: Channels of the images.
-        size: Height and width of the images in pixels.
-        source: The Python file that makes it; empty for others.
-
     Raises:
         UnknownName: There is no network of that name.
     """

@@ -17,14 +17,7 @@ _CONTRACT = ("classes", "channels", "size")
 
 
 def make(name: str, source: str, classes: int, channels: int, size: int) -> nn.Module:
-    """Make a network; its weights come from the global generator.
-
-    Args:
-        name: `torchvision:NAME`, `timm:NAME`, or what a network of `source` is called: `FILE.FUNCTION@HASH`.
-        source: The Python file that makes it; empty for others.
-        classes: Number of logits.
-        channels: Channels of the images.
-        size: Height and width of the images in pixels.
+    """Make a network, as `build` describes it; its weights come from the global generator.
 
     Raises:
         UnknownName: There is no network of that name.

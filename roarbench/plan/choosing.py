@@ -22,12 +22,8 @@ def part_of(
 ) -> Suite:
     """Return the part of a suite that is to be run, always with the controls that its rows are held against.
 
-    Args:
-        suite: As it is run, with the weights that it explains.
-        estimators: What `--estimators` takes; all of the suite's if None, none of them if empty.
-        entries: Ids of submissions, which are always part of it, with their twins.
-        seeds: Trainings of each cell; those of the suite if None.
-        protocol: The only one; all if empty.
+    Estimators are what `--estimators` takes: all of the suite's if None, none of them if empty. Submissions, the
+    `entries`, are always part of it, with their twins.
 
     Raises:
         CallerError: The suite does not have one of these.
@@ -45,12 +41,7 @@ def part_of(
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:
-    """Return a suite with what is added to it.
-
-    Args:
-        suite: Which.
-        estimators: What `--estimators` takes: those with parameters, and what is addable, stand beside its own.
-        entries: Ids of submissions.
+    """Return a suite with submissions, the `entries`, and with what `--estimators` adds: parameters, addable ones.
 
     Raises:
         CallerError: A parameter cannot be what it is.
@@ -101,10 +92,7 @@ def chosen_protocol(suite: Suite, name: str) -> Protocol:
 def table_protocol(suite: Suite, named: str, plain: bool) -> str:
     """Return the protocol of a table by its name; empty for the one that leads the results.
 
-    Args:
-        suite: Which.
-        named: What `--protocol` says; programs that leave it out rely on ROAR.
-        plain: The table is JSON or CSV.
+    Programs that read JSON or CSV and leave it out rely on ROAR.
     """
     has_roar = any(block.protocol == ROAR for block in suite.blocks)
     return named or (ROAR.name if plain and has_roar else "")

@@ -27,11 +27,6 @@ def own_suite(name: str, about: str, made: Suite) -> Suite:
 
     Equal content has the same version wherever the file lies, whatever its comments, its name and its order.
 
-    Args:
-        name: What it is called.
-        about: One sentence.
-        made: All the rest.
-
     Raises:
         CallerError: One of its names could lead out of a folder, or a value is not of its kind.
     """
@@ -50,11 +45,9 @@ def named_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
 
 
 def without(suite: Suite, reasons: Mapping[str, str]) -> Suite:
-    """Return one's own suite without the estimators that do not apply to its network; it stays the same suite.
+    """Return one's own suite without the estimators that do not apply to its network, by id; it stays the same suite.
 
-    Args:
-        suite: Which.
-        reasons: By id; a twin goes with what it is made from.
+    A twin goes with what it is made from.
     """
     if suite.own is None:
         return suite

@@ -15,12 +15,9 @@ _SPLIT_KEYS = ("train", "test")
 
 
 def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
-    """Return the record of the data that a suite's file names, counted.
+    """Return the record of the data that a suite's file names in `[data]`, counted.
 
-    Args:
-        section: `[data]`.
-        base: Folder that paths begin at.
-        name: Of the suite, which is that of the data where they have no other.
+    Paths begin at `base`; the data have the suite's name where they have no other.
 
     Raises:
         CallerError: There are no such data; the message has the place in the file.

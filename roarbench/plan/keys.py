@@ -26,14 +26,7 @@ def reference_epochs(suite: Suite) -> float:
 
 
 def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
-    """Give a planned point the fingerprints that make it a run.
-
-    Args:
-        suite: What the point belongs to.
-        point: Cell and seed.
-        data: Fingerprint of the decoded images and labels.
-        limit: Images per split if the data set was made small.
-    """
+    """Give a planned point the fingerprints that make it a run."""
     cell, number = point.cell, suite.reference_number(point.seed, point.cell.estimator)
     reference = reference_of(suite, data, number)
     explained, estimator = needs_reference(cell), cell.estimator_record

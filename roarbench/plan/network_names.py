@@ -15,10 +15,8 @@ _LONGEST = 2**20  # bytes of a file that makes a network
 def named_network(name: str, weights: str, base: Path) -> tuple[str, str, str]:
     """Return what a network is called, the source of its file, and the weights that its trainings begin with.
 
-    Args:
-        name: One of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`.
-        weights: Of torchvision, such as `IMAGENET1K_V1`; random ones if empty.
-        base: Folder that the path of a file begins at.
+    Its name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`, whose path begins at `base`.
+    Weights are torchvision's, such as `IMAGENET1K_V1`; random ones if empty.
 
     Raises:
         CallerError: There is no such file, or the name is none of these.

@@ -20,12 +20,9 @@ _STEPS = 20 * _CHEAP  # rows that a training on more of them sees
 
 
 def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) -> Path:
-    """Write NAME.toml into this folder, from the images in another or from a table; the path.
+    """Write NAME.toml into this folder, from the images in another or from a file of rows; the path.
 
-    Args:
-        folder: Has a folder for each class, or folders of the splits that have these, or parquet files; or a file of
-            rows.
-        say: Told of what should be known before hours of work.
+    `say` is told what should be known before hours of work.
 
     Raises:
         CallerError: There are no such data, or the file is there already.
@@ -40,13 +37,7 @@ def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) 
 
 
 def suite_text(name: str, record: DatasetRecord, place: str) -> str:
-    """Return the text of a suite's file.
-
-    Args:
-        name: Of the suite.
-        record: What was found.
-        place: Path of the images, from where the file lies.
-    """
+    """Return the text of a suite's file, with the path of the images from where it lies."""
     if record.tabular:
         lines = (*_about_rows(name, record), *_rows(record, place), *_training_on_rows(record))
     else:

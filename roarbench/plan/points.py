@@ -52,12 +52,7 @@ def select(
 
 
 def with_seeds(suite: Suite, seeds: Mapping[tuple[Retrain, str], int]) -> Suite:
-    """Return the part of a suite in which every row has so many trainings, and no more than the suite gives it.
-
-    Args:
-        suite: Which.
-        seeds: By kind of network and estimator; 1 for those that are not in it.
-    """
+    """Return the part of a suite with so many trainings by kind of network and estimator, 1 for others."""
     blocks = [part for block in suite.blocks for part in _with_seeds(block, seeds)]
     most = max(
         (block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE), default=suite.references

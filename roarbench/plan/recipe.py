@@ -92,13 +92,7 @@ class Recipe:
 
 
 def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
-    """Return the learning rate of a step.
-
-    Args:
-        recipe: How the network is trained.
-        step: Counts from 0.
-        steps_per_epoch: Training images divided by the batch; need not be whole.
-    """
+    """Return the learning rate of a step, counted from 0; an epoch need not be a whole number of steps."""
     epoch = step / steps_per_epoch
     if epoch < recipe.warmup:
         return recipe.peak * epoch / recipe.warmup
@@ -108,12 +102,5 @@ def learning_rate(recipe: Recipe, step: int, steps_per_epoch: float) -> float:
 
 
 def side(recipe: Recipe, step: int, steps: int, full: int) -> int:
-    """Return height and width in pixels of the training images of a step.
-
-    Args:
-        recipe: How the network is trained.
-        step: Counts from 0.
-        steps: Of the whole training.
-        full: Height and width at full size.
-    """
+    """Return the side, in pixels, of the training images of a step, counted from 0, where it is `full` at full size."""
     return round(full * recipe.sides[step * len(recipe.sides) // steps])

@@ -187,11 +187,7 @@ def find_recipe(title: str) -> Recipe:
 
 
 def changed(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
-    """Return a recipe of the table with other values; its title says which, whatever order they are given in.
-
-    Args:
-        recipe: Of `RECIPES`.
-        values: By the names in `SETTINGS`, as such or as text; those of `sides` in a sequence.
+    """Return a recipe of the table with other values, by the names in `SETTINGS`; its title says which, in any order.
 
     Raises:
         CallerError: There is no such setting, or a value cannot be its.

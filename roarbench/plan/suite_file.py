@@ -90,11 +90,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
 
 
 def _check_name(top: TomlTable, name: str) -> None:
-    """Refuse what is no name of a suite, or one of the table's.
-
-    Raises:
-        CallerError: The file has it.
-    """
+    """Refuse what is no name of a suite, or one of the table's."""
     if not NAME.fullmatch(name):
         raise top.wrong(
             f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write name = \"{slug(name)}\""
@@ -155,11 +151,7 @@ def _blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
 
 
 def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Recipe, ...]) -> None:
-    """Refuse what a table cannot have: it has no pixels, no neighbours, and nothing to move.
-
-    Raises:
-        CallerError: The file asks for it.
-    """
+    """Refuse what a table cannot have: it has no pixels, no neighbours, and nothing to move."""
     for block in blocks:
         if block.unit is not Unit.SCALAR:
             raise top.wrong(f"units has '{block.unit}', and a table has no pixels; write units = [\"scalar\"]")
@@ -173,11 +165,7 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
 
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    """Refuse more references than there are seeds that they could rank for.
-
-    Raises:
-        CallerError: The file asks for it.
-    """
+    """Refuse more references than there are seeds that they could rank for."""
     trained = [block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE]
     if trained and max(trained) < references:
         seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"

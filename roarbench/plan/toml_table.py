@@ -9,7 +9,7 @@ from roarbench.errors import CallerError, Hint, UnknownName
 
 
 class TomlTable:
-    """One table of a TOML file.
+    """One table of a TOML file; what is missing or not of its kind raises CallerError with the place.
 
     Args:
         values: As `tomllib` reads them.
@@ -24,22 +24,14 @@ class TomlTable:
         return key in self._values
 
     def text(self, key: str, default: str | None = None) -> str:
-        """Return a text that is not empty; without a default it has to be there.
-
-        Raises:
-            CallerError: It is missing, or something else.
-        """
+        """Return a text that is not empty; without a default it has to be there."""
         value = self._get(key, default, 'text; write {key} = "…"')
         if not isinstance(value, str) or (not value.strip() and value != default):
             raise self._wrong(key, value, f'text; write {key} = "…"')
         return value
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
-        """Return a number from `low` to `high`.
-
-        Raises:
-            CallerError: It is missing, or something else.
-        """
+        """Return a number from `low` to `high`."""
         expected = f"a number from {low:g} to {high:g}; write {{key}} = {default or high:g}"
         value = self._get(key, default, expected)
         if not _is_number(value) or not low <= value <= high:
@@ -47,11 +39,7 @@ class TomlTable:
         return float(value)
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
-        """Return a whole number from `low` to `high`.
-
-        Raises:
-            CallerError: It is missing, or something else.
-        """
+        """Return a whole number from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
         value = self._get(key, default, expected)
         if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
@@ -59,11 +47,7 @@ class TomlTable:
         return value
 
     def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
-        """Return a list of texts, each once.
-
-        Raises:
-            CallerError: It is missing, empty, or something else.
-        """
+        """Return a list of texts, each once."""
         expected = 'a list of names; write {key} = ["…"]'
         value = self._get(key, default, expected)
         if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
@@ -71,11 +55,7 @@ class TomlTable:
         return tuple(dict.fromkeys(value))
 
     def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
-        """Return a list of numbers from `low` to `high`, each once, the lowest first.
-
-        Raises:
-            CallerError: It is missing, empty, or something else.
-        """
+        """Return a list of numbers from `low` to `high`, each once, the lowest first."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{high:g}]"
         value = self._get(key, default, expected)
         fine = isinstance(value, list | tuple) and value and all(_is_number(one) for one in value)
@@ -84,11 +64,7 @@ class TomlTable:
         return tuple(sorted({float(one) for one in value}))
 
     def section(self, key: str) -> "TomlTable":
-        """Return a table; one without values where there is none.
-
-        Raises:
-            CallerError: It is something else.
-        """
+        """Return a table; one without values where there is none."""
         value = self._get(key, {}, "")
         if not isinstance(value, dict):
             raise self._wrong(key, value, "a table; write [{key}] on a line of its own, its values below it")
@@ -101,11 +77,7 @@ class TomlTable:
         return left
 
     def close(self) -> None:
-        """Refuse what nobody asked for.
-
-        Raises:
-            CallerError: There is such a key.
-        """
+        """Refuse what nobody asked for."""
         for key in self._values:
             if key not in self._asked:
                 raise CallerError(f"{self._where}: {UnknownName('key', key, self._asked)}")

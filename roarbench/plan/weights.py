@@ -34,10 +34,7 @@ PUBLISHED = {
 def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = ()) -> Suite:
     """Return a suite that explains given weights, one reference for each; without any the suite itself.
 
-    Args:
-        suite: Which.
-        references: Each what `title` takes, or the start of one of `known` that fits no other.
-        known: Titles of weights that a store knows.
+    Each is what `title` takes, or the start of one of the titles that a store knows, if it fits no other.
 
     Raises:
         CallerError: There are no such weights, two are the same, or they are published ones of another network than
@@ -65,10 +62,9 @@ def _check_published(suite: Suite, given: str) -> None:
 
 
 def title(reference: str) -> str:
-    """Return `NAME@CHECKSUM`: what given weights are in the records of a suite, the explained model and its runs.
+    """Return `NAME@CHECKSUM` of a file, or of one of `PUBLISHED`: what a suite and its runs call the weights.
 
-    Args:
-        reference: What `--reference` takes: a file, or a name of `PUBLISHED`. A file that is one of those has its name.
+    A file that is one of those has its name.
 
     Raises:
         CallerError: There is neither.

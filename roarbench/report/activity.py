@@ -22,12 +22,6 @@ _WINDOW = timedelta(hours=1)  # that the pace is taken from: rows differ, and ma
 def activity_record(suite_results: SuiteResults, store: ResultsStore, left: int, now: datetime) -> dict[str, Any]:
     """Return who works on a suite's images, at what pace, and the seconds left.
 
-    Args:
-        suite_results: The rows that there are.
-        store: Where they and the leases are.
-        left: Runs that are neither done nor failed.
-        now: The present.
-
     Returns:
         `workers`, each with the `command` that it is of, what it `does` and since how many `seconds`; `per_hour`, rows
         that came in an hour, and `seconds_left` at that pace: None with fewer than two rows in the last hour.

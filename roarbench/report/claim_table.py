@@ -139,12 +139,7 @@ def gain_records() -> list[dict[str, Any]]:
 
 
 def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
-    """Return the claims for a terminal, each with a line for every table.
-
-    Args:
-        records: From `claim_records`.
-        ours: From `results_title`; empty without results of ours.
-    """
+    """Return the claims of `claim_records` for a terminal, each with a line for every table."""
     lines = [f"ours: {ours}"] if ours else []
     for row in records:
         lines.append(f"{row['text']} ({row['where']})")

@@ -17,9 +17,7 @@ from roarbench.terms import Order
 def chart(table: SuiteTable, published: str = "") -> Chart:
     """Return the chart of accuracy, or of gain, against t; under LeRF protocols such as KAR the axis says what is kept.
 
-    Args:
-        table: What is shown.
-        published: Name of a data set of Hooker et al. 2019 whose curves are laid over, for the rows that are shown.
+    The curves of a data set of Hooker et al. 2019 are laid over, for the rows that are shown.
 
     Raises:
         UnknownName: They did not use that data set.

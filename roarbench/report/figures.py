@@ -78,11 +78,7 @@ class Chart:
 
 
 def draw_curves(chart: Chart, path: Path) -> None:
-    """Draw a chart into a PNG, SVG or PDF file; the same chart gives the same bytes.
-
-    Raises:
-        CallerError: The file's ending is another one, it cannot be written, or no curve has a point.
-    """
+    """Draw a chart into a PNG, SVG or PDF file; raises as `make_figure` and `save_figure` do."""
     _format(path)
     save_figure(make_figure(chart), path)
 

@@ -12,13 +12,7 @@ _TOLD = 10  # conflicts that are told one by one
 
 
 def import_lines(file: Path, found: ImportOutcome, dropped: Mapping[str, list[Dropped]]) -> list[str]:
-    """Return what became of the results of a file: counts, runs whose answers differ, and rows without a place.
-
-    Args:
-        file: Which.
-        found: What became of its results.
-        dropped: Rows that have no place, by the title of the suite that they belong to.
-    """
+    """Return what became of the results of a file: counts, runs whose answers differ, and rows without a place."""
     conflicts = found.conflicts
     more = len(conflicts) - _TOLD
     return [

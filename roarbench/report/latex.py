@@ -22,12 +22,9 @@ _COMMAND = re.compile(r"`([^`]*)`")
 
 
 def latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], caption: str) -> str:
-    """Return a `table` with top, middle and bottom rules.
+    """Return a `table` with top, middle and bottom rules; each heading comes with `l` or `r`, the side it keeps to.
 
-    Args:
-        headings: Of the columns, each with `l` or `r`, the side that it keeps to.
-        lines: Plain cells of each row.
-        caption: Plain text; what stands between backticks is set as code.
+    Text is plain, but what stands between backticks in the caption is set as code.
     """
     rows = [" & ".join(_numbers(escaped(cell)) for cell in line) + r" \\" for line in (headings, *lines)]
     words = _COMMAND.sub(r"\\texttt{\1}", escaped(caption))

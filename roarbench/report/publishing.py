@@ -22,9 +22,7 @@ from roarbench.text import counted, markdown_table
 def comment(folder: Path, before: Path | None = None) -> str:
     """Return what a pull request to a folder of results is told, in Markdown: its new files and the boards with them.
 
-    Args:
-        folder: With the change; all of it is checked.
-        before: The same folder without.
+    All of the folder is checked; `before` is the same folder without the change.
 
     Raises:
         StoreError: The folder does not pass its checks, or rows that were published are gone or changed.
@@ -72,13 +70,6 @@ class Prepared(NamedTuple):
 
 def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:
     """Return what it takes to publish a row of a suite: all of its runs that the folder lacks, its twins' among them.
-
-    Args:
-        store: Where it was run.
-        suite: Name of a suite of the table; those from files have no published results.
-        row: Id of an estimator, such as `my-estimator@1a2b3c4d`.
-        folder: Of published results.
-        about: Whose they are, one line.
 
     Raises:
         CallerError: The store has none of its runs, or the folder has all of them.

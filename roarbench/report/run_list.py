@@ -95,12 +95,7 @@ def runs_named(store: ResultsStore, name: str) -> Named:
 
 
 def _whole_id(store: ResultsStore, name: str) -> str:
-    """Return the one entry's id that begins like this, or the estimator's of the table.
-
-    Raises:
-        UnknownName: There is none.
-        CallerError: There are several.
-    """
+    """Return the one entry's id that begins like this, or the estimator's of the table."""
     entries = [] if name in ESTIMATORS else entries_of(store.database, name)
     if len(entries) > 1 and name not in entries:
         raise CallerError(f"{len(entries)} entries here begin with '{name}': {some(entries)}; write one of them")
@@ -118,13 +113,7 @@ def run_of_key(store: ResultsStore, key: str) -> Run:
 
 
 def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
-    """Return all that a store knows of a run.
-
-    Args:
-        store: Its results.
-        folder: Where its rankings and references may lie.
-        key: Of the run, whole.
-    """
+    """Return all that a store knows of a run."""
     result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
     gone = forgotten_rows(store.database, [key])
     run = run_of_key(store, key)

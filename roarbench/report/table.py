@@ -224,13 +224,7 @@ def suite_trains(board: Board) -> bool:
 def suite_table(
     suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None
 ) -> SuiteTable:
-    """Return one protocol's board of a suite's results.
-
-    Args:
-        suite_results: The suite and its results.
-        protocol: Its name; empty for the one that leads the results.
-        unit: What one feature is; the first that the suite has under this protocol if not given.
-        rows: The estimators to show; all if not given.
+    """Return one protocol's board of a suite's results; of the one that leads them and its first unit if not named.
 
     Raises:
         CallerError: There is no such protocol, or the suite does not have it, the unit or any of the rows.
@@ -266,12 +260,7 @@ def table_of(
 ) -> SuiteTable | None:
     """Return one protocol's board from draws that may be there already; None where the suite does not have it.
 
-    Args:
-        evidence: Of the suite.
-        protocol: The question.
-        rows: The estimators to show, those of them that the protocol has.
-        unit: What one feature is; that of the evidence if not given.
-        levels: Only these; all if empty.
+    The unit is that of the evidence if not given; an empty list of levels means all.
     """
     unit = unit or evidence.unit
     board = evidence.board(protocol, unit, rows, levels)

@@ -24,12 +24,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> int:
-    """Write a request to a new sealed memory file and return its descriptor, which the caller closes.
-
-    Args:
-        about: Plain JSON values.
-        arrays: float32, int64 or uint8.
-    """
+    """Write a request, plain JSON and arrays, to a new sealed memory file; its descriptor, which the caller closes."""
     places, offset = {}, 0
     for name, array in arrays.items():
         if array.dtype.name not in _TYPES:
@@ -83,10 +78,9 @@ def write_header(descriptor: int, header: Mapping[str, Any]) -> None:
 
 
 def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.float32]]:
-    """Return header and all numbers of an answer whose writers are dead; both are copies.
+    """Return header and all numbers, float32 (numbers,), of an answer whose writers are dead; both are copies.
 
-    Returns:
-        The header, empty if none was written, None if it is no JSON object; and float32 (numbers,).
+    The header is empty if none was written, and None if it is no JSON object.
     """
     with mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ) as memory:
         numbers = np.frombuffer(memory[HEADER:], "<f4")

@@ -26,10 +26,9 @@ class NoEstimate(Exception):
 def estimate_of(module: ModuleType) -> Estimate:
     """Return what a submission is, as a function by the contract.
 
-    Args:
-        module: Defines one of `estimate`, by the contract; `estimator`, captum's convention, which is called with the
-            model and returns an object with `attribute(inputs, target=…)`; `explain_func`, Quantus' convention, called
-            as `explain_func(model=…, inputs=…, targets=…)` with arrays of NumPy, and returning one.
+    It defines one of `estimate`, by the contract; `estimator`, captum's convention, which is called with the model and
+    returns an object with `attribute(inputs, target=…)`; `explain_func`, Quantus' convention, called as
+    `explain_func(model=…, inputs=…, targets=…)` with arrays of NumPy, and returning one.
 
     Raises:
         NoEstimate: It does not, or does it twice, or `estimate` takes other arguments.

@@ -110,12 +110,7 @@ class SandboxAnswer(NamedTuple):
 
 
 def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
-    """Run a submission in a fresh sandbox.
-
-    Args:
-        task: What it is given.
-        limits: What it may use.
-        trust: Without any sandbox: for code that the owner of this machine has read.
+    """Run a submission in a fresh sandbox; without any if it is trusted: code that the owner of this machine has read.
 
     Raises:
         SandboxError: The sandbox did not start; the submission is not to blame.

@@ -59,13 +59,7 @@ class _ReceivedPart(NamedTuple):
 
 
 def main(request: int, answer: int, started: int) -> None:
-    """Do what a request asks for.
-
-    Args:
-        request: Descriptor of a memory file, see `channel`.
-        answer: Another one.
-        started: Descriptor of a pipe that is told when the submission's code begins.
-    """
+    """Do what a request asks for; the pipe `started` is told when the submission's code begins."""
     about, arrays = channel.read_request(request)
     os.close(request)
     torch.set_num_threads(1)

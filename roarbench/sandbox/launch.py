@@ -28,14 +28,7 @@ _FIRST_UID = (
 
 
 def sandboxed(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
-    """Return the command that runs one of roarbench's scripts inside.
-
-    Args:
-        script: File name in `roarbench/sandbox`.
-        arguments: Of the script.
-        policy: Descriptor of the seccomp filter.
-        gpu: Let it reach NVIDIA's devices.
-    """
+    """Return the command that runs a script of `roarbench/sandbox` inside; `policy` describes the seccomp filter."""
     root = os.geteuid() == 0
     inside = [*_drop(), *python(HARNESS, script)] if root else python(HARNESS, script)
     namespaces = _ROOT if root else _USER

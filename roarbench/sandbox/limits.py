@@ -32,11 +32,6 @@ _PASSES, _SPEED = 300, 5e9  # of a large one the worth of so many passes at so m
 
 
 def suite_limits(images: int, flops: int) -> Limits:
-    """Return the limits of a sandbox that makes the maps of so many images.
-
-    Args:
-        images: How many.
-        flops: Operations of one forward pass of the explained network.
-    """
+    """Return the limits of a sandbox that makes so many maps; `flops` are those of one forward pass of the network."""
     cpu = _IMPORT + images * max(_IMAGE, _PASSES * flops / _SPEED)
     return Limits(cpu=cpu, wall=10 * cpu)

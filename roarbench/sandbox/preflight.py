@@ -85,11 +85,7 @@ def _run(arguments: list[str]) -> SandboxExit:
 
 
 def _found(death: SandboxExit) -> list[str]:
-    """Return what the program could reach.
-
-    Raises:
-        SandboxError: It could not even be started.
-    """
+    """Return what the program could reach."""
     text = death.output.decode(errors="replace")
     try:
         reached: list[str] = json.loads(text)

@@ -49,13 +49,9 @@ class _Group(NamedTuple):
 
 
 def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
-    """Run a command with an empty environment until it ends or goes over a limit.
+    """Run bubblewrap or Python with an empty environment, and these open files, until it ends or goes over a limit.
 
-    Args:
-        command: Bubblewrap with all that follows, or Python itself.
-        descriptors: What it may use of this process's open files.
-        started: Read end of a pipe; a byte comes when the submission's own code begins.
-        limits: What it may use.
+    A byte comes through the pipe `started` when the submission's own code begins.
     """
     begin = time.monotonic()
     with control_group(limits.memory) as group:

@@ -45,9 +45,7 @@ class Beating(NamedTuple):
 def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()) -> dict[str, Beating]:
     """Judge the rows by their comparisons with every control.
 
-    Args:
-        comparisons: By row and control, each with its difference.
-        strangers: Rows that the suite does not name: each is adjusted as if it alone joined the others.
+    Strangers are rows that the suite does not name: each is adjusted as if it alone joined the others.
     """
     hardest: dict[str, tuple[float, float, str]] = {}
     each: dict[str, dict[str, Estimate]] = {}

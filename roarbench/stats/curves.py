@@ -104,11 +104,7 @@ def digest_of(bits: Bits) -> bytes:
 def area_weights(levels: Sequence[float]) -> Floats:
     """Return what each point of a curve counts in its mean height: the trapezoid rule, divided by the range.
 
-    Args:
-        levels: At least two levels, ascending.
-
-    Returns:
-        One weight per level; they sum to 1.
+    Levels ascend, and are two at least; the weights sum to 1.
     """
     widths = np.diff(np.asarray(levels, dtype=np.float64))
     weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())

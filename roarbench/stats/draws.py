@@ -66,12 +66,8 @@ def draw(scores: Scores, bootstrap: Bootstrap, spread: Spread | None) -> Draws:
     """Draw images, references and trainings anew, the same draws for every cell.
 
     Boards of the same images and the same bootstrap seed share their draws of images, and equal cells all their draws.
-
-    Args:
-        scores: Correct answers.
-        bootstrap: How often and from which seed.
-        spread: How references and trainings vary, of the differences where there are any; None where nothing was
-            repeated, then images alone are drawn.
+    The spread is that of the differences where there are any; without one, where nothing was repeated, images alone are
+    drawn.
     """
     if not scores.differences:
         return _draws(scores, bootstrap, spread, *_resampled([scores], bootstrap))

@@ -7,13 +7,7 @@ MARGIN = 0.1  # of the way from a guess to no error, below which an explained ne
 
 
 def at_chance(correct: int, total: int, classes: int) -> bool:
-    """Test whether so many correct answers are no more than guesses give: exact binomial, one-sided, at `LEVEL`.
-
-    Args:
-        correct: Number of correct answers, in [0, total].
-        total: Number of answers, at least 1.
-        classes: A guess is right once in so many times.
-    """
+    """Test whether so many correct answers are no more than guesses give: exact binomial, one-sided, at `LEVEL`."""
     above = correct / total - 1 / classes
     if above > 0 and math.exp(-2 * total * above**2) < LEVEL:  # a bound on that chance (Hoeffding 1963, theorem 1)
         return False

@@ -31,15 +31,9 @@ def board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol.
+    """Judge all estimators of one protocol, and give those shown their places among these.
 
-    Args:
-        scores: Their correct answers.
-        protocol: Its order says which curve is better, its network whether trainings vary.
-        bootstrap: How often and from which seed; 2000 draws from seed 0 if not given.
-        spread: How references and trainings vary, where more cells of this protocol than these are known; from
-            `scores` if not given.
-        shown: Estimators that are rows of the board, and have their places among these; all if not given.
+    The spread is known where more cells of this protocol are; it comes from `scores` if not given.
     """
     bootstrap = bootstrap or Bootstrap()
     spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
@@ -71,15 +65,10 @@ def board_of(
     draws: Draws,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol by draws that are there already.
+    """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
 
-    Args:
-        scores: Correct answers of all rows; the verdicts are adjusted for them all.
-        protocol: Its order says which curve is better, its network whether trainings vary.
-        bootstrap: What the draws were made with.
-        spread: The same; None where nothing is trained or nothing says how trainings vary.
-        draws: Of the cells of `scores`, or of more.
-        shown: Estimators that are rows of the board, and have their places among these; all if not given.
+    The verdicts are adjusted for all rows, the places are among those shown. There is no spread where nothing is
+    trained or nothing says how trainings vary.
     """
     judge = _Judge.of(scores, protocol, bootstrap, covers_of(protocol, spread), draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)

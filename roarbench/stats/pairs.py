@@ -51,11 +51,7 @@ class Pairs:
         return found
 
     def largest(self, chosen: NDArray[np.bool_]) -> Floats:
-        """Return the largest deviation among the chosen pairs in each draw, in half widths, shape (resamples,).
-
-        Args:
-            chosen: Some of `upper`, all of a half width above 0.
-        """
+        """Return the largest deviation among chosen pairs in each draw, in half widths, shape (resamples,)."""
         found = np.zeros(self.draws.shape[1])
         for one, others in enumerate(chosen):
             if others.any():

@@ -230,12 +230,8 @@ def _factor(curves: Iterable[ReferenceCurve]) -> tuple[tuple[float, ...], Floats
 def squares(answers: Bits | Floats) -> Floats:
     """Sum the squares of repetitions by images, divided by the images.
 
-    Args:
-        answers: Shape (repetitions, images).
-
-    Returns:
-        That of the repetitions, and that of what is left beside repetitions and images, per degree of freedom of
-        the images; shape (2,).
+    Shape (2,): that of the repetitions, and that of what is left beside repetitions and images, per degree of freedom
+    of the images.
     """
     images = answers.shape[1]
     accuracies = answers.mean(1, dtype=np.float64)

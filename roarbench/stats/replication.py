@@ -97,10 +97,6 @@ class Replication:
 def replication(one: Board, other: Board) -> Replication:
     """Compare two boards of one question made from disjoint references and seeds.
 
-    Args:
-        one: A board.
-        other: The same experiment done again: the same protocol, levels and test images.
-
     Raises:
         ValueError: Protocols, levels or numbers of images differ, so that gains are not the same quantity.
     """

@@ -28,12 +28,7 @@ def compare_watched(
     """Judge all comparisons of rows that are looked at again and again; above 0 is better.
 
     Over the whole course and all these comparisons the chance of any wrong word is 5% at most: each p is divided by the
-    share of its look, then all are adjusted together (Holm 1979).
-
-    Args:
-        family: By comparison.
-        shares: What the look at each comparison spends, in (0, 1].
-        joining: As `compare` takes them.
+    share, in (0, 1], that its look spends, then all are adjusted together (Holm 1979).
     """
     return compare(family, joining, holm, shares)
 

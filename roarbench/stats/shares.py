@@ -6,16 +6,11 @@ from roarbench.stats.bootstrap import Estimate, Sample, half_width
 
 
 def share(part: Sample, whole: Sample, confidence: float) -> Estimate:
-    """Return `part / whole` with its interval; missing where the whole is not significantly above 0.
+    """Return `part / whole`, paired draws, with its interval; missing where the whole is not significantly above 0.
 
     The interval has every c that `part - c * whole` does not exclude (Fieller, Some problems in interval estimation,
     1954), so that its lower end is above c exactly where `part` is significantly above c times `whole`. It is closed
     where the whole's own interval is above 0; elsewhere any share may be true.
-
-    Args:
-        part: A number with draws, paired with the whole's.
-        whole: What it is a part of.
-        confidence: Of the interval, in (0, 1).
     """
     wide, own = half_width(whole, confidence), half_width(part, confidence)
     if whole.value <= wide:

@@ -49,12 +49,7 @@ class Spread:
     references: References | None
 
     def run_deviation(self, explained: bool, t: float) -> float | None:
-        """Return the standard deviation of a single run's true accuracy, in [0, 1]; None if unknown.
-
-        Args:
-            explained: Whether the run depends on a reference, and so on which one.
-            t: Its level.
-        """
+        """Return the standard deviation of a run's true accuracy, in [0, 1]; None if unknown."""
         if explained and self.references is not None:
             noise = self.references.noise / self.references.variance if self.references.variance else 0.0
             return float(np.linalg.norm(self.references.column(t)) * np.sqrt(max(0.0, 1 - noise)))

@@ -217,11 +217,7 @@ def insert_new(
 ) -> set[str]:
     """Add rows whose key is not in a table yet, in their order; return the keys of those.
 
-    Args:
-        connection: In a transaction.
-        table: Where to.
-        rows: All columns but those of `same`.
-        same: Columns that are the same in every row; may be expressions.
+    They have all columns but those that are the same in every row, which may be expressions.
     """
     if not rows:
         return set()

@@ -32,12 +32,7 @@ class Failures:
     def add(self, run: Run, reason: str, number: int | None = None) -> None:
         """Note that a run failed, so that it is not tried until somebody asks for it; its lease is given up.
 
-        Its history stays when it succeeds later.
-
-        Args:
-            run: What was tried.
-            reason: Why it failed.
-            number: Of the lease under which it was tried; None for none.
+        Its history stays when it succeeds later. It was tried under the lease of this number, or under none.
 
         Raises:
             LostLease: That lease is no longer there; nothing is written.

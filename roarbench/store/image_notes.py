@@ -106,10 +106,5 @@ def _noted(manifest: Mapping[str, Any]) -> ImageNote:
 
 
 def source_files(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
-    """Return the hash of a data set's record and of a folder's files, by name, size and time, wherever it lies.
-
-    Args:
-        about: The plain record of the data set.
-        source: From `datasets.origin.describe_source`.
-    """
+    """Return the hash of a data set's record and of a folder's files, by name, size and time, wherever it lies."""
     return fingerprint({"record": about, "files": source["files"]})

@@ -131,15 +131,10 @@ def _exists(pid: int) -> bool:
 
 
 def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
-    """Return whether an owner still works.
+    """Return whether an owner still works, by its last heartbeat and the same clock's present.
 
     The kernel may hide other users' processes (`hidepid`, proc(5)). It then still tells that a process has this number,
     but not since when: that may be a later one, so that the heartbeat has to tell.
-
-    Args:
-        owner: Who.
-        beat: Its last heartbeat.
-        now: The present, by the same clock.
     """
     if owner.start and owner.host == _host():
         start = _start_time(owner.pid)

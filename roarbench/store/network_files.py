@@ -11,7 +11,10 @@ from roarbench.store.references import load_weights, noted_checksum, save_weight
 
 
 class NetworkStore:
-    """The networks under one folder, each by the key of what fixes it; all can be deleted and made again."""
+    """The networks under one folder, each by the key of what fixes it; all can be deleted and made again.
+
+    Damaged files and a folder that cannot be written raise StoreError.
+    """
 
     def __init__(self, root: Path) -> None:
         self._root = root
@@ -21,35 +24,19 @@ class NetworkStore:
         return self._folder(key).is_dir()
 
     def save(self, key: str, model: nn.Module, about: dict[str, object]) -> None:
-        """Write a network's weights and what is noted about them; to be called under the lock.
-
-        Raises:
-            StoreError: The folder cannot be written.
-        """
+        """Write a network's weights and what is noted about them; to be called under the lock."""
         save_weights(self._folder(key), model, about)
 
     def weights(self, key: str) -> dict[str, torch.Tensor]:
-        """Return a network's state dict, on the CPU.
-
-        Raises:
-            StoreError: It is damaged.
-        """
+        """Return a network's state dict, on the CPU."""
         return load_weights(self._folder(key), "network")
 
     def checksum(self, key: str) -> str:
-        """Return the checksum of a network's weights, as noted when it was saved; empty where it is missing.
-
-        Raises:
-            StoreError: It is damaged.
-        """
+        """Return the checksum of a network's weights, as noted when it was saved; empty where it is missing."""
         return noted_checksum(self._folder(key), "network") if self.has(key) else ""
 
     def lock(self, key: str) -> AbstractContextManager[None]:
-        """Keep two processes from training the same network, on whichever machines.
-
-        Raises:
-            StoreError: The folder cannot be written; raised on entering.
-        """
+        """Keep two processes from training the same network, on whichever machines."""
         return locked(self._root / f".{key}.lock", self._root)
 
     def _folder(self, key: str) -> Path:

@@ -23,11 +23,7 @@ _BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
 
 
 def open_database(url: str, read_only: bool) -> Database:
-    """Open a database; if it is to be written, make it or bring it to the newest schema.
-
-    Args:
-        url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
-        read_only: Create and change nothing.
+    """Open a database by URL; if it is to be written, make it or bring it to the newest schema.
 
     Raises:
         StoreError: It is missing, unreadable, read-only, damaged, of a newer version or no results store.

@@ -53,13 +53,7 @@ _WORDS = {"device": "device", "precision": "precision", "cpu": "processor", "cud
 def provenance(
     device: str = "cpu", precision: str = "float32", libraries: Mapping[str, str] = MappingProxyType({})
 ) -> Provenance:
-    """Return what computes here and now.
-
-    Args:
-        device: What the tensors are on: `cpu`, or the name of the accelerator.
-        precision: What networks are trained in.
-        libraries: Versions of the accelerator's own libraries.
-    """
+    """Return what computes here and now: `cpu` or the accelerator's name, and versions of its own libraries."""
     versions = {"python": platform.python_version()}
     versions |= {name: found for name in LIBRARIES if (found := _version(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": cores()}

@@ -59,11 +59,9 @@ class PublishedFile:
 
 
 def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[Result]]:
-    """Return the results of a folder, all of them checked.
+    """Return the results of a folder with an `index.json`, all of them checked.
 
-    Args:
-        folder: With an `index.json`.
-        before: The same folder as it was published: no row of it may be missing or have other answers now.
+    No row of the folder as it was published `before` may be missing or have other answers now.
 
     Raises:
         StoreError: Something of the folder is not what it says; one line with the file and what was expected.
@@ -213,8 +211,7 @@ def _check_kept(now: dict[str, Result], before: dict[PublishedFile, list[Result]
 def fetched(source: str) -> Iterator[list[Path]]:
     """Give the files of results at a place, and remove what was downloaded for it.
 
-    Args:
-        source: A file of `export`, a folder of published results, which is checked, or an address of either's file.
+    It is a file of `export`, a folder of published results, which is checked, or an address of either's file.
 
     Raises:
         StoreError: It cannot be reached or read, or does not pass its checks.

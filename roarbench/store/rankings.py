@@ -111,11 +111,7 @@ class RankingsStore:
     def lock(self, data: str, group: str, split: Split, starts: Iterable[int]) -> Iterator[None]:
         """Keep other processes from ranking the same images by the same group of estimators at the same time.
 
-        Args:
-            data: Fingerprint of the images.
-            group: Of estimators that are computed together.
-            split: Of which images.
-            starts: First images of the batches, ascending, so that no two processes wait for each other.
+        The batches' first images ascend, so that no two processes wait for each other.
         """
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
@@ -155,15 +151,9 @@ class RankingsStore:
         planes: NDArray[np.uint8],
         provenance: MapProvenance,
     ) -> None:
-        """Keep the bit-planes of the images `start` … `stop - 1`; a part that is there already is replaced.
+        """Keep the bit-planes, uint8 (stop - start, planes, width), of the images `start` … `stop - 1`.
 
-        Args:
-            spec: Which rankings.
-            split: Of which images.
-            start: First image.
-            stop: First image beyond.
-            planes: uint8 (stop - start, planes, width).
-            provenance: How their maps were computed.
+        A part that is there already is replaced.
 
         Raises:
             StoreError: The folder cannot be written.
@@ -192,14 +182,10 @@ class RankingsStore:
         refuse_mixed(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
 
     def seal(self, spec: RankingSpec, counts: Mapping[Split, int]) -> None:
-        """Join the parts into the finished files; done already is done.
+        """Join the parts into the finished files, with so many images of each split; done already is done.
 
         Needs room for the parts three times while it joins them. Whatever moment it is killed at, the parts are still
         there and sealing again writes the same bytes.
-
-        Args:
-            spec: Which rankings.
-            counts: Number of images of each split of these rankings.
 
         Raises:
             StoreError: Images are missing, a part is broken, parts are of different explained models or were explained

@@ -43,6 +43,8 @@ class Predictions(NamedTuple):
 class StoredReference:
     """A reference under one folder, there or not.
 
+    Damaged files and a folder that cannot be written raise StoreError.
+
     Args:
         root: Folder of all references.
         reference: What fixes it.
@@ -56,11 +58,7 @@ class StoredReference:
         self.folder = root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep two processes from training the same reference, on whichever machines.
-
-        Raises:
-            StoreError: The folder cannot be written; raised on entering.
-        """
+        """Keep two processes from training the same reference, on whichever machines."""
         return locked(self._root / f".{self._reference.key}.lock", self._root, self.folder)
 
     def has(self) -> bool:
@@ -72,25 +70,15 @@ class StoredReference:
         return (self.folder / f"{split}.npz").exists()
 
     def save(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
-        """Write the weights; to be called under the lock.
+        """Write the weights, the seconds of the training, and what images are normalised with if not as the data set's.
 
-        Args:
-            model: With its weights.
-            seconds: Wall time of the training.
-            norm: What images are normalised with for it; None for that of the data set.
-
-        Raises:
-            StoreError: The folder cannot be written.
+        To be called under the lock.
         """
         about = {"reference": record(self._reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
         save_weights(self.folder, model, about)
 
     def save_predictions(self, split: Split, predictions: Predictions) -> None:
-        """Write what it says of the untouched images of a split; to be called under the lock, after `save`.
-
-        Raises:
-            StoreError: The folder cannot be written.
-        """
+        """Write what it says of the untouched images of a split; to be called under the lock, after `save`."""
         path = self.folder / f"{split}.npz"
         with writing(path):
             write_whole(
@@ -100,27 +88,15 @@ class StoredReference:
             )
 
     def weights(self) -> dict[str, torch.Tensor]:
-        """Return its state dict, on the CPU.
-
-        Raises:
-            StoreError: It is damaged, or not what was saved.
-        """
+        """Return its state dict, on the CPU."""
         return load_weights(self.folder, "reference")
 
     def checksum(self) -> str:
-        """Return the checksum of its weights; empty for one that was saved before this was noted.
-
-        Raises:
-            StoreError: It is damaged.
-        """
+        """Return the checksum of its weights; empty for one that was saved before this was noted."""
         return noted_checksum(self.folder, "reference")
 
     def norm(self) -> Normalisation | None:
-        """Return what images are normalised with for it; None for the data set's own, and while it is missing.
-
-        Raises:
-            StoreError: It is damaged.
-        """
+        """Return what images are normalised with for it; None for the data set's own, and while it is missing."""
         if not self.has():
             return None
         with _readable(self.folder, "reference") as folder:
@@ -128,11 +104,7 @@ class StoredReference:
             return Normalisation(tuple(norm["mean"]), tuple(norm["std"])) if norm else None
 
     def predictions(self, split: Split) -> Predictions:
-        """Return its predictions on the untouched images.
-
-        Raises:
-            StoreError: It is damaged.
-        """
+        """Return its predictions on the untouched images."""
         with _readable(self.folder, "reference") as folder, (folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])

@@ -52,15 +52,7 @@ class ResultsStore:
 
     @classmethod
     def open(cls, url: str, read_only: bool = False) -> Self:
-        """Open a store, and unless it is only read, make it or bring it to the newest schema.
-
-        Args:
-            url: `sqlite:///PATH` or `postgresql://USER:PASSWORD@HOST/NAME`.
-            read_only: Create and change nothing.
-
-        Raises:
-            StoreError: It is missing, unreadable, read-only, damaged, of a newer version or no results store.
-        """
+        """Open a store as `open_database` does."""
         return cls(open_database(url, read_only))
 
     @property
@@ -137,11 +129,7 @@ class ResultsStore:
             self.close()
 
     def add(self, result: Result, number: int | None = None) -> bool:
-        """Store one result and give up the lease on its run; False if the run is stored already.
-
-        Args:
-            result: The row.
-            number: Of the lease under which it was made; None for what was made under none.
+        """Store one result and give up the lease on its run, that of this number; False if the run is stored already.
 
         Raises:
             LostLease: That lease is no longer there; nothing is written.
@@ -149,12 +137,9 @@ class ResultsStore:
         return bool(self._add([result], number))
 
     def add_all(self, new: Iterable[Result]) -> set[str]:
-        """Store results in one transaction and give up the leases on their runs.
+        """Store results in one transaction and give up the leases on their runs; the keys that were not stored before.
 
         A run that is stored already keeps its row.
-
-        Returns:
-            The keys that were not stored before.
         """
         return self._add(list(new), None)
 
@@ -192,9 +177,8 @@ class ResultsStore:
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
 
-        Returns:
-            Fingerprints of images, each with the images per split if the data set was made small, and with the given
-            weights that are explained; these are empty where none were given or nothing depends on them.
+        Each is the fingerprint of the images, the images per split if the data set was made small, and the given
+        weights that are explained; these are empty where none were given or nothing depends on them.
         """
         columns = select(results.c.data, results.c.record).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)

@@ -11,12 +11,7 @@ from roarbench.terms import Making, Unit
 def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
     """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
 
-    Args:
-        suite: What asks for it; its estimators need not hold this one.
-        images: What is ranked.
-        estimator: Which.
-        unit: What one feature is.
-        number: Which of the suite's references is explained.
+    The suite's estimators need not hold this one; `number` says which of its references is explained.
     """
     return RankingSpec(
         data=images.fingerprint,

@@ -47,13 +47,9 @@ def export_results(
     kept: Mapping[str, float] = MappingProxyType({}),
     keys: Collection[str] | None = None,
 ) -> int:
-    """Write the results of a store; the number of rows.
+    """Write the results of a store, of these keys or all, to a new file; the number of rows.
 
-    Args:
-        store: Whose.
-        path: A new file.
-        kept: Share of the noisy copies that keep their class, in [0, 1], by the checksum of the rankings.
-        keys: Which runs; all by default.
+    `kept` is the share of the noisy copies that keep their class, in [0, 1], by the checksum of the rankings.
 
     Raises:
         CallerError: The file is there already.

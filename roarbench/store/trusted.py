@@ -25,12 +25,9 @@ def trust_network(suite: Suite) -> None:
 
 
 def check_network(suite: Suite, named: str, store: Path) -> None:
-    """Refuse to run a network's file that nobody on this machine named, and keep it where it can be read.
+    """Refuse to run a network's file that nobody on this machine named; keep the named one where it can be read.
 
-    Args:
-        suite: What is about to be run.
-        named: SHA-256 of a file that the caller trusts; may be empty.
-        store: The store's folder.
+    It is named by its SHA-256.
 
     Raises:
         CallerError: The suite has such a file.

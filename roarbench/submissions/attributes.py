@@ -35,13 +35,8 @@ class Attribute(NamedTuple):
 def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     """Return the parameters of a submission, in the order of the file.
 
-    Args:
-        tree: The parsed file.
-        text: What was parsed.
-
-    Returns:
-        Each attribute of the class that the file's estimator is, or is made of, whose value is a number, a text, True
-        or False; none where the estimator is something else than a class of the file.
+    They are the attributes of the class that the file's estimator is, or is made of, whose value is a number, a text,
+    True or False; none where the estimator is something else than a class of the file.
     """
     owner = _estimator_class(tree)
     lines = [0]
@@ -58,11 +53,6 @@ def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
 
 def chosen_values(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
     """Return the values in a list `samples=50,noise=0.1` that are not the default, in the order of the file.
-
-    Args:
-        owner: The submission's name.
-        attributes: Its parameters.
-        listed: What stands between the parentheses.
 
     Raises:
         CallerError: It does not have these parameters, or not with these values.

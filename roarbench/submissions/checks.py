@@ -117,10 +117,7 @@ def validate(
 ) -> Accepted:
     """Check what `read_submission` found to be in order by running it in fresh sandboxes.
 
-    Args:
-        submission: What was handed in.
-        suite: Whose maps are priced.
-        begin: Told of each of the `STAGES` when it begins.
+    Maps are priced for the suite. `begin` is told of each of the `STAGES` when it begins.
 
     Raises:
         Refusal: It is not accepted, with the first reason.
@@ -258,12 +255,7 @@ def suite_network(suite: Suite) -> Network:
 
 
 def picture(importance: Tensor, columns: int = 48) -> str:
-    """Draw a map as text, two rows of it in each line: the more important, the darker.
-
-    Args:
-        importance: Float (h, w).
-        columns: Width in letters.
-    """
+    """Draw a map, float (h, w), as text, two rows of it in each line: the more important, the darker."""
     h, w = importance.shape
     lines = max(1, columns * h // w // 2)  # a letter is twice as high as it is wide
     small = F.adaptive_avg_pool2d(importance[None, None].double(), (lines, columns))[0, 0]

@@ -93,10 +93,7 @@ class Submission:
         return with_values(_text_of(self.source), self._attributes(), dict(self.values)) if self.values else self.source
 
     def tuned(self, listed: str) -> "Submission":
-        """Return the same with other parameters.
-
-        Args:
-            listed: What its id has between parentheses, `samples=50,noise=0.1`; may be empty.
+        """Return the same with other parameters: what its id has between parentheses, `samples=50,noise=0.1`.
 
         Raises:
             CallerError: It does not have these parameters, or not with these values.
@@ -110,10 +107,7 @@ class Submission:
 
 
 def read_submission(path: Path) -> Submission:
-    """Read a file and check all that can be checked without running it.
-
-    Args:
-        path: The file, which may be followed by parameters: `FILE(samples=50)`.
+    """Read a file, `FILE` or `FILE(samples=50)`, and check all that can be checked without running it.
 
     Raises:
         Refusal: It cannot be a submission; the first reason in the order file, size, encoding, syntax, names.

@@ -38,15 +38,10 @@ _log = logging.getLogger(__name__)
 
 
 def connect(address: str, asked: int | None) -> int:
-    """Join a Ray cluster, or start one on this machine that ends with this process.
+    """Join a Ray cluster, or start one on this machine that ends with this process; how many workers it has at first.
 
-    Args:
-        address: `HOST:PORT` of its head, or `auto` on one of its machines; empty for a cluster of this machine alone.
-        asked: How many workers are wanted; one for each GPU, or else for each core, if None. A cluster of this machine
-            has room for as many.
-
-    Returns:
-        How many workers there will be at first.
+    The address is `HOST:PORT` of its head, or `auto` on one of its machines; empty for a cluster of this machine alone,
+    which has room for all that are asked for. One for each GPU, or else for each core, if none are.
 
     Raises:
         CallerError: There is no such cluster, it is of another version, or it has neither a GPU nor a core.

@@ -187,6 +187,16 @@ def test_the_change_to_wal_waits_for_a_writer(filled: Path):
     timer.join()
 
 
+def test_a_second_writer_does_not_begin_before_the_first_ends(filled: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(opening, "PATIENCE", 0.1)
+    url = f"sqlite:///{filled}"
+    with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.write():
+        with pytest.raises(StoreError, match="another process has held it"), two.database.write():
+            pytest.fail("two write at once")
+        with pytest.raises(StoreError, match="another process has held it"):
+            two.database.change(lambda connection: pytest.fail("two change it at once"))
+
+
 def test_a_full_disk_loses_nothing_that_was_stored(filled: Path):
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         # the same answer from SQLite as on a full disk, without one

@@ -177,11 +177,7 @@ def replicate(
 
 
 def _run_twice(suite: "Suite", part: Plan, workers: int | None, number: int) -> "list[Finished]":
-    """Do what is missing of a part of a suite and of its replication of this number.
-
-    Raises:
-        RunError: Runs failed.
-    """
+    """Do what is missing of a part of a suite and of its replication of this number."""
     from roarbench.execution.runner import run_suite
     from roarbench.store.layout import Workspace
 

@@ -78,15 +78,7 @@ def _channels(asked: MapInput) -> tuple[Tensor, Tensor]:
 
 
 def _weighted(asked: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the block's channels with weights that are made of their gradient, added up where they are above 0.
-
-    Args:
-        asked: With a `layer`.
-        weights: Takes the gradient (n, k, a, b).
-
-    Returns:
-        Float (n, 1, h, w), at least 0, stretched over the image.
-    """
+    """Return the block's channels, weighted by a function of their gradient (n, k, a, b), added up where above 0."""
     with torch.enable_grad():
         asked = asked._replace(batch=asked.batch._replace(images=asked.images.detach().clone().requires_grad_()))
         channels, logits = _channels(asked)

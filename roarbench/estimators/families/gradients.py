@@ -63,23 +63,12 @@ def base_maps(
     note: Note = ignore,
     settings: Settings = PAPERS,
 ) -> dict[str, Tensor]:
-    """Return the wanted bases of one batch; they share all passes that they can.
+    """Return the wanted bases of one batch, float (n, c, h, w), signed; they share all passes that they can.
 
-    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points
-    x0 + i/25 (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline.
-    The last point is the image itself, so its gradient serves GRAD as well. A `Divided` network passes its stem once.
-
-    Args:
-        model: Logits out, eval mode.
-        images: Float (n, c, h, w), normalised.
-        targets: Int64 (n,), the classes to explain.
-        black: Float (c, 1, 1), the black pixel, normalised.
-        bases: Of `grad`, `gb`, `ig`.
-        note: Is told the logits of the images themselves, (n, classes), not those of other points of a path.
-        settings: Steps and baseline of the path.
-
-    Returns:
-        For each base, float (n, c, h, w), signed.
+    Integrated gradients (Sundararajan et al. 2017) are (x - x0) times the mean of the gradients at the points x0 + i/25
+    (x - x0), i = 1..25, where x0 is the black image, unless the settings say other steps or another baseline. The last
+    point is the image itself, so its gradient serves GRAD as well. A `Divided` network passes its stem once. `note` is
+    told the logits of the images themselves, (n, classes).
     """
     if not bases:
         return {}
@@ -100,20 +89,10 @@ def base_maps(
 def logit_gradients(
     model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = ignore
 ) -> dict[str, Tensor]:
-    """Return gradients of the logit by the wanted rules, in one forward pass and one backward pass for each.
+    """Return gradients of the logit by the rules `grad` and `gb`, float (n, c, h, w), signed, after one forward pass.
 
     The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
-    each ReLU only where its output and the gradient are above 0.
-
-    Args:
-        model: Logits out, eval mode: there the images of a batch do not meet.
-        images: Float (n, c, h, w), normalised.
-        targets: Int64 (n,), the classes to explain.
-        rules: Of `grad`, `gb`.
-        note: Is told the logits, (n, classes).
-
-    Returns:
-        For each rule, float (n, c, h, w), signed.
+    each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes).
 
     Raises:
         CallerError: `gb` is wanted and the model has no ReLU.

@@ -75,10 +75,6 @@ def with_given(suite: Suite, given: str) -> Suite:
     """Return a suite that explains these weights, as many references as they are, or its own where none are given.
 
     The cells with the most seeds have at least one for each of the weights: none are given for nothing.
-
-    Args:
-        suite: Which.
-        given: As `Suite.given`.
     """
     if given == suite.given:
         return suite

@@ -14,11 +14,7 @@ _ROWS = ("random", "grad", "grad-sq", "input-x-grad", "ig", "ig(baseline=mean)",
 def _tabular(name: str, about: str, retrained: tuple[float, ...], *rows: str) -> Suite:
     """Make a suite on a table: trainings take a fraction of a second, so there are 20 references and seeds.
 
-    Args:
-        name: Of the suite and its data.
-        about: One sentence.
-        retrained: Levels at which networks are trained from scratch.
-        rows: Beside those of all tables.
+    Networks are trained from scratch at the levels `retrained`.
     """
     many, levels, everyone = 20, (0.1, 0.5, 0.9), (*_ROWS, *rows)
     return Suite(
