@@ -3,10 +3,11 @@
 from collections.abc import Iterator
 
 from leaderboard.records import Doubt
-from leaderboard.words import capital, human_name, plain, typeset
+from leaderboard.words import capital, plain, typeset
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
+from roarbench.estimators.naming import human_name
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
@@ -29,17 +30,15 @@ _TWINS = {  # what a twin explains instead, and what a gain owes nothing to wher
 }
 
 
-def doubts_of(evidence: Evidence, protocol: Protocol, row: Row, mixed: str = "") -> tuple[Doubt, ...]:
+def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
     """Return what speaks against a row under a protocol, the gravest first.
 
     Args:
         evidence: Of the suite.
         protocol: Whose verdict is doubted.
         row: Of the protocol's board.
-        mixed: Why its results do not belong together, if they do not.
     """
-    found = [Doubt("mixed origins", f"No place: {plain(mixed, _LONGEST)}.", grave=True)] if mixed else []
-    found += [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
+    found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
     found += [*_twins(row, protocol), *_outside(evidence, row.estimator), *_noise(evidence, row.estimator)]
     found += _marks(evidence, protocol, row.estimator)
     if row.stopped:

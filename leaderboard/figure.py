@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from leaderboard.records import Axis, in_points, linear_axis
-from leaderboard.words import human_name, lookup_estimator
+from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate

@@ -1,15 +1,16 @@
 """Make boards from the evidence of a suite: what was judged, as records to show."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from leaderboard.doubts import doubts_of
 from leaderboard.headline import headline
-from leaderboard.records import BoardRecord, BoardRow, cost_axis, in_points, linear_axis
+from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, in_points, linear_axis
 from leaderboard.source import slug
-from leaderboard.words import capital, human_name, lookup_estimator, plain
+from leaderboard.words import capital, plain
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
@@ -86,7 +87,7 @@ def _row(
     seconds: float | None,
     scores: Scores,
 ) -> BoardRow:
-    name, mixed = row.estimator, table.mixed.get(row.estimator, "")
+    name = row.estimator
     here = {row.estimator: row.place for row in table.rows if row.place}
     return BoardRow(
         name,
@@ -99,9 +100,8 @@ def _row(
         seeds=row.seeds,
         roar=roar.get(name),
         reversed_by=reversed_by(name, here, roar),
-        doubts=doubts_of(evidence, table.board.protocol, row, mixed),
+        doubts=(*_gap(table, scores, row), *doubts_of(evidence, table.board.protocol, row)),
         seconds=seconds,
-        gap="" if row.place or not table.judged else plain(mixed) or _gap(table, scores, name),
     )
 
 
@@ -126,12 +126,19 @@ def _above(one: Place, other: Place) -> int:
     return 1 if one.place < other.place else -1
 
 
-def _gap(table: SuiteTable, scores: Scores, estimator: str) -> str:
-    """Return why an estimator has no place: missing levels, or networks at chance."""
-    for name in (estimator, RANDOM):
-        points = [(who, t) for who, t in scores.curve(name) if t in (0.0, *table.board.levels)]
-        absent = [t for who, t in points if (who, t) not in scores.correct]
-        if absent:
-            whose = "the untouched images" if absent == [0.0] else plain(name)
-            return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for t in absent)}"
-    return f"at chance, {VOID}" if table.suite_results.at_chance else ""
+def _gap(table: SuiteTable, scores: Scores, row: Row) -> Iterator[Doubt]:
+    """Yield why a row has no place: other origins, missing levels, or networks at chance."""
+    if row.place or not table.judged:
+        return
+    lacking = filter(None, (_absent(table, scores, name) for name in (row.estimator, RANDOM)))
+    chance = f"at chance, {VOID}" if table.suite_results.at_chance else ""
+    if said := plain(table.mixed.get(row.estimator, ""), 500) or next(lacking, chance):
+        yield Doubt("no place", f"No place: {said}.")
+
+
+def _absent(table: SuiteTable, scores: Scores, name: str) -> str:
+    """Return in words of what of a curve there is no result."""
+    levels = (0.0, *table.board.levels)
+    absent = [(who, t) for who, t in scores.curve(name) if t in levels and (who, t) not in scores.correct]
+    whose = "the untouched images" if [t for _, t in absent] == [0.0] else plain(name)
+    return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for _, t in absent)}" if absent else ""

@@ -17,11 +17,11 @@ from PIL import Image
 
 from leaderboard.remains import Bytes, Makes
 from leaderboard.source import protocols, slug, units
-from leaderboard.words import lookup_estimator
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.naming import lookup_estimator
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.curves import Bits

@@ -4,10 +4,11 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaderboard.words import capital, lookup_estimator, plain
+from leaderboard.words import capital, plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import NOISY, Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
+from roarbench.estimators.naming import lookup_estimator
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.text import printable
 

@@ -51,9 +51,8 @@ class BoardRow:
         seeds: Fewest trainings in a cell of its curve.
         roar: Its place under ROAR; None where that is not known.
         reversed_by: Ids of rows that it is significantly above here and below under ROAR, or the other way round.
-        doubts: Why it should be doubted, gravest first.
+        doubts: Why it has no place, or should be doubted, gravest first.
         seconds: Processor seconds for the maps of 1,000 images; None where not known.
-        gap: Why it has no place; empty where it has one.
     """
 
     id: str
@@ -69,7 +68,6 @@ class BoardRow:
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]
     seconds: float | None
-    gap: str
 
     @property
     def kind(self) -> str:

@@ -1,17 +1,4 @@
-"""Render pages: one set of templates for the static site and for the app.
-
-**How a page is added.** A page is one module in `leaderboard/page/` with two pure functions:
-
-    def addresses(views: Views) -> Iterable[Address]     which pages of this kind a static site has
-    def context(asked: Asked) -> dict[str, Any]          fields of the template, of plain records; `title` at least
-
-`asked` says which page it is (`asked.at`, `asked.view`), what the store has (`asked.views`), and how to link
-(`asked.links.to("method", estimator=id)`, empty where there is no such page; `asked.links.file("name.csv", content)`
-keeps a file that the page shows or offers). It raises `NotThere` with a sentence where something is not there.
-
-`templates/NAME.html` extends `layout` (`page.html` of the site, `bare.html` within the app), fills the block `main` and
-shows all text by autoescape. `parts.html` has macros that pages share. Then one line in `PAGES`.
-"""
+"""Render pages: one set of templates for the static site and for the app."""
 
 from datetime import UTC, datetime
 from functools import cache

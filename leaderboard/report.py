@@ -12,8 +12,9 @@ from leaderboard.profile import profile
 from leaderboard.records import BoardRecord
 from leaderboard.render import TEMPLATES, templates
 from leaderboard.views import SuiteView
-from leaderboard.words import capital, human_name, plain
+from leaderboard.words import capital, plain
 from roarbench.errors import CallerError
+from roarbench.estimators.naming import human_name
 from roarbench.files import write_new
 from roarbench.store.provenance import code_version
 from roarbench.text import percent

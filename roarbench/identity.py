@@ -17,22 +17,28 @@ _YEARS = range(2000, 2200)
 _NAME = re.compile(r"\w[\w .:@-]{0,99}")  # names become parts of paths, addresses and pages
 _SHOWN = 60  # characters of a value that is refused
 _NAMES = ("name", "dataset", "model")
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
 
 
 def record(item: object) -> dict[str, object]:
     """Return a frozen record as plain JSON values, without later fields that still have their default."""
     kept = {}
-    for field in fields(item):  # type: ignore[arg-type]
-        value = getattr(item, field.name)
-        if field.default is not MISSING and value == field.default:  # see Run
-            continue
-        kept[field.name] = record(value) if hasattr(value, "__dataclass_fields__") else value
+    for name, default in _fields(item.__class__):  # type: ignore[arg-type]  # mypy takes records for unhashable
+        value = getattr(item, name)
+        if default is MISSING or value != default:  # see Run
+            kept[name] = record(value) if hasattr(value, "__dataclass_fields__") else value
     return kept
+
+
+@cache
+def _fields(kind: Any) -> list[tuple[str, object]]:
+    """Return name and default of each field."""
+    return [(field.name, field.default) for field in fields(kind)]
 
 
 def canonical(value: object) -> str:
     """Return the one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return _CANONICAL.encode(value)
 
 
 def fingerprint(value: object) -> str:

@@ -1,7 +1,9 @@
-"""How tests are written: none imports another, lanes are registered, and no browser test reads a page too early."""
+"""How code is written: tests import no other, lanes are registered, class names are unique, browser tests wait."""
 
 import ast
 import re
+import tomllib
+from collections import Counter
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -30,6 +32,22 @@ def test_no_test_imports_another():
     assert {
         path: bad for path, names in found.items() if (bad := [name for name in names if wrong.fullmatch(name)])
     } == {}
+
+
+def test_the_lanes_of_the_makefile_are_the_markers_that_are_registered():
+    markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
+    lanes = re.findall(r'pytest .*-m (?:"not \((.*)\)"|(\w+))', (ROOT / "Makefile").read_text())
+    named = {name for lane in lanes for part in lane for name in part.split(" or ") if name}
+    assert named | {"gpu"} == {marker.partition(":")[0] for marker in markers}  # of scripts/first_gpu.py
+
+
+@pytest.mark.parametrize("parts", [("roarbench", "toy", "scripts", "benchmarks"), ("leaderboard",)], ids=lambda p: p[0])
+def test_a_class_name_has_one_meaning(parts):
+    """But in `roarbench.api`: what users see wraps what the rooms have."""
+    files = [path for part in parts for path in (ROOT / part).rglob("*.py") if path.parent.name != "api"]
+    nodes = [node for path in files for node in ast.walk(ast.parse(path.read_text()))]
+    names = Counter(node.name for node in nodes if isinstance(node, ast.ClassDef))
+    assert [name for name, times in names.items() if times > 1] == []
 
 
 def called(node: ast.AST) -> str:

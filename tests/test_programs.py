@@ -1,5 +1,6 @@
 """Programs beside the package: all can be imported, and each says what it does; studies show what their results say."""
 
+import re
 import runpy
 import sys
 from importlib import import_module
@@ -22,8 +23,8 @@ def name(path: Path) -> str:
     return f"{path.parent.name}/{path.stem}"
 
 
-@pytest.mark.parametrize("path", FILES, ids=name)
-def test_each_file_can_be_imported(monkeypatch, path):
+@pytest.mark.parametrize("path", [path for path in FILES if path not in PROGRAMS], ids=name)
+def test_each_file_that_is_no_program_can_be_imported(monkeypatch, path):
     monkeypatch.syspath_prepend(str(path.parent))  # they import each other by name
     spec = spec_from_file_location(f"imported_{path.parent.name}_{path.stem}", path)
     module = module_from_spec(spec)
@@ -56,3 +57,9 @@ def test_the_tables_of_a_study_are_those_of_its_results(study):
     page = (ROOT / "studies" / study / "README.md").read_text("utf-8")
     made = import_module(f"studies.{study}.run").recorded()
     assert made == {name: between(page, name) for name in made} != {}
+
+
+def test_the_page_on_statistics_has_the_number_of_its_study():
+    tables = (ROOT / "studies" / "small_networks" / "tables.md").read_text("utf-8")
+    luck = re.search(r"Luck along a curve .*: (correlation \S+ over \d+ pairs, p = [\d.]+)\.\n", tables)[1]
+    assert luck in (ROOT / "docs" / "statistics.md").read_text("utf-8")

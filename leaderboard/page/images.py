@@ -6,7 +6,8 @@ from typing import Any
 from leaderboard.links import Address, Asked, NotThere, address
 from leaderboard.pictures import Answers, Pictures, answers_of
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, plain
+from leaderboard.words import plain
+from roarbench.estimators.naming import human_name
 from roarbench.text import counted
 
 _PAGE = 12  # rows that a static page can show; a running program has all

@@ -11,8 +11,9 @@ from leaderboard.page import images
 from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, lookup_estimator, plain, typeset
+from leaderboard.words import plain, typeset
 from roarbench.estimators.ids import TRUSTED
+from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.text import interval, place_interval
 
 _FIGURES, _PICTURES = 3, 6  # of a page
@@ -69,7 +70,7 @@ def _origin(view: SuiteView, name: str) -> str:
 def sentence(board: BoardRecord, row: BoardRow) -> str:
     """Return the verdict in a sentence, no more than the board says."""
     if row.value.value is None:
-        return f"It has no place on {board.title}: {row.gap}." if row.gap else ""
+        return row.doubts[0].sentence if row.doubts and board.gained else ""
     place = f", place {place_interval(row.place)} of {len(board.rows)}" if row.place else ""
     size = f"{interval(row.value)} points{place} on {board.title}"
     if row.control:
@@ -118,7 +119,6 @@ def _doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> dict[Do
     """Return what speaks against it, each once with the boards where it does."""
     places = defaultdict[Doubt, list[str]](list)
     for view, board, row in found:
-        gap = [Doubt("no place", f"No place: {row.gap}.")] if row.gap else []
-        for doubt in (*gap, *row.doubts):
+        for doubt in row.doubts:
             places[doubt].append(f"{plain(view.title)}, {board.protocol.tab}")
     return places

@@ -6,7 +6,8 @@ from urllib.parse import urlencode
 
 from leaderboard.links import Address, Asked, address
 from leaderboard.views import Views
-from leaderboard.words import REPOSITORY, lookup_estimator, plain
+from leaderboard.words import REPOSITORY, plain
+from roarbench.estimators.naming import lookup_estimator
 from roarbench.submissions.file import TEMPLATE
 
 COMMANDS = (  # with what each is for; {} is the suite

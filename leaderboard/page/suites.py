@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 from leaderboard.links import Address, Asked, address
 from leaderboard.records import BEATS, CONTROL, KINDS, OPEN, BoardRecord
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import human_name, plain
+from leaderboard.words import plain
+from roarbench.estimators.naming import human_name
 from roarbench.text import interval
 
 _SHOWN = 6  # suites of a kind; the others are under "more"

@@ -8,7 +8,7 @@ from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.keys import bind, explains, keys_of, reference_points
+from roarbench.plan.keys import bind, explains, reference_points, runs_of
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
@@ -45,9 +45,10 @@ def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = 
 
 def _results_of(versions: Versions, version: Version, store: ResultsStore) -> SuiteResults:
     suite = with_given(versions.suite, version.given)
-    keys = keys_of(suite, version.data, version.limit)
-    found = store.results(keys.values())
-    results = {point: found[key] for point, key in keys.items() if key in found}
+    runs = runs_of(suite, version.data, version.limit)
+    by_key = {run.key: run for run in runs.values()}
+    found = store.results(by_key, by_key)
+    results = {point: found[run.key] for point, run in runs.items() if run.key in found}
     return SuiteResults(
         suite,
         version.data,

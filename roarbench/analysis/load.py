@@ -16,8 +16,9 @@ from roarbench.plan.keys import keys_of
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import with_given
+from roarbench.plan.suites import with_entries, with_given
 from roarbench.plan.weights import explaining
+from roarbench.store.entries import entered_ids
 from roarbench.store.forgotten import known_keys
 from roarbench.store.image_notes import ImageNote, source_files
 from roarbench.store.kept_suites import all_suites
@@ -144,15 +145,17 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """
     suite, found = suite_results.suite, suite_results.results
     own = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
+    place = (suite.dataset, suite.model)
+    entered = entered_ids(results.database, *place)
     kin = [
-        other for other in all_suites(results.database) if (other.dataset, other.model) == (suite.dataset, suite.model)
+        with_entries(other, entered) for other in all_suites(results.database) if (other.dataset, other.model) == place
     ]
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
     return any(
         more or (more == 0 and own and other.title in before)
         for other in kin
-        if (more := _more(with_entered(other, results), suite_results, own, results)) is not None
+        if (more := _more(other, suite_results, own, results)) is not None
     )
 
 

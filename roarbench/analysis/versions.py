@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from roarbench.datasets.catalogue import PINNED
-from roarbench.plan.keys import keys_of, needs_reference
-from roarbench.plan.runs import Cell
+from roarbench.plan.keys import runs_of
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import own_reference, with_given
 from roarbench.store.image_notes import LOCAL, ImageNote
@@ -61,9 +60,8 @@ def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
         asked = [Version(data, limit, given) for given in dict.fromkeys([own, *_together(seeds)])]
-        cells = {version: _cells(suite, version, store) for version in asked}
-        explained = [version for version in asked if any(map(needs_reference, cells[version]))]
-        stored += explained or [version for version in asked[:1] if cells[version]]
+        explained = [version for version in asked if _has(suite, version, store, explained=True)]
+        stored += explained or [version for version in asked[:1] if _has(suite, version, store, explained=False)]
     return stored
 
 
@@ -81,11 +79,10 @@ def _together(seeds: Mapping[str, Set[int]]) -> list[str]:
     return [*seeds]
 
 
-def _cells(suite: Suite, version: Version, store: ResultsStore) -> set[Cell]:
-    """Return the cells of a version that have a result."""
-    keys = keys_of(with_given(suite, version.given), version.data, version.limit)
-    done = store.done(keys.values())
-    return {point.cell for point, key in keys.items() if key in done}
+def _has(suite: Suite, version: Version, store: ResultsStore, *, explained: bool) -> bool:
+    """Return whether there is a result of a version: of those that explain a network, or of the others."""
+    runs = runs_of(with_given(suite, version.given), version.data, version.limit).values()
+    return store.has_any([run.key for run in runs if bool(run.reference) is explained])
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 import re
 from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
 from itertools import takewhile
 
 from roarbench.terms import OTHER_REFERENCE
@@ -33,6 +34,7 @@ class EstimatorId:
     twins: tuple[str, ...] = ()
 
     @classmethod
+    @lru_cache(4096)  # of a store with 25,000 results each id is read a hundred times
     def read(cls, text: str) -> "EstimatorId":
         """Take an id apart."""
         if not (found := _ID.fullmatch(text)):
@@ -60,7 +62,7 @@ class EstimatorId:
         """Return whether it is a submission's."""
         return self.digits is not None
 
-    @property
+    @cached_property
     def parent(self) -> "EstimatorId":
         """Return what its last twin was made from, or itself."""
         return replace(self, twins=self.twins[:-1])

@@ -45,9 +45,15 @@ def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
 
 
 @lru_cache(32)  # a store is asked for the same ones again and again
+def runs_of(suite: Suite, data: str, limit: int | None) -> Mapping[Point, Run]:
+    """Return every planned run of a suite on the data of this fingerprint."""
+    return {point: bind(suite, point, data, limit) for point in expand(suite)}
+
+
+@lru_cache(32)
 def keys_of(suite: Suite, data: str, limit: int | None) -> Mapping[Point, str]:
     """Return the key of every planned run of a suite on the data of this fingerprint."""
-    return {point: bind(suite, point, data, limit).key for point in expand(suite)}
+    return {point: run.key for point, run in runs_of(suite, data, limit).items()}
 
 
 def common_of(suite: Suite, cell: Cell, seed: int, data: str) -> CommonNetwork:

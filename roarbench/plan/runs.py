@@ -6,6 +6,7 @@ a run's whole record is its key, so a run that is stored is never done again and
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from roarbench.errors import CallerError, UnknownName
@@ -94,7 +95,7 @@ class Run:
     maps: Making = Making.FLOAT32
     network: str = ""
 
-    @property
+    @cached_property
     def key(self) -> str:
         """Return the hash of the whole record, 32 hex digits."""
         return fingerprint(record(self))

@@ -9,6 +9,7 @@ coverage that this and simpler bootstraps reach.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
@@ -116,10 +117,16 @@ def _resampled(boards: Sequence[Scores], bootstrap: Bootstrap) -> list[Floats]:
 
 def image_weights(images: int, bootstrap: Bootstrap) -> Iterator[NDArray[np.float32]]:
     """Yield how often every draw holds every image, in pieces of shape (some draws, images)."""
-    generator = np.random.default_rng([bootstrap.seed, _IMAGES])
-    rows = max(1, _CHUNK // images)
+    counts, rows = image_counts(images, bootstrap), max(1, _CHUNK // images)
     for start in range(0, bootstrap.resamples, rows):
-        weights = np.empty((min(rows, bootstrap.resamples - start), images), np.float32)
-        for row in weights:  # one by one, so that what is counted stays in the processor's cache
-            row[:] = np.bincount(generator.integers(images, size=images), minlength=images)
-        yield weights
+        yield counts[start : start + rows].astype(np.float32)
+
+
+@lru_cache(1)  # the boards of a store have the same images
+def image_counts(images: int, bootstrap: Bootstrap) -> NDArray[np.uint8]:
+    """Return how often every draw holds every image, (resamples, images): a few times, never 256."""
+    generator = np.random.default_rng([bootstrap.seed, _IMAGES])
+    counts = np.empty((bootstrap.resamples, images), np.uint8)
+    for row in counts:  # one by one, so that what is counted stays in the processor's cache
+        row[:] = np.bincount(generator.integers(images, size=images), minlength=images)
+    return counts

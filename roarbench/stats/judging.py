@@ -232,7 +232,8 @@ class _Judge:
         if self.covers is Covers.NOTHING or not controls or not controls <= self.placed.keys():
             return {}
         asking = [name for name in self.placed if name not in silent]
-        pairs = {(name, control): self.over(control)[name] for name in asking for control in controls}
+        over = {control: self.over(control) for control in controls}
+        pairs = {(name, control): over[control][name] for name in asking for control in controls}
         found = compare(*self._joining(pairs))
         shares = {key: self.share(key[0]) for key in pairs}
         judged = {

@@ -1,7 +1,7 @@
 """What was submitted, and where rows come from. Nothing here imports torch."""
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from enum import StrEnum
 
@@ -99,12 +99,16 @@ def _entered(name: str) -> bool:
 
 def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
     """Return who vouches for each of the stored rows; of several reproductions the last one counts."""
-    last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     with database.read() as connection:
         stored = matching(connection, select(results.c.key, results.c.estimator), results.c.key, keys)
-        names = {row.key: row.estimator for row in stored}
-        imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
-        again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
+        return _vouched(connection, {row.key: row.estimator for row in stored})
+
+
+def _vouched(connection: Connection, names: Mapping[str, str]) -> dict[str, Origin]:
+    """Return who vouches for each of these rows, which are estimators by key."""
+    last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
+    imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, names)}
+    again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
     doubted = {key for key in imported if again.get(key, different) == different}
     return {key: _origin(name, key in doubted) for key, name in names.items()}
@@ -119,7 +123,8 @@ _DOUBTS = {
 def unverified(database: Database, stored: Iterable[Result]) -> dict[str, str]:
     """Say why, for each estimator of which a row is not verified."""
     estimators = {result.run.key: result.run.cell.estimator for result in stored}
-    found = origins(database, estimators)
+    with database.read() as connection:
+        found = _vouched(connection, estimators)
     return {estimators[key]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}
 
 

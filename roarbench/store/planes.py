@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.errors import StoreError
@@ -31,6 +30,8 @@ class PlanesFile(NamedTuple):
 
 def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
     """Write bit-planes, uint8 (n, planes, width), and what they are, JSON values, as the file's metadata."""
+    import pyarrow as pa
+
     count, *row = planes.shape
     kind = pa.binary(row[0] * row[1])
     metadata = {key: json.dumps(value) for key, value in {**about, "row": row}.items()}
@@ -47,6 +48,8 @@ def read_planes(path: Path) -> PlanesFile:
     Raises:
         StoreError: There is no such file, or it is damaged.
     """
+    import pyarrow as pa  # takes .2 s, and a table needs no ranking
+
     try:
         with pa.memory_map(str(path)) as source:
             batch = pa.ipc.open_file(source).get_batch(0)

@@ -16,12 +16,12 @@ import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
+from importlib.metadata import version
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow
 from numpy.typing import NDArray
 
 from roarbench.errors import StoreError
@@ -268,7 +268,7 @@ class RankingsStore:
 
 
 def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": pyarrow.__version__}
+    return {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

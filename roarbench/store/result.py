@@ -2,8 +2,10 @@
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -110,16 +112,21 @@ def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
     return probabilities.astype("<f4").tobytes()
 
 
-def stored_run(row: Any) -> Run:
-    """Return the run of a row of `results` or `failures`; ValueError if its record is not the one that was stored."""
+def stored_run(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Run:
+    """Return the run of a row of `results` or `failures`; ValueError if its record is not the one that was stored.
+
+    Args:
+        row: Of the table.
+        known: Runs by key, which then are not read again.
+    """
     if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
         raise ValueError(f"the record of {row.key} is not the one that was stored")
-    return run_of(json.loads(row.record))
+    return known.get(row.key) or run_of(json.loads(row.record))
 
 
-def stored_result(row: Any) -> Result:
-    """Return the result of a row of the table `results`; ValueError if it is damaged."""
-    provenance, run = Provenance(row.code_version, row.versions, row.hardware), stored_run(row)
+def stored_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Result:
+    """Return the result of a row of the table `results`, see `stored_run`; ValueError if it is damaged."""
+    provenance, run = Provenance(row.code_version, row.versions, row.hardware), stored_run(row, known)
     try:
         return Result(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
     except ValueError as error:

@@ -4,15 +4,16 @@ A row has the raw outcome, one bit per test image, so that every table and every
 """
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import TracebackType
+from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
 from sqlalchemy import URL, Connection, Select, Table, func, select
 
 from roarbench.errors import LostLease, StoreError
+from roarbench.plan.runs import Run
 from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.failures import Failures, clear
 from roarbench.store.image_notes import ImageNotes
@@ -169,10 +170,16 @@ class ResultsStore:
         with self._database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
-    def results(self, keys: Collection[str]) -> dict[str, Result]:
-        """Return the results that there are of these keys."""
+    def has_any(self, keys: Collection[str]) -> bool:
+        """Return whether one of the keys has a result."""
+        first = select(results.c.key).limit(1)
+        return self._database.ask(lambda connection: any(matching(connection, first, results.c.key, keys)))
+
+    def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, Result]:
+        """Return the results that there are of these keys; runs that are known by key are not read again."""
         with self._database.read() as connection:
-            return {row.key: stored_result(row) for row in matching(connection, select(results), results.c.key, keys)}
+            rows = matching(connection, select(results), results.c.key, keys)
+            return {row.key: stored_result(row, known) for row in rows}
 
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
@@ -180,13 +187,14 @@ class ResultsStore:
         Each is the fingerprint of the images, the images per split if the data set was made small, and the given
         weights that are explained; these are empty where none were given or nothing depends on them.
         """
-        columns = select(results.c.data, results.c.record).order_by(results.c.created, results.c.key)
+        columns = select(results.c.data, results.c.seed, results.c.record).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self._database.read() as connection:
-            rows = [(row.data, json.loads(row.record)) for row in connection.execute(wanted)]
+            rows = connection.execute(wanted).all()
         found: dict[tuple[str, int | None, str], set[int]] = {}
-        for data, made in rows:
-            found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(made["seed"])
+        for data, seed, text in rows:
+            made = json.loads(text) if '"limit":' in text or '"given":' in text else {}  # most have neither
+            found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(seed)
         return found
 
     def places(self) -> set[tuple[str, str]]:

@@ -1,17 +1,18 @@
 """Boards as records: the numbers of the statistics, and nothing more."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from leaderboard.judged import board_record
-from leaderboard.records import BoardRecord, cost_axis, linear_axis
+from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
 from leaderboard.views import SuiteView, read_views
-from leaderboard.words import human_name
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.estimators.naming import human_name
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import VERSIONS
@@ -62,7 +63,7 @@ def test_rows_are_estimators_and_controls_without_twins(quick: SuiteResults) -> 
 def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: SuiteResults) -> None:
     shown = record(quick, MASK_ONLY)
     assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
-    assert {(row.place, row.gap, 0 < row.value.value < 100) for row in shown.rows} == {(None, "", True)}
+    assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
 
 
 def test_verdicts_are_against_every_control(quick: SuiteResults) -> None:
@@ -90,12 +91,17 @@ GAPS = [
 ]
 
 
+def reasons(rows: Sequence[BoardRow]) -> set[str]:
+    """Why they have no place, which is the first thing that is said against them."""
+    return {row.doubts[0].sentence.removeprefix("No place: ").removesuffix(".") for row in rows}
+
+
 @pytest.mark.parametrize(("keep", "names", "said"), GAPS)
 def test_what_is_missing_has_no_place_and_says_why(tmp_path: Path, keep, names: set[str] | None, said: str) -> None:
     with ResultsStore.open(make_store(tmp_path, VERSIONS["quick", 1], keep, images=60), read_only=True) as store:
         rows = read_views(store, tmp_path)["quick-v1"].board.rows
     gone = [row for row in rows if not row.place]
-    assert {row.id for row in gone} == (names or {row.id for row in rows}) and {row.gap for row in gone} == {said}
+    assert {row.id for row in gone} == (names or {row.id for row in rows}) and reasons(gone) == {said}
     assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
 
 
@@ -104,13 +110,14 @@ def test_rows_of_other_weights_have_no_place_and_at_chance_none_has(quick: Suite
         point: replace(row, weights=("b" if point.cell.estimator == "grad" else "a") * 64 if row.run.reference else "")
         for point, row in quick.results.items()
     }
-    gaps = {row.id: row.gap for row in record(replace(quick, results=rows)).rows if not row.place}
-    assert gaps == {"grad": "made from another reference than the other rows; do it again in a fresh --store"}
+    gone = [row for row in record(replace(quick, results=rows)).rows if not row.place]
+    said = "made from another reference than the other rows; do it again in a fresh --store"
+    assert [row.id for row in gone] == ["grad"] and reasons(gone) == {said}
     guess = {"bits": pack_answers([n < 30 for n in range(300)]), "correct": 30}  # ten classes
     rows = {p: replace(row, **guess) if p.cell.estimator == CLEAN else row for p, row in quick.results.items()}
     shown, gap = record(replace(quick, results=rows)), "at chance, tests the installation only"
     assert shown.headline == "" and gap.split(", ")[1] in shown.title
-    assert {(row.place, row.beating, row.gap) for row in shown.rows} == {(None, None, gap)}
+    assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and reasons(shown.rows) == {gap}
 
 
 def test_one_training_has_places_without_intervals_and_no_headline() -> None:

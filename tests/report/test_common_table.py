@@ -1,6 +1,5 @@
 """Tables and pictures of the protocols under which one network answers for all rows."""
 
-import json
 from dataclasses import replace
 
 import pytest
@@ -11,10 +10,9 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import render
-from roarbench.report.table_notes import remarks
 from roarbench.terms import Order, Retrain
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, usual
+from tests.helpers.tables import rows_of
 
 KNOWS = {"grad": -0.06, "var-grad": 0.08, "sobel": -0.03}  # what the own map costs more than another image's
 COMMON = replace(
@@ -42,14 +40,9 @@ def results():
     return held(COMMON, accuracy)
 
 
-def plain(results, protocol):
-    table = suite_table(results, protocol.name, None, None)
-    return {row["estimator"]: row for row in json.loads(render(table, "json"))["rows"]}
-
-
 @pytest.mark.parametrize("protocol", (SPECIFIC, SPECIFIC_LERF))
 def test_gains_at_every_level_are_those_that_were_put_in(results, protocol):
-    rows = plain(results, protocol)
+    rows = rows_of(suite_table(results, protocol.name, None, None))
     for name in MAIN:
         for t in LEVELS:
             assert rows[name]["gains"][str(t)] == pytest.approx(100 * KNOWS.get(name, 0.0), abs=1.5)
@@ -61,15 +54,10 @@ def test_gains_at_every_level_are_those_that_were_put_in(results, protocol):
     }
 
 
-def test_a_table_and_a_picture_say_what_a_gain_is(results):
-    tables = {name: suite_table(results, name, None, None) for name in ("specific", "augmented", "roar")}
-    assert "accuracy with another image's removal mask, by the same row" in remarks(tables["specific"])
-    assert "over Random's removal masks" in remarks(tables["augmented"])
-    heading = render(tables["specific"], "markdown").splitlines()[2]
-    assert "| gain t=0.3 | gain t=0.9 | t=0.3 | t=0.9 |" in heading
-    heights = [chart(table).height for table in tables.values()]
-    assert heights == ["specific gain, points", "gain over Random, points", "test accuracy"]
-    curves = {curve.estimator: curve for curve in chart(tables["specific"]).curves}
+def test_a_picture_shows_gains_from_0_on(results):
+    drawn = chart(suite_table(results, "specific", None, None))
+    assert drawn.height == "specific gain, points"
+    curves = {curve.estimator: curve for curve in drawn.curves}
     assert all(curve.accuracy[0] == curve.low[0] == curve.high[0] == 0.0 for curve in curves.values())
     assert curves["var-grad"].accuracy[1] == pytest.approx(0.08, abs=0.015)
     assert curves["var-grad"].low[1] < curves["var-grad"].accuracy[1] < curves["var-grad"].high[1]

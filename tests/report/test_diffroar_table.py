@@ -1,6 +1,5 @@
 """The table of DiffROAR: what networks answer under KAR minus what others answer under ROAR, nothing of it run."""
 
-import json
 from dataclasses import replace
 
 import numpy as np
@@ -13,18 +12,16 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import render
-from roarbench.report.table_notes import remarks
 from roarbench.terms import Order, Unit
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
+from tests.helpers.tables import rows_of
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
 FALLS = {"sobel": 0.1, "grad": -0.1, "var-grad": 0.2, "random": 0.0}  # of `usual`: twice this times t, up to luck
 
 
 def rows(results):
-    text = render(suite_table(results, "diffroar", None, None), "json")
-    return {row["estimator"]: row for row in json.loads(text)["rows"]}
+    return rows_of(suite_table(results, "diffroar", None, None))
 
 
 @pytest.fixture(scope="module")
@@ -94,10 +91,9 @@ def test_orders_that_explain_different_networks_are_no_difference(results):
     assert "different references" in table.doubts["grad"]
 
 
-def test_table_and_picture_say_what_it_is_and_it_is_never_run(results):
-    table = suite_table(results, "diffroar", None, None)
-    assert "minus accuracy with as many of the most important ones removed (ROAR)" in remarks(table)
-    assert (chart(table).height, chart(table).curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
+def test_it_is_drawn_from_0_on_needs_both_orders_and_is_never_run(results):
+    drawn = chart(suite_table(results, "diffroar", None, None))
+    assert (drawn.height, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
     with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
         suite_table(held(), "diffroar", Unit.PIXEL, None)
     with pytest.raises(CallerError, match="made of the answers under kar and roar and never run"):

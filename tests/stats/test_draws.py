@@ -108,4 +108,5 @@ def test_images_are_drawn_n_of_n_whatever_the_pieces(monkeypatch: pytest.MonkeyP
     assert whole.shape == (10, 30)
     np.testing.assert_array_equal(whole.sum(1), 30)
     monkeypatch.setattr(module, "_CHUNK", 90)
+    module.image_counts.cache_clear()
     np.testing.assert_array_equal(np.concatenate(list(image_weights(30, Bootstrap(10)))), whole)

@@ -1,0 +1,24 @@
+"""Tables as a reader and as a program get them."""
+
+import csv
+import json
+from io import StringIO
+
+from rich.console import Console, RenderableType
+
+from roarbench.report.table import SuiteTable
+from roarbench.report.table_formats import render
+
+
+def printed(shown: RenderableType, width: int = 80) -> str:
+    """Text as a terminal of this width has it."""
+    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
+    console.print(shown, crop=False)
+    return console.file.getvalue()
+
+
+def rows_of(table: SuiteTable, style: str = "json") -> dict[str, dict]:
+    """The rows of a table as JSON or CSV, by estimator."""
+    text = render(table, style)
+    rows = json.loads(text)["rows"] if style == "json" else csv.DictReader(StringIO(text))
+    return {row["estimator"]: row for row in rows}
