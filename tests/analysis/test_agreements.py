@@ -45,7 +45,6 @@ def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth(ma
     assert [compared.other for compared in made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
     for compared, tau in zip(made.agreements, (-1, 1, -1, -1), strict=False):
         alike = compared.found
-        assert alike is not None and alike.tau.low is not None and alike.tau.high is not None
         assert (alike.rows, alike.tau.value) == (4, tau), compared.other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
         assert alike.tau.low <= tau <= alike.tau.high
@@ -62,7 +61,6 @@ def test_twins_are_no_opinions_of_their_own() -> None:
 
 def test_without_repeated_trainings_there_is_no_interval_and_two_rows_say_nothing() -> None:
     compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements[0].found
-    assert compared is not None
     assert (compared.tau.value, compared.tau.low, compared.tau.high) == (-1, None, None)
     few = replace(ORDERED, blocks=tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks))
     short = panel(held(few, turned), BOOTSTRAP)

@@ -1,6 +1,5 @@
 """What a store holds of a suite: the right rows, of one version of the images, under the right protocol."""
 
-import json
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +20,6 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.claim_table import own_tables
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import doubts
 from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
@@ -29,6 +27,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results, import_results
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
+from tests.helpers.tables import rows_of
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
@@ -80,7 +79,7 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     rows = {"random", "grad", "grad~blurred", "var-grad"} if name != "grad~blurred" else {"grad", "grad~blurred"}
     table = suite_table(found, "roar", None, None)
     assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == rows
-    flagged = {row["estimator"]: row["flag"] for row in json.loads(render(table, "json"))["rows"] if row["flag"]}
+    flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
     assert flagged.keys() == rows
     assert ("Held against random, self-reported: imp" in flagged["grad"]) == (name == "random")
     assert found.doubts.keys() & {*suite.estimators} == rows

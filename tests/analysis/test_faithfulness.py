@@ -1,9 +1,7 @@
 """What of Quantus is shown, and that it touches nothing else on the board."""
 
-import csv
 import json
 from dataclasses import replace
-from io import StringIO
 
 import pytest
 
@@ -16,6 +14,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score
 from roarbench.terms import Making
 from tests.helpers.made_up import SUITE, held
+from tests.helpers.tables import rows_of
 
 PLAIN = held()
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
@@ -30,12 +29,6 @@ def plain():
 @pytest.fixture(scope="module")
 def scored():
     return suite_table(SCORED, "roar", None, None)
-
-
-def rows(table, style="json"):
-    text = render(table, style)
-    found = json.loads(text)["rows"] if style == "json" else list(csv.DictReader(StringIO(text)))
-    return {row["estimator"]: row for row in found}
 
 
 def test_what_is_scored_is_every_estimator_that_has_maps():
@@ -62,11 +55,11 @@ def test_a_store_s_scores_are_found_by_images_and_reference(tmp_path):
 
 
 def test_json_has_them_in_a_place_of_their_own_and_tables_a_column_for_each_at_the_end(scored):
-    kept = rows(scored)
+    kept = rows_of(scored)
     assert kept["grad"]["quantus"] == VALUES
     assert kept["random"]["quantus"] == dict.fromkeys(VALUES) | {"pixel-flipping": 0.5}
     assert kept["sobel"]["quantus"] == dict.fromkeys(VALUES)
-    found = rows(scored, "csv")
+    found = rows_of(scored, "csv")
     assert list(found["grad"])[-3:] == [f"quantus_{metric.id}" for metric in METRICS]
     assert [found["grad"][f"quantus_{name}"] for name in VALUES] == ["0.23456", "-0.5", ""]
     lines = render(scored, "markdown").splitlines()

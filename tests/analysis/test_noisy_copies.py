@@ -1,13 +1,10 @@
 """How many noisy copies keep their class, from rankings on disk to the mark of a row."""
 
-import json
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import numpy as np
 import pytest
-from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.noisy_copies import with_kept
@@ -19,6 +16,7 @@ from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Split, Unit
 from tests.helpers.made_up import held
+from tests.helpers.tables import printed, rows_of
 
 
 def sealed(folder: Path, name: str, kept: list[int]) -> str:
@@ -58,14 +56,11 @@ def test_a_row_below_80_percent_of_all_its_rankings_is_marked_with_its_number(st
     shown = suite_table(stored, "roar", None, None)
     assert "var-grad †" in render(shown, "markdown")
     assert r"\textdagger{}" in render(shown, "latex")
-    rows = {row["estimator"]: row["kept"] for row in json.loads(render(shown, "json"))["rows"]}
-    assert rows["var-grad"] == pytest.approx(0.7)
-    assert rows["grad"] is None
+    rows = rows_of(shown)
+    assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
     assert "†" not in text_of(replace(stored, kept={"var-grad": 0.8}))
     assert "†" not in text_of(replace(stored, kept={}))
 
 
 def text_of(stored: SuiteResults) -> str:
-    console = Console(file=StringIO(), width=100)
-    console.print(as_text(suite_table(stored, "roar", None, None), 100), crop=False)
-    return " ".join(console.file.getvalue().split())  # type: ignore[attr-defined]
+    return " ".join(printed(as_text(suite_table(stored, "roar", None, None), 100), 100).split())

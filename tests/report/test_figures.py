@@ -153,14 +153,6 @@ def test_files_open_and_are_the_same_each_time(tmp_path, ending, start):
     assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
 
 
-@pytest.mark.parametrize("name", ["curves.jpg", "curves"])
-def test_another_ending_is_refused_in_one_line(tmp_path, name):
-    with pytest.raises(CallerError, match=r"\.png, \.svg or \.pdf") as caught:
-        draw_curves(planted_chart(), tmp_path / name)
-    assert name in str(caught.value) and "\n" not in str(caught.value)
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_spread_by_hand():
     assert spread([5.0, 1.0], 1.0, 0.0, 10.0) == [5.0, 1.0]
     assert spread([5.0, 5.0, 5.0], 1.0, 0.0, 10.0) == [4.0, 5.0, 6.0]

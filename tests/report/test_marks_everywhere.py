@@ -1,6 +1,5 @@
 """What speaks against a row whatever is asked: it holds under every protocol, in every format, and travels."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import Warned, check_source
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held
+from tests.helpers.tables import rows_of
 
 SOURCE = b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"
 ENTRY = check_source(SOURCE)
@@ -71,7 +71,7 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(stores, tmp_p
     for style, dagger in (("markdown", "†"), ("latex", "dagger"), ("csv", NOISE), ("json", NOISE)):
         text = " ".join(render(table, style).split())
         assert dagger in text and IMPORTED in text and "ignores the network" in text, style
-    flags = {row["estimator"]: row["flag"] for row in json.loads(render(table, "json"))["rows"]}
+    flags = {name: row["flag"] for name, row in rows_of(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
     assert all(IMPORTED in flag for flag in flags.values())
     (last,) = (line for line in doubts(panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))

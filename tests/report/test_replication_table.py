@@ -1,13 +1,11 @@
 """A board beside its replication: what is counted, what a person and a program are told, and what is refused."""
 
 from dataclasses import replace
-from io import StringIO
-
-from rich.console import Console
 
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE, held, usual
+from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
 
@@ -16,12 +14,6 @@ def opposite(cell):
     """True accuracies under which grad is better than Random, and var-grad worse."""
     swapped = {"grad": "var-grad", "var-grad": "grad"}
     return usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator)))
-
-
-def printed(text):
-    console = Console(width=80, record=True, file=StringIO())
-    console.print(text)
-    return console.export_text()
 
 
 def test_the_same_truth_gives_the_same_verdicts_and_both_are_told():
@@ -35,8 +27,7 @@ def test_the_same_truth_gives_the_same_verdicts_and_both_are_told():
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
     assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
-    said = printed(replication_text(found, first, again))
-    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in said
+    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in printed(replication_text(found, first, again))
 
 
 def test_opposed_verdicts_are_counted():

@@ -22,7 +22,6 @@ def test_the_same_and_the_opposite_order_by_hand() -> None:
 def test_an_open_pair_may_fall_either_way() -> None:
     """b and c are one tenth of their noise apart under the second protocol: one pair of three is open."""
     found = agreement(gains({"a": 1, "b": 2, "c": 3}), gains({"a": 0, "b": 5.0, "c": 5.01}, seed=1), 0.95)
-    assert found is not None
     assert found.tau == (1.0, pytest.approx(1 / 3), 1.0)
     assert (found.rows, found.settled, found.opposed) == (3, 2, 0)
 
@@ -34,7 +33,6 @@ def test_tau_is_counted_over_pairs() -> None:
         gains(dict(zip(names, one, strict=True))), gains(dict(zip(names, other, strict=True)), seed=1), 0.95
     )
     pairs = [np.sign(one[i] - one[j]) * np.sign(other[i] - other[j]) for i, j in combinations(range(9), 2)]
-    assert found is not None and found.tau.low is not None and found.tau.high is not None
     assert found.tau.value == pytest.approx(np.mean(pairs), rel=1e-12)
     assert found.tau.low <= np.mean(pairs) <= found.tau.high
     assert found.tau.high - found.tau.low == pytest.approx(2 * (36 - found.settled) / 36, rel=1e-9)
@@ -47,6 +45,6 @@ def test_twins_and_rows_that_one_protocol_lacks() -> None:
     assert agreement(one, other, 0.95) == ((1.0, 1.0, 1.0), 4, 5, 0)
     one, other = gains({"a": 1, "b": 2, "c": 3, "d": 4}), gains({"e": 0, "b": 2, "c": 3, "a": 1}, seed=1)
     found = agreement(one, other, 0.95)
-    assert found is not None and found.rows == 3
+    assert found.rows == 3
     del other["a"]
     assert agreement(one, other, 0.95) is None

@@ -30,12 +30,12 @@ def test_verdicts_places_and_gains_come_out_as_built() -> None:
     places = {one.estimator: one.place and one.place[:3] for one in judged.rows}
     assert (places["good"], places["sobel"], places["bad"]) == ((1, 1, 1), (2, 2, 2), (5, 5, 5))
     assert {places["random"], places["same"]} == {(3, 3, 4), (4, 3, 4)}
-    assert row(judged, "random").place.groups == row(judged, "same").place.groups  # type: ignore[union-attr]
+    assert row(judged, "random").place.groups == row(judged, "same").place.groups
     assert row(judged, "random").gain == (0.0, 0.0, 0.0)
     assert row(judged, "sobel").sobel is None and row(judged, "random").sobel is not None
     assert judged.covers is Covers.BOTH
     assert (judged.images, judged.seed_freedom) == (IMAGES, 11 * 2)
-    assert judged.detectable is not None and 0.5 < judged.detectable < 10
+    assert 0.5 < judged.detectable < 10
     assert judged.bootstrap == BOOTSTRAP
 
 
@@ -75,7 +75,6 @@ def test_one_training_per_cell_has_intervals_where_the_spread_is_borrowed_alone(
     judged, own = board(synthetic(1), ROAR, BOOTSTRAP, spread), board(synthetic(4), ROAR, BOOTSTRAP)
     assert judged.covers is Covers.BOTH and judged.seed_freedom == own.seed_freedom
     one, four = row(judged, "good").gain, row(own, "good").gain
-    assert one.high is not None and one.low is not None and four.high is not None and four.low is not None
     assert one.high - one.low > four.high - four.low
 
 
@@ -83,7 +82,7 @@ def test_nothing_trained_has_no_chance_but_the_images_and_the_networks() -> None
     judged = board(synthetic(1), MORF, BOOTSTRAP)
     assert judged.covers is Covers.IMAGES
     assert (judged.seed_deviation, judged.seed_freedom) == (None, 0)
-    assert row(judged, "good").random.verdict is Verdict.BETTER  # type: ignore[union-attr]
+    assert row(judged, "good").random.verdict is Verdict.BETTER
     given = board(synthetic(1), MORF, BOOTSTRAP, spread_of([synthetic(3)]))
     assert given == judged  # a spread over seeds means nothing here
     assert board(synthetic(3), MORF, BOOTSTRAP).seed_deviation is None
@@ -104,7 +103,7 @@ def test_a_twin_ties_with_zero_width() -> None:
     judged = board(Scores((*scores.estimators, "twin"), scores.levels, correct), ROAR, BOOTSTRAP)
     twin, sobel = row(judged, "twin"), row(judged, "sobel")
     assert twin.over_sobel == (0.0, 0.0, 0.0)
-    assert twin.sobel is not None and twin.sobel.verdict is Verdict.SAME and twin.sobel.p == 1
+    assert twin.sobel.verdict is Verdict.SAME and twin.sobel.p == 1
     assert twin.gain == sobel.gain and twin.place == sobel.place
 
 
@@ -130,9 +129,9 @@ def test_references_are_a_factor_of_every_interval() -> None:
     assert judged.covers is Covers.REFERENCES and not judged.one_network
     assert (judged.references, judged.reference_rows) == (3, 3)
     assert judged.seed_freedom == 5 * 2  # of the controls and of the untouched images alone
-    assert judged.reference_deviation is not None and judged.reference_freedom is not None
+    assert judged.reference_deviation is not None
     assert 2 <= judged.reference_freedom <= 3 * 2
-    assert row(judged, "good").random.verdict is Verdict.BETTER  # type: ignore[union-attr]
+    assert row(judged, "good").random.verdict is Verdict.BETTER
 
 
 def test_accuracies_stay_between_0_and_1() -> None:
@@ -164,10 +163,8 @@ def test_a_row_is_held_against_its_maps_of_other_images() -> None:
     scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
     judged = board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
-    assert good.gain.value is not None and row(judged, twin).gain.value is not None
     assert good.over_other_image.value == pytest.approx(good.gain.value - row(judged, twin).gain.value)
-    assert good.over_other_image.low is not None and good.over_other_image.low > 0
-    assert good.other_image is not None and good.other_image.verdict is Verdict.BETTER
+    assert good.over_other_image.low > 0 and good.other_image.verdict is Verdict.BETTER
     for name in ("random", "sobel", "bad", twin):
         assert (row(judged, name).over_other_image, row(judged, name).other_image) == ((None, None, None), None)
     alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread_of([scores]))

@@ -7,11 +7,12 @@ import pytest
 
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.stats.board import RANDOM, Board, Row
+from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
 from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
+from tests.helpers.synthetic_boards import row
 
 IMAGES, SEEDS = 800, 3
 LEVELS = (0.5, 0.9)
@@ -43,14 +44,9 @@ def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
     )
 
 
-def row(judged: Board, name: str) -> Row:
-    return next(one for one in judged.rows if one.estimator == name)
-
-
 def test_a_gain_is_the_area_of_the_differences_by_hand() -> None:
     scores = paired()
     judged = board(scores, SPECIFIC, BOOTSTRAP)
-    assert scores.differences
     for name in KNOWS:
         at = [float(scores.differences.correct[name, t].mean()) for t in LEVELS]
         area = -100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
@@ -65,10 +61,9 @@ def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain() -> Non
     calm, lucky = (board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
-        assert wide.high is not None and wide.low is not None and narrow.high is not None and narrow.low is not None
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
         accuracies = [row(judged, name).accuracies[0] for judged in (lucky, calm)]
-        widths = [one.high - one.low for one in accuracies if one.high is not None and one.low is not None]
+        widths = [one.high - one.low for one in accuracies]
         assert widths[0] > 2 * widths[1]
 
 
@@ -85,7 +80,6 @@ def test_randoms_own_chance_decides_no_specific_verdict() -> None:
 def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread() -> None:
     """Under the augmented protocol Random is held against itself: 0 in every draw, and no sign of a small spread."""
     scores = paired()
-    assert scores.differences
     zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
     judged = board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP)
@@ -99,7 +93,6 @@ def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread()
 
 def test_a_row_without_answers_to_hold_it_against_has_no_gain() -> None:
     scores = paired()
-    assert scores.differences
     left = {at: bits for at, bits in scores.differences.correct.items() if at != ("good", 0.9)}
     explained = {at: names for at, names in scores.differences.references.items() if at != ("good", 0.9)}
     part = replace(scores, differences=replace(scores.differences, correct=left, references=explained))

@@ -23,12 +23,6 @@ def board_of(cells: int, seeds: int, images: int, luck: float = 0.0) -> Scores:
     return Scores(names, (0.5,), bits)
 
 
-def trainings_of(boards: list[Scores]) -> Trainings:
-    spread = spread_of(boards)
-    assert spread is not None and spread.trainings is not None and spread.references is None
-    return spread.trainings
-
-
 def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops() -> None:
     bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
     scores = Scores(("a", "b", "c"), (0.5,), bits)
@@ -47,7 +41,6 @@ def test_the_interval_of_one_seed_is_the_normal_one() -> None:
     draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), None)
     value, low, high = estimate(Sample(float(draws.values[0]), draws.resampled[:, 0]), 0.95)
     half = 1.96 * np.sqrt(bits.mean() * (1 - bits.mean()) / images)
-    assert value is not None and low is not None and high is not None
     assert value == bits.mean()
     # the quantile of B draws is known to about 2.1 / sqrt(B / 2000) percent; 5 of those, and 1% for counts are discrete
     assert (high - low) / 2 == pytest.approx(half, rel=5 * 0.021 / np.sqrt(10) + 0.01)
@@ -58,7 +51,7 @@ def test_the_interval_of_one_seed_is_the_normal_one() -> None:
 def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds: int) -> None:
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
     resamples, images = 20_000, 500
-    spread = trainings_of([board_of(60, 3, images, luck=0.2)])
+    spread = spread_of([board_of(60, 3, images, luck=0.2)]).trainings
     bits = random_bits(99, seeds, images, luck=0.2)
     draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
     of_seeds = spread.variance * spread.freedom / (spread.freedom - 2) - spread.noise  # mean of 1 / chi-squared

@@ -23,9 +23,7 @@ def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, se
 
 
 def references_of(*boards: Scores) -> References:
-    spread = spread_of(boards)
-    assert spread is not None and spread.references is not None
-    return spread.references
+    return spread_of(boards).references
 
 
 def test_components_by_hand_and_by_loops() -> None:
@@ -107,7 +105,6 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
 
 def test_a_single_run_varies_with_its_reference_or_with_its_training() -> None:
     spread = spread_of([explained(4, 3, trainings=2, seed=3)])
-    assert spread is not None and spread.references is not None and spread.trainings is not None
     found = spread.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
     assert spread.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
@@ -118,18 +115,16 @@ def test_the_spread_over_trainings_by_hand() -> None:
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
     bits = np.arange(6) < np.array([[6], [3]])
     spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): bits})])
-    assert spread is not None and spread.trainings is not None
     found = spread.trainings
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
     assert found.deviation**2 == pytest.approx(1 / 10)
     assert found.deviations.tolist() == pytest.approx([1, -1])
     single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
-    assert single is not None and single.trainings is not None and single.trainings.freedom == 2 * 2  # Random's alone
-    assert double is not None and double.trainings is not None
+    assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
 
     alone = spread_of([explained(4, 1, trainings=2)])
-    assert alone is not None and alone.trainings is not None and alone.references is None
+    assert alone.references is None
     assert spread_of([explained(4, 1)]) is None
     assert alone.run_deviation(True, 0.9) == alone.trainings.deviation
 
@@ -148,7 +143,6 @@ def test_the_order_of_rows_and_a_second_name_change_nothing() -> None:
         np.testing.assert_array_equal(first.factor, other.factor)
         assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
     once, twice = (spread_of(boards) for boards in ([board], [board, board]))
-    assert once is not None and once.trainings is not None and twice is not None and twice.trainings is not None
     assert once.trainings.freedom == twice.trainings.freedom
 
 
