@@ -235,11 +235,7 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """Return the record of the data set of this name.
-
-    Raises:
-        UnknownName: There is none.
-    """
+    """Return the record of the data set of this name; UnknownName where there is none."""
     if name not in DATASETS:
         raise UnknownName("data set", name, DATASETS)
     return DATASETS[name]

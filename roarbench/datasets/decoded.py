@@ -107,11 +107,7 @@ def _opened(folder: Path) -> ImageData:
 
 
 def verify_decoded(folder: Path, split: Split) -> None:
-    """Read every byte of a split of a decoded data set and compare.
-
-    Raises:
-        StoreError: A file is not the one that was written.
-    """
+    """Read every byte of a split of a decoded data set; StoreError where a file is not the one that was written."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):

@@ -11,11 +11,7 @@ MANY_CLASSES = 100  # a small version of a set with as many may lack classes
 
 
 def check_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Refuse a small version that would lack a class, have a single one if the data set has many, or lack nothing.
-
-    Raises:
-        DataError: It would.
-    """
+    """Refuse a small version that would lack a class, have a single one if the data set has many, or lack nothing."""
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
         raise DataError(f"--limit {limit} is below the {least} classes {_of(record, least)}; write {least} or more")

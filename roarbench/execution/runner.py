@@ -26,8 +26,7 @@ from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import Step, steps
-from roarbench.execution.local_workers import PER_CORE, start_local
-from roarbench.execution.measured import DeviceEngine, measured_rates
+from roarbench.execution.local_workers import PER_CORE, DeviceEngine, measured_rates, start_local
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
 from roarbench.execution.reach import out_of_reach, refuse_full_disk
@@ -149,11 +148,7 @@ def begun(request: Request, workspace: Workspace, store: ResultsStore, console: 
 
 
 def make_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
-    """Train, or read, the networks that a suite explains, and score them on untouched images, unless that was done.
-
-    Raises:
-        RunError: One failed.
-    """
+    """Train, or read, the networks that a suite explains and score them on untouched images; RunError if one failed."""
     results = collected(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):
         return

@@ -28,7 +28,6 @@ from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.terms import Making, Retrain, Split, Unit
 
-ENDING = ".toml"
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 _TABULAR_FILLS = ("mean", "zero", "noise")

@@ -112,11 +112,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def make_figure(chart: Chart) -> Figure:
-    """Return the chart as a matplotlib figure: one axes per family, in the order of the curves.
-
-    Raises:
-        CallerError: No curve has a point.
-    """
+    """Return the chart as a matplotlib figure, one axes per family in the curves' order; CallerError for no point."""
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
     blocks = [_Block(chart.height, chart.curves, chart.published)]

@@ -148,11 +148,7 @@ class Database:
         self._file = _file_of(self.where)
 
     def check_kept(self) -> None:
-        """Refuse to go on without the file that was opened, once its content is saved beside it.
-
-        Raises:
-            RunError: The file is no longer there.
-        """
+        """Refuse to go on, by a RunError, without the file that was opened, once its content is saved beside it."""
         if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"

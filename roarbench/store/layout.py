@@ -19,11 +19,7 @@ class Workspace:
 
     @property
     def identity(self) -> str:
-        """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too.
-
-        Raises:
-            StoreError: The folder cannot be written.
-        """
+        """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too."""
         path = self.root / ".identity"
         if not path.exists():
             with locked(self.root / ".identity.lock", self.root), writing(path):

@@ -154,11 +154,7 @@ def _totals(results: Iterable[Result], path: Path) -> set[tuple[str, int]]:
 
 
 def read_results(path: Path) -> Iterator[Result]:
-    """Yield the results of a file, each checked.
-
-    Raises:
-        StoreError: It cannot be read, or a row is not what its checksums say.
-    """
+    """Yield the results of a file; StoreError where a row is not what its checksums say, or it cannot be read."""
     yield from _imported(ExportedFile(path), path, {})
 
 

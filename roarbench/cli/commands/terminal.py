@@ -63,11 +63,7 @@ def drop_output() -> None:
 
 
 def check_width() -> None:
-    """Refuse a width that no terminal has, which the environment may name; rich and typer would take it.
-
-    Raises:
-        CallerError: It does.
-    """
+    """Refuse a width that no terminal has, which the environment may name; rich and typer would take it."""
     for name in ("COLUMNS", "TERMINAL_WIDTH"):
         said = os.environ.get(name, "")
         if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):

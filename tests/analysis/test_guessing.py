@@ -5,7 +5,7 @@ from math import comb
 
 import pytest
 
-from roarbench.stats.guessing import at_chance, near_chance
+from roarbench.analysis.untouched import at_chance, near_chance
 
 
 def tail(correct, total, classes):
