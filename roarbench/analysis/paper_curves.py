@@ -45,7 +45,9 @@ def hooker2019(order: Order) -> Curves:
         removed = percent if order is Order.MORF else 100 - percent
         curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
         curve[removed / 100] = _accuracy(row)
-    return _ascending(curves)
+    return {
+        dataset: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for dataset, rows in curves.items()
+    }
 
 
 def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
@@ -63,9 +65,3 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 def _accuracy(row: Mapping[str, str]) -> float:
     return float(row["top1_accuracy_percent"]) / 100
-
-
-def _ascending(curves: Mapping[str, Mapping[str, Curve]]) -> Curves:
-    return {
-        dataset: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for dataset, rows in curves.items()
-    }

@@ -70,7 +70,8 @@ def as_submission(name: str, given: Callable[..., Any]) -> Submission:
     statements = {"torch": "import torch"} | written.statements
     imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
     others = [text for text in statements.values() if text not in imports]
-    parts = ["\n".join(sorted(imports, key=_plain_first)), head, *others, _way(name, given).format(call=call)]
+    imports.sort(key=lambda text: (text.startswith("from "), text))
+    parts = ["\n".join(imports), head, *others, _way(name, given).format(call=call)]
     return check_source("\n\n".join(parts).encode())
 
 
@@ -84,10 +85,6 @@ def row_name(name: str) -> str:
     if not found:
         raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")
     return f"own-{found}" if found in ESTIMATORS else found
-
-
-def _plain_first(statement: str) -> tuple[bool, str]:
-    return statement.startswith("from "), statement
 
 
 def _way(name: str, given: Callable[..., Any]) -> str:

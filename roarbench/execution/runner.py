@@ -113,7 +113,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, work)
     refuse_full_disk(suite_results, workspace)
-    _refuse_other_folder(Checksums(store.database, workspace), suite_results, work, todo)
+    results = [*suite_results.results.values(), *suite_results.references.values()]
+    Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
     failed, planned = 0, partial(_planned, request, suite_results, console)
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
@@ -161,12 +162,6 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
             watch.note(event)
             if event.failure:
                 raise RunError(event.failure)
-
-
-def _refuse_other_folder(checksums: Checksums, done: SuiteResults, work: SuiteWork, todo: list[Run]) -> None:
-    """Refuse a folder whose references, rankings or networks are not those of the database."""
-    results = [*done.results.values(), *done.references.values()]
-    checksums.check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
 
 def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:

@@ -57,7 +57,7 @@ class Database:
     def __init__(self, engine: Engine, where: str) -> None:
         self.where = where
         self.patience = 0.0
-        self.tell: Callable[[str], object] = _tell_nobody
+        self.tell: Callable[[str], object] = lambda line: None
         self._file: tuple[int, int] | None = None
         self._engine = engine
         self._reader = engine.execution_options(manner="reading")
@@ -185,10 +185,6 @@ def _file_of(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_dev, found.st_ino
-
-
-def _tell_nobody(line: str) -> None:
-    pass
 
 
 def is_away(error: StoreError) -> bool:

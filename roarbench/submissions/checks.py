@@ -131,7 +131,8 @@ def validate(
         begin("maps of a few images")
         first = _explain(submission, case)
         begin("again: another order, another model")
-        again = _explain(submission, _turned(case), case, *_others(case))
+        reversed_ = Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
+        again = _explain(submission, reversed_, case, *_others(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     begin("the maps are compared")
@@ -178,11 +179,6 @@ def _model(seed: int) -> nn.Module:
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)
     return model.eval()
-
-
-def _turned(case: Part) -> Part:
-    """Return the images the other way round, in batches of another size."""
-    return Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
 
 
 def _others(case: Part) -> tuple[Part, Part, Part]:
