@@ -57,11 +57,7 @@ def submission(given: Callable[..., Any], name: str = "", folder: str | Path = "
 
 
 def as_submission(name: str, given: Callable[..., Any]) -> Submission:
-    """Return a function or a class as a submission.
-
-    Raises:
-        CallerError: It cannot stand in a file, or takes other arguments than any convention has.
-    """
+    """Return a function or a class as a submission; CallerError if it cannot stand in a file or be called."""
     name = row_name(name)
     written = Written()
     call = written.expression(given, "explained_by")
@@ -76,11 +72,7 @@ def as_submission(name: str, given: Callable[..., Any]) -> Submission:
 
 
 def row_name(name: str) -> str:
-    """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it.
-
-    Raises:
-        CallerError: There is none.
-    """
+    """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it."""
     found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
     if not found:
         raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")

@@ -71,14 +71,8 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)
     made = Suite(
-        name="",
-        version="",
-        about="",
-        dataset=dataset.name,
-        model=model,
-        recipe=recipe.title,
-        reference_recipe=reference_recipe.title,
-        blocks=blocks,
+        *("", "", ""),  # name, version and sentence come last
+        *(dataset.name, model, recipe.title, reference_recipe.title, blocks),
         maps=maps,
         references=references,
         own=CustomSuite(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),

@@ -115,13 +115,9 @@ def _said(entry: Submission) -> str:
 def validate(
     submission: Submission, suite: Suite = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> Accepted:
-    """Check what `read_submission` found to be in order by running it in fresh sandboxes.
+    """Check what `read_submission` found to be in order in fresh sandboxes, or raise Refusal with the first reason.
 
     Maps are priced for the suite. `begin` is told of each of the `STAGES` when it begins.
-
-    Raises:
-        Refusal: It is not accepted, with the first reason.
-        SandboxError: No sandbox holds on this machine.
     """
     begin("does the sandbox hold?")
     check_sandbox()
@@ -143,10 +139,11 @@ def validate(
     if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
-    warnings = _warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
     priced = _cost_of(suite, first.drew, pace, again)
-    return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
+    return Accepted(
+        submission, summed, first.drew, pace, suite, priced, tuple(_warnings(once, other_target, other_model))
+    )
 
 
 def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
