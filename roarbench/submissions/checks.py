@@ -132,18 +132,16 @@ def validate(
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     begin("the maps are compared")
-    fresh = twice
-    if _bytes(once) != _bytes(twice):  # something came before the second one: ask a sandbox where nothing did
-        (fresh,) = _explain(submission, case).maps
+    # where something came before the second one, ask a sandbox where nothing did
+    fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
     _compare(once, fresh, twice, turned)
     if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
+    warnings = _warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
     priced = _cost_of(suite, first.drew, pace, again)
-    return Accepted(
-        submission, summed, first.drew, pace, suite, priced, tuple(_warnings(once, other_target, other_model))
-    )
+    return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
 def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
