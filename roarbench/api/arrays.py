@@ -18,7 +18,7 @@ from PIL import Image
 from torch import nn
 
 from roarbench.api.primitives import array
-from roarbench.api.source import Written, installed
+from roarbench.api.source_text import Written, installed
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
 from roarbench.plan.new_suite import recipe_lines

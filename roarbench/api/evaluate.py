@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roarbench.api.finding import load
 from roarbench.api.functions import as_submission
-from roarbench.api.loading import load
-from roarbench.api.result import Result
+from roarbench.api.suite_result import Result
 from roarbench.api.suites import Suite, console
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator

@@ -168,7 +168,7 @@ class ResultsOptions:
 
 
 def _load(suite: str, asked: WorkOptions | ResultsOptions, trust_network: str = "") -> "Suite":
-    from roarbench.api.loading import load
+    from roarbench.api.finding import load
 
     return load(
         suite,

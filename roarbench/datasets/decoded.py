@@ -59,7 +59,7 @@ class ImageData:
         mean, std: Of each channel over the training images, in [0, 255].
         fingerprint: Hash of pixels, labels and limit: equal where the same images are judged, wherever they came from.
         limit: Images per split if the set was made small, else None.
-        repairs: How many images needed which repair; `images.describe_repairs` puts it in words.
+        repairs: How many images needed which repair; `one_image.describe_repairs` puts it in words.
     """
 
     record: DatasetRecord

@@ -19,8 +19,8 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.untouched import NEAR_CHANCE
 from roarbench.datasets.decoded import ImageData
-from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.one_image import describe_repairs
 from roarbench.devices import gpus
 from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs

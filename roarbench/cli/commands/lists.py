@@ -22,7 +22,7 @@ def suites(
     from roarbench.report import suite_list
 
     if suite:
-        from roarbench.api.loading import load
+        from roarbench.api.finding import load
 
         asked = load(suite, STORE)
         found = asked.fitted if suite.endswith(".toml") else asked.plan
