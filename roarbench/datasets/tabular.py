@@ -120,11 +120,7 @@ def _check_names(table: pa.Table, path: Path) -> None:
 
 
 def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the columns that are features, in order.
-
-    Raises:
-        DataError: One that is named is not there, or fewer than two are left.
-    """
+    """Return the columns that are features, in order; DataError if one is not there, or fewer than two are left."""
     has = table.column_names
     for name in (label, *columns):
         if name not in has:
@@ -163,11 +159,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the numbers of the classes, in the order of their names or values; int64 (n,).
-
-    Raises:
-        DataError: A row has none, or they are no classes.
-    """
+    """Return the numbers of the classes, in their order, int64 (n,); DataError where a row has none."""
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")

@@ -25,11 +25,7 @@ def default_workers() -> int:
 
 
 def workers_here(asked: int | None) -> int:
-    """Return how many processes share the work on this machine.
-
-    Raises:
-        CallerError: None are asked for, or more than it can feed.
-    """
+    """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
     most = PER_CORE * cores()
     if asked is not None and asked < 1:
         raise CallerError(f"--workers {asked} would do nothing; write 1 to {most}")

@@ -35,11 +35,7 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def read_suite(path: Path) -> Suite:
-    """Return the suite that a file describes; its data are counted, no image is read.
-
-    Raises:
-        CallerError: It cannot be read, or says something that is no suite; the message has the place in the file.
-    """
+    """Return the suite that a file describes; CallerError, with the place in the file, where it is none."""
     return _suite(TomlTable(_parsed(path), str(path)), path)
 
 

@@ -127,11 +127,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that only reads, and never makes a writer wait.
-
-        Raises:
-            StoreError: The database refused, for a reason that lies outside of the code, or a row is damaged.
-        """
+        """Open a transaction that only reads, and never makes a writer wait; StoreError where a row is damaged."""
         with self._sound(), self._begun(self._reader) as connection:
             yield connection
 

@@ -49,11 +49,7 @@ class Workspace:
         return [note for note in decoded_notes(self.data) if note.dataset == dataset]
 
     def keep_submission(self, entry: str, source: bytes) -> None:
-        """Keep a submission's file where every worker finds it.
-
-        Raises:
-            StoreError: There is another file under its id, or the folder cannot be written.
-        """
+        """Keep a submission's file where every worker finds it; StoreError where another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():
             self.submission(entry)
@@ -66,11 +62,7 @@ class Workspace:
             write_whole(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
-        """Return the file of a submission, of this id, whatever parameters and twins follow.
-
-        Raises:
-            StoreError: It is not there, or is not the one of this id.
-        """
+        """Return the file of a submission of this id, whatever parameters and twins follow, if it is that."""
         asked = EstimatorId.read(entry)
         path = self.submissions / f"{asked.file}.py"
         try:
