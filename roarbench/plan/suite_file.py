@@ -30,6 +30,7 @@ from roarbench.terms import Making, Retrain, Split, Unit
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
+_UNNAMED: dict[str, Any] = {"name": "", "version": "", "about": ""}  # until all else is known
 _TABULAR_FILLS = ("mean", "zero", "noise")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -67,8 +68,12 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)
     made = Suite(
-        *("", "", ""),  # name, version and sentence come last
-        *(dataset.name, model, recipe.title, reference_recipe.title, blocks),
+        **_UNNAMED,
+        dataset=dataset.name,
+        model=model,
+        recipe=recipe.title,
+        reference_recipe=reference_recipe.title,
+        blocks=blocks,
         maps=maps,
         references=references,
         own=CustomSuite(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),

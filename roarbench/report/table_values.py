@@ -14,8 +14,10 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.text import to_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
-_OF_BOARDS = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
-_OF_BOARDS += ("family", "detectable")
+_OF_BOARDS = (
+    *("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom"),
+    *("family", "detectable"),
+)
 
 
 def as_json(table: SuiteTable) -> str:
