@@ -26,8 +26,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.curves import Bits
 from roarbench.store.layout import Workspace
+from roarbench.store.ranking_spec import ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
-from roarbench.store.specs import ranking_spec
 from roarbench.terms import MATCHED_IMAGE, Unit
 
 IMAGES = 24

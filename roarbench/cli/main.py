@@ -175,11 +175,7 @@ def _complain(message: str) -> None:
     """Print an error as one line, whatever names it has; not by rich, which would wrap it."""
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in one_line(message).split())
     line = " ".join(words)
-    said = json_line("error", line, {}) if _logs_json(sys.argv[1:]) else f"roarbench: {line}"
+    logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
+    said = json_line("error", line, {}) if logs_json else f"roarbench: {line}"
     with suppress(OSError):  # where nothing can be said, the exit code says it
         print(said, file=sys.stderr)
-
-
-def _logs_json(words: list[str]) -> bool:
-    """Return whether a call asks for a log of JSON lines, however it ends."""
-    return "--log-format=json" in words or ("--log-format", "json") in pairwise(words)

@@ -77,11 +77,7 @@ class Work(NamedTuple):
 
 
 def count_work(suite: Suite, points: Collection[Point], done: Collection[Point], limit: int | None) -> Work:
-    """Count what these missing points need; images, reference and rankings of those that are done are there already.
-
-    Raises:
-        DataError: The small version would lack a class.
-    """
+    """Count what these missing points need; images, reference and rankings of those that are done are there already."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))

@@ -1,5 +1,6 @@
 """The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
+from html import escape
 from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -217,3 +218,22 @@ def _latex(table: SuiteTable, advice: str) -> str:
     caption = f"{table.suite_results.title}. {table.caption}. {_footnote(table, advice)} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)
     return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)
+
+
+def as_html(table: SuiteTable) -> str:
+    """Return the table as HTML with its caption; all that somebody wrote is text."""
+    columns = columns_of(table)
+    heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
+    lines = zip(*(column.cells for column in columns), strict=True)
+    rows = "".join(f"<tr>{''.join(map(_cell, line, (column.justify for column in columns)))}</tr>" for line in lines)
+    title, notes = (
+        escape(table.suite_results.title),
+        escape(f"{table.caption}. {remarks(table)} {table.falling}".rstrip()),
+    )
+    return (
+        f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{notes}</p>"
+    )
+
+
+def _cell(text: str, side: str) -> str:
+    return f'<td style="text-align:{side}">{escape(text)}</td>'

@@ -57,7 +57,7 @@ class Database:
     def __init__(self, engine: Engine, where: str) -> None:
         self.where = where
         self.patience = 0.0
-        self.tell: Callable[[str], object] = _tell_nobody
+        self.tell: Callable[[str], object] = lambda line: None
         self._file: tuple[int, int] | None = None
         self._engine = engine
         self._reader = engine.execution_options(manner="reading")
@@ -127,11 +127,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that only reads, and never makes a writer wait.
-
-        Raises:
-            StoreError: The database refused, for a reason that lies outside of the code, or a row is damaged.
-        """
+        """Open a transaction that only reads, and never makes a writer wait; StoreError where a row is damaged."""
         with self._sound(), self._begun(self._reader) as connection:
             yield connection
 
@@ -148,11 +144,7 @@ class Database:
         self._file = _file_of(self.where)
 
     def check_kept(self) -> None:
-        """Refuse to go on without the file that was opened, once its content is saved beside it.
-
-        Raises:
-            RunError: The file is no longer there.
-        """
+        """Refuse to go on, by a RunError, without the file that was opened, once its content is saved beside it."""
         if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
@@ -189,10 +181,6 @@ def _file_of(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_dev, found.st_ino
-
-
-def _tell_nobody(line: str) -> None:
-    pass
 
 
 def is_away(error: StoreError) -> bool:
