@@ -186,14 +186,17 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
     table = replace(TABLE, board=replace(BOARD, protocol=MATCHED, rows=tuple(row for _, row in told)))
     rows = {row["estimator"]: row["knows"] for row in json.loads(render(table, "json"))["rows"]}
     for words, row in told:
-        assert f" {words} " in next(line for line in printed(table, 200).splitlines() if f" {row.estimator} " in line)
+        assert f" {words} " in next(
+            line for line in printed(as_text(table, 200), 200).splitlines() if f" {row.estimator} " in line
+        )
         assert rows[row.estimator] == (words if "image" in words else None)
-    assert "Knows: the image if better than Random" in " ".join(printed(table, 200).split())
+    assert "Knows: the image if better than Random" in " ".join(printed(as_text(table, 200), 200).split())
 
 
 def test_a_twin_that_does_not_fit_goes_on_in_the_next_line():
     twin = replace(CHECK, estimator="input-x-grad~constant-target")
-    lines = printed(replace(TABLE, board=replace(BOARD, rows=(twin, *ROWS))), width=60).splitlines()
+    table = replace(TABLE, board=replace(BOARD, rows=(twin, *ROWS)))
+    lines = printed(as_text(table, 60), 60).splitlines()
     first = next(number for number, line in enumerate(lines) if "input-x-grad" in line)
     assert lines[first].split()[1] == "input-x-grad" and lines[first + 1].split() == ["~constant-target"]
 
