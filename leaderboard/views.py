@@ -158,7 +158,8 @@ class SuiteView:
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
     """Return the view of every suite that has at least one result; the arguments are those of `read_suites`."""
     views: dict[str, SuiteView] = {}
-    found = read_suites(store, folder, selection)
+    with store.database.at_once():
+        found = read_suites(store, folder, selection)
     views.update({name: SuiteView(each, folder, lambda: views, store) for name, each in found.items()})
     return views
 
@@ -187,7 +188,7 @@ class LiveStore:
         Raises:
             StoreError: The database refuses.
         """
-        with self._lock:
+        with self._lock, self._store.database.at_once():
             state = self._store.state()
             if state != self._state:
                 self._read = {suite: self._fresh(suite) for suite in shown_order(self._store)}

@@ -59,6 +59,7 @@ class Database:
         self.patience = 0.0
         self.tell: Callable[[str], object] = lambda line: None
         self._file: tuple[int, int] | None = None
+        self._held = threading.local()
         self._engine = engine
         self._reader = engine.execution_options(manner="reading")
         self._changer = engine.execution_options(manner="changing")
@@ -82,6 +83,9 @@ class Database:
             StoreError: As `change`, or a row is damaged.
         """
         with self._sound():
+            if held := self._held_connection:
+                with explained(self.where):
+                    return work(held)
             return self._as_soon_as_possible(lambda: self._work(self._reader, work))
 
     @contextmanager
@@ -128,8 +132,27 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a transaction that only reads, and never makes a writer wait; StoreError where a row is damaged."""
-        with self._sound(), self._begun(self._reader) as connection:
-            yield connection
+        with self._sound():
+            if held := self._held_connection:
+                with explained(self.where):
+                    yield held
+                return
+            with self._begun(self._reader) as connection:
+                yield connection
+
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Answer all that this thread asks within by one connection: to open one takes longer than most answers."""
+        with self._begun(self._reader) as connection:
+            self._held.connection = connection
+            try:
+                yield
+            finally:
+                self._held.connection = None
+
+    @property
+    def _held_connection(self) -> Connection | None:
+        return getattr(self._held, "connection", None)
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
