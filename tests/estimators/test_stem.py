@@ -8,8 +8,7 @@ from torch import nn
 
 from roarbench.estimators.base import PAPERS
 from roarbench.estimators.families.gradients import base_maps
-from roarbench.estimators.folding import folded
-from roarbench.estimators.stem import Divided, divided
+from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, SIDE
 
