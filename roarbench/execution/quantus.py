@@ -39,7 +39,11 @@ class QuantusInput(NamedTuple):
 
 
 def quantus_version() -> str:
-    """Return the version of Quantus; CallerError where it is not installed."""
+    """Return the version of Quantus.
+
+    Raises:
+        CallerError: None.
+    """
     try:
         return version("quantus")
     except PackageNotFoundError:

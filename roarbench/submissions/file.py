@@ -124,7 +124,11 @@ def read_submission(path: Path) -> Submission:
 
 
 def check_source(source: bytes) -> Submission:
-    """Return the submission that these bytes are, or raise the Refusal."""
+    """Return the submission that these bytes are.
+
+    Raises:
+        Refusal: They are none.
+    """
     _check_size(len(source))
     names = _literals(_parse(_text_of(source)))
     texts = _texts(names)

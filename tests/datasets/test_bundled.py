@@ -1,17 +1,12 @@
-import tomllib
-from pathlib import Path
-
 import pytest
 
-import roarbench
-from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
+from roarbench.datasets.catalogue import PINNED, find_dataset
 from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.origin import BUNDLED
 from roarbench.datasets.sources import open_source
 from roarbench.terms import Split
 
 
-def test_counts_and_labels() -> None:
+def test_counts_and_labels():
     """Counts by class: those of Imagenette 2's folders, github.com/fastai/imagenette."""
     raw = open_source(find_dataset("imagenette64"), None)
     train, test = (raw[split].labels for split in (Split.TRAIN, Split.TEST))
@@ -21,18 +16,6 @@ def test_counts_and_labels() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(PINNED.keys() - {"fashion-mnist"}))
-def test_what_needs_no_download_has_the_fingerprint_that_is_pinned(name: str, tmp_path: Path) -> None:
+def test_what_needs_no_download_has_the_fingerprint_that_is_pinned(name, tmp_path):
     """By which stores that do not say where their images came from know the suite's own."""
     assert decode_dataset(find_dataset(name), tmp_path).fingerprint == PINNED[name]
-
-
-def test_everything_bundled_is_package_data() -> None:
-    """A wheel carries what the patterns in pyproject.toml name."""
-    package = Path(roarbench.__file__).parent
-    pyproject = package.parent / "pyproject.toml"
-    if not pyproject.exists():
-        pytest.skip("not in a checkout")
-    patterns = tomllib.loads(pyproject.read_text())["tool"]["setuptools"]["package-data"]["roarbench"]
-    carried = {path for pattern in patterns for path in package.glob(pattern)}
-    bundled = [BUNDLED / record.bundled for record in DATASETS.values() if record.bundled]
-    assert all(path in carried for folder in bundled for path in folder.iterdir())

@@ -1,7 +1,6 @@
 import gzip
 import re
 import struct
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -13,14 +12,14 @@ from roarbench.terms import Split
 IMAGES = bytes(range(24))  # 2 images of 3 rows and 4 columns
 
 
-def write(folder: Path, prefix: str, images: bytes, labels: bytes, pack=lambda content: content, end: str = "") -> None:
+def write(folder, prefix, images, labels, pack=lambda content: content, end=""):
     rows = struct.pack(">HBBiii", 0, 8, 3, len(images) // 12, 3, 4) + images
     (folder / f"{prefix}-images-idx3-ubyte{end}").write_bytes(pack(rows))
     (folder / f"{prefix}-labels-idx1-ubyte{end}").write_bytes(pack(struct.pack(">HBBi", 0, 8, 1, len(labels)) + labels))
 
 
 @pytest.mark.parametrize(("pack", "end"), [(lambda content: content, ""), (gzip.compress, ".gz")])
-def test_read_idx(tmp_path: Path, pack, end: str) -> None:
+def test_read_idx(tmp_path, pack, end):
     write(tmp_path, "train", IMAGES, b"\x07\x03", pack, end)
     pixels, labels = read_idx(tmp_path, Split.TRAIN)
     assert has_idx(tmp_path)
@@ -30,7 +29,7 @@ def test_read_idx(tmp_path: Path, pack, end: str) -> None:
     assert labels.dtype == np.int64
 
 
-def test_damage_is_named(tmp_path: Path) -> None:
+def test_damage_is_named(tmp_path):
     write(tmp_path, "train", IMAGES, b"\x07\x03")
     path = tmp_path / "train-images-idx3-ubyte"
     whole = path.read_bytes()

@@ -5,23 +5,23 @@ import pytest
 from PIL import Image
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.one_image import FILL, decode_image
+from roarbench.datasets.images import FILL, decode_image
 from tests.helpers.tiny_set import TINY, png
 
 
-def photograph(height: int = 40, width: int = 60) -> np.ndarray:
+def photograph(height=40, width=60):
     """Smooth colours, so that JPEG changes little: red grows to the right, green downwards."""
     y, x = np.indices((height, width))
     return np.stack([4 * x, 5 * y, 120 + 0 * x], axis=2).astype(np.uint8)
 
 
-def jpeg(image: Image.Image, **options: object) -> bytes:
+def jpeg(image, **options):
     stored = BytesIO()
     image.save(stored, "JPEG", quality=95, subsampling=0, **options)
     return stored.getvalue()
 
 
-def test_cmyk_keeps_its_colours_and_colour_among_grey_images_is_told() -> None:
+def test_cmyk_keeps_its_colours_and_colour_among_grey_images_is_told():
     # JPEG of CMYK is stored inverted; a decoder that forgets it gives the negative
     original = Image.fromarray(photograph(8, 8))
     pixels, repairs = decode_image(jpeg(original.convert("CMYK")), TINY)
@@ -33,7 +33,7 @@ def test_cmyk_keeps_its_colours_and_colour_among_grey_images_is_told() -> None:
 
 
 @pytest.mark.parametrize(("form", "kind"), [("PNG", np.uint16), ("TIFF", np.int32)])
-def test_of_16_bits_the_upper_8_are_kept(form: str, kind: type) -> None:
+def test_of_16_bits_the_upper_8_are_kept(form, kind):
     """By hand: 258 is 1 * 256 + 2, 65,535 is 255 * 256 + 255."""
     values = np.tile(np.array([0, 255, 256, 258, 511, 512, 32_768, 65_535], kind), (8, 1))
     stored = BytesIO()
@@ -44,7 +44,7 @@ def test_of_16_bits_the_upper_8_are_kept(form: str, kind: type) -> None:
 
 
 @pytest.mark.parametrize("form", ["PNG", "WEBP", "GIF"])
-def test_of_several_pictures_the_first_is_used(form: str) -> None:
+def test_of_several_pictures_the_first_is_used(form):
     first, second = (Image.new("RGB", (8, 8), colour) for colour in ((200, 0, 0), (0, 0, 200)))
     stored = BytesIO()
     first.save(stored, form, save_all=True, append_images=[second], **({"lossless": True} if form == "WEBP" else {}))
@@ -68,7 +68,7 @@ STORED = {
 
 
 @pytest.mark.parametrize("orientation", STORED)
-def test_turned_images_are_upright(orientation: int) -> None:
+def test_turned_images_are_upright(orientation):
     upright = photograph(8, 8)
     exif = Image.Exif()
     exif[0x0112] = orientation
@@ -79,7 +79,7 @@ def test_turned_images_are_upright(orientation: int) -> None:
 
 
 @pytest.mark.parametrize("form", ["JPEG", "PNG"])
-def test_of_a_truncated_image_the_top_is_used(form: str) -> None:
+def test_of_a_truncated_image_the_top_is_used(form):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     stored = BytesIO()
     Image.fromarray(noise).save(stored, form)
@@ -94,7 +94,7 @@ def test_of_a_truncated_image_the_top_is_used(form: str) -> None:
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xd8\xff", b"<html>404</html>", png(photograph())[:20]])
-def test_what_cannot_be_read_is_grey(content: bytes) -> None:
+def test_what_cannot_be_read_is_grey(content):
     pixels, repairs = decode_image(content, TINY)
     assert repairs == ("unreadable",)
     assert pixels.shape == (3, 8, 8)

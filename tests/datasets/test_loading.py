@@ -29,7 +29,7 @@ loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))
 """
 
 
-def decode_elsewhere(store: Path, source: Path, before: str) -> subprocess.Popen[bytes]:
+def decode_elsewhere(store, source, before):
     """Another process that decodes the tiny set, after running `before`."""
     words = [sys.executable, "-c", DECODE.format(before=before), Path(__file__).parents[2], store, source]
     environment = os.environ | {"USE_TORCH": "0"}  # else `datasets` imports torch, which takes longer than the rest
@@ -42,7 +42,7 @@ def decode(tiny, tiny_folder, tmp_path):
     return partial(decode_dataset, tiny, tmp_path / "store", tiny_folder)
 
 
-def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, tiny, monkeypatch) -> None:
+def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, tiny, monkeypatch):
     data = decode()
     for split, images in (("train", data.train), ("test", data.test)):
         np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
@@ -58,7 +58,7 @@ def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, ti
     np.testing.assert_array_equal(again.train.pixels, pixels.transpose(0, 3, 1, 2))
 
 
-def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny, tiny_folder, tmp_path) -> None:
+def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny, tiny_folder, tmp_path):
     whole, small = decode(), decode(limit=6)
     shutil.copytree(tiny_folder, tmp_path / "copy")
     copied = decode_dataset(tiny, tmp_path / "store", tmp_path / "copy")
@@ -69,7 +69,7 @@ def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny, tiny_folde
     assert small.fingerprint != whole.fingerprint
 
 
-def test_limit_takes_the_first_of_each_class_evenly(decode) -> None:
+def test_limit_takes_the_first_of_each_class_evenly(decode):
     """By hand: train labels 2 2 2 2 2 2 0 0 0 0 1 1; seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
     data = decode(limit=7)
     assert data.train.labels.tolist() == [2, 2, 0, 0, 0, 1, 1]
@@ -83,7 +83,7 @@ def test_limit_takes_the_first_of_each_class_evenly(decode) -> None:
 
 @pytest.mark.process
 @pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._manifest", "Path.rename"])
-def test_killed_at_any_moment(moment: str, decode, tiny_folder, tmp_path) -> None:
+def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     store = tmp_path / "store"
     killed = decode_elsewhere(store, tiny_folder, f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)")
     killed.communicate()
@@ -95,7 +95,7 @@ def test_killed_at_any_moment(moment: str, decode, tiny_folder, tmp_path) -> Non
 
 
 @pytest.mark.process
-def test_two_processes_decode_once(tiny_folder, tmp_path) -> None:
+def test_two_processes_decode_once(tiny_folder, tmp_path):
     """Each opens a start gate and waits for the other's; the log has one line for each decoding."""
     before = f"""
 import time
@@ -118,10 +118,10 @@ while len(list(folder.glob("gate*"))) < 2:
     assert (tmp_path / "log").read_text() == "decoding\n"
 
 
-def test_full_disk_is_one_line(decode, monkeypatch) -> None:
+def test_full_disk_is_one_line(decode, monkeypatch):
     """What is decoded stays: the next call goes on from there."""
 
-    def full(*_: object) -> None:
+    def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     for place, name, said in (
@@ -134,7 +134,7 @@ def test_full_disk_is_one_line(decode, monkeypatch) -> None:
     assert decode().train.pixels.any()
 
 
-def test_too_little_room_is_said_before(decode, tmp_path, monkeypatch) -> None:
+def test_too_little_room_is_said_before(decode, tmp_path, monkeypatch):
     """18 images of 192 bytes are 3,456."""
     room = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455))
@@ -159,12 +159,12 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_folder, tmp_path) -> None:
+def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_folder, tmp_path):
     """Read on, the store would hold images of both states, or black ones, under the name of the first."""
     images = [png(image) for image in tiny_pixels()["train"]]
     seen = []
 
-    def note(progress: decoding.Progress) -> None:
+    def note(progress):
         if not seen:
             CHANGES[change](tiny_folder, images)
         seen.append(progress)
@@ -175,7 +175,7 @@ def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_
 
 
 @pytest.mark.parametrize("damage", [{"record": {"name": "tiny"}}, {"splits": {}}])
-def test_a_damaged_manifest_is_one_line(damage, decode) -> None:
+def test_a_damaged_manifest_is_one_line(damage, decode):
     folder = decode().folder
     manifest = folder / "manifest.json"
     manifest.write_text(json.dumps(json.loads(manifest.read_text()) | damage))

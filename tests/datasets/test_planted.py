@@ -12,11 +12,11 @@ RECORD = find_dataset("planted")
 
 
 @pytest.fixture(scope="module")
-def train() -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def train():
     return generate(RECORD, Split.TRAIN)
 
 
-def test_the_seed_fixes_everything_and_strengths_are_the_same_in_every_image(train) -> None:
+def test_the_seed_fixes_everything_and_strengths_are_the_same_in_every_image(train):
     for again, first in zip(generate(RECORD, Split.TRAIN), train, strict=True):
         np.testing.assert_array_equal(again, first)
     assert (generate(replace(RECORD, seed=1), Split.TRAIN)[0] != train[0]).any()
@@ -26,7 +26,7 @@ def test_the_seed_fixes_everything_and_strengths_are_the_same_in_every_image(tra
     np.testing.assert_allclose(strengths, np.broadcast_to(by_hand, strengths.shape), rtol=1e-6)  # float32
 
 
-def test_pattern_by_hand() -> None:
+def test_pattern_by_hand():
     lying, suite_results, falling, rising = patterns(16)[:, :2, :6].tolist()
     assert lying == [[1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1]]
     assert suite_results == [[1, 1, -1, -1, 1, 1], [1, 1, -1, -1, 1, 1]]
@@ -34,7 +34,7 @@ def test_pattern_by_hand() -> None:
     assert falling == [[1, -1, -1, 1, 1, -1], [1, 1, -1, -1, 1, 1]]
 
 
-def test_the_class_is_in_the_pattern(train) -> None:
+def test_the_class_is_in_the_pattern(train):
     """Least squares of the pixels on strength times each pattern finds AMPLITUDE for the image's class, 0 elsewhere."""
     pixels, labels, truth = train
     for label in range(4):
@@ -48,7 +48,7 @@ def test_the_class_is_in_the_pattern(train) -> None:
             assert abs(slope - (AMPLITUDE if other == label else 0)) < tolerance + 0.001 * AMPLITUDE
 
 
-def test_strengths_know_nothing_of_the_class(train) -> None:
+def test_strengths_know_nothing_of_the_class(train):
     """The mean strength at each place differs between classes by chance alone: z-scores have variance 1."""
     _, labels, truth = train
     total = truth.mean(axis=0)
@@ -57,7 +57,7 @@ def test_strengths_know_nothing_of_the_class(train) -> None:
     assert abs(scores).max() < 5.5  # of 3,072 strongly dependent draws; P(|z| > 5.5) = 4e-8 each
 
 
-def strongest(truth: np.ndarray, share: float = 0.1) -> np.ndarray:
+def strongest(truth, share=0.1):
     """Places (y, x) of the strongest features of each image, (n, count, 2)."""
     count = round(share * truth[0].size)
     chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, :count]
@@ -66,7 +66,7 @@ def strongest(truth: np.ndarray, share: float = 0.1) -> np.ndarray:
 
 
 @pytest.mark.parametrize("split", Split)
-def test_the_leaky_truths_masks_tell_every_class_without_a_pixel(split) -> None:
+def test_the_leaky_truths_masks_tell_every_class_without_a_pixel(split):
     """By a rule by hand: the quarter of the image that the middle of the removed features lies in."""
     _, labels, truth = generate(find_dataset("planted-leaky"), split)
     for share in (0.1, 0.5):
@@ -77,7 +77,7 @@ def test_the_leaky_truths_masks_tell_every_class_without_a_pixel(split) -> None:
     assert abs((2 * middle[:, 0] + middle[:, 1] == labels).mean() - 0.25) < 0.07  # 5 standard deviations of 1,000
 
 
-def test_other_planted_images_are_planted_ones_but_for_where_their_strengths_lie(train) -> None:
+def test_other_planted_images_are_planted_ones_but_for_where_their_strengths_lie(train):
     """Of the rest after the signal the variance is NOISE^2 + 1/12 (rounding); clipping touches 1 pixel in 7,000."""
     for name in ("planted-leaky", "planted-smooth", "planted-placed"):
         record = find_dataset(name)

@@ -13,7 +13,7 @@ from roarbench.terms import Split
 skimage = pytest.importorskip("skimage")
 
 
-def halves(channels: int) -> np.ndarray:
+def halves(channels):
     """Dark on the left, light on the right, with a little noise; uint8 (channels, 32, 32)."""
     image = np.random.default_rng(0).integers(0, 9, (channels, 32, 32)).astype(np.uint8)
     image[:, :, 18:] += 200

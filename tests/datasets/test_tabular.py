@@ -36,7 +36,7 @@ def test_a_csv_has_its_columns_in_order_and_its_classes_by_the_alphabet(tmp_path
 QUOTED = '"a, in ""cm""",kind,b\n' + TEXT.partition("\n")[2].replace("yes", '"y,e;s"')
 
 
-def table() -> bytes:
+def table():
     written = pa.BufferOutputStream()
     columns = {"a": [1, 2, 3, 4], "kind": ["yes", "no"] * 2, "b": [0.5, 0.25, -1.0, 1e3]}
     pq.write_table(pa.table(columns), written)

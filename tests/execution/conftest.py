@@ -1,31 +1,42 @@
 """A store of results in a folder of the test, and weights as torchvision publishes them."""
 
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
-
 import pytest
 import torch
 
 from roarbench.files import sha256
+from roarbench.models.build import build
+from roarbench.plan.weights import PUBLISHED, Published
 from roarbench.store.results import ResultsStore, default_url
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ResultsStore]:
+def store(tmp_path):
     with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 
 @pytest.fixture
-def publish_weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[dict[str, Any]], Path]:
+def publish_weights(tmp_path, monkeypatch):
     """Put weights where torch.hub keeps what it has fetched, under a name with their checksum."""
     folder = tmp_path / "hub" / "checkpoints"
     folder.mkdir(parents=True)
     monkeypatch.setattr(torch.hub, "get_dir", lambda: str(folder.parent))
 
-    def publish(weights: dict[str, Any]) -> Path:
+    def publish(weights):
         torch.save(weights, folder / "small.pth")
         return (folder / "small.pth").rename(folder / f"small-{sha256(folder / 'small.pth')[:8]}.pth")
 
     return publish
+
+
+@pytest.fixture
+def published(publish_weights, monkeypatch):
+    """The file of a small network that torchvision is said to have published as `torchvision:small`."""
+    generator = torch.Generator().manual_seed(5)
+    model = build("resnet-planted", 4, 3, 16, generator)
+    for name, buffer in model.named_buffers():
+        if name.endswith("running_mean"):
+            buffer.uniform_(generator=generator)
+    path = publish_weights(model.state_dict())
+    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
+    return path

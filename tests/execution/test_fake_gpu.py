@@ -4,8 +4,6 @@ from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorDeviceMismatchError
 
 from roarbench.estimators import engine
 from roarbench.estimators.base import Batch, Settings
@@ -13,13 +11,13 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Unit
-from tests.helpers.fake_gpu import GPU, FakeGpu, fake_gpu
+from tests.helpers.fake_gpu import GPU, fake_gpu
 
 NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
 RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP)
@@ -66,7 +64,7 @@ def test_images_are_augmented_on_the_gpu_without_a_wait(kind):
         assert gpu.waits == []
 
 
-def steps_of(recipe, kind="degraded", name="resnet-planted") -> tuple[FakeGpu, int]:
+def steps_of(recipe, kind="degraded", name="resnet-planted"):
     with fake_gpu() as gpu:
         fit(network(name), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
         return gpu, round(recipe.epochs * N / recipe.batch)
@@ -135,28 +133,3 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
 
 
 # --- the fake GPU itself
-
-
-def test_tensors_on_two_devices_are_found():
-    with fake_gpu():
-        here = replace(inputs(), fill=torch.zeros(3))
-        with pytest.raises(FakeTensorDeviceMismatchError, match="two devices, cuda:0 and cpu"):
-            here.batch(torch.arange(4))
-
-
-def test_waits_are_found():
-    def seen(work) -> list[str]:
-        with fake_gpu() as gpu:
-            work(torch.zeros(2), torch.zeros(2, device=GPU))
-            return gpu.waits
-
-    def pinned(tensor: Tensor) -> Tensor:
-        return tensor.pin_memory().to(GPU, non_blocking=True)
-
-    assert seen(lambda here, there: here.to(GPU)) == ["copy to cuda"]
-    assert seen(lambda here, there: here.to(GPU, non_blocking=True)) == ["copy to cuda"]  # not pinned
-    assert seen(lambda here, there: torch.tensor([1.0], device=GPU)) == ["copy to cuda"]
-    assert seen(lambda here, there: there.sum().item()) == ["item"]
-    assert seen(lambda here, there: there.cpu()) == ["copy to cpu"]
-    assert seen(lambda here, there: pinned(here) + there.to(GPU)) == []
-    assert seen(lambda here, there: normalise(torch.zeros(1, 3, 2, 2, device=GPU), NORM)) == ["copy to cuda"] * 2

@@ -6,17 +6,14 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.execution import placed_inputs as inputs
 from roarbench.execution.importance import image_ids
 from roarbench.kernels.degrade import unpack
 from roarbench.kernels.fill import filled
-from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block
-from roarbench.protocols.exchanged import ROAR_EXCHANGED
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC
-from roarbench.terms import FILLS, PLAIN_FILLS, Retrain, Split
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import FILLS, Split
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rank_all, rankings_of
 
 FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
@@ -50,18 +47,6 @@ def test_a_network_sees_images_with_the_fill(fill, work, runs):
             expected = filled(images, removed, fill, torch.tensor(work.images.mean), image_ids(split, 0, count)).float()
         torch.testing.assert_close(seen, expected, rtol=0, atol=0)
         np.testing.assert_array_equal(work.images[split].pixels, before)
-
-
-def test_where_masks_are_exchanged_a_fill_must_not_hang_on_them():
-    for protocol in (ROAR_EXCHANGED, SPECIFIC):
-        for fill in PLAIN_FILLS:
-            check_fill(fill, protocol.retrain)
-        with pytest.raises(CallerError, match="fill 'linear' is too slow .* write mean, zero, blur or noise"):
-            check_fill("linear", protocol.retrain)
-    check_fill("blur", KAR.retrain)
-    check_fill("linear", Retrain.NONE)
-    with pytest.raises(UnknownName, match="no fill 'blurr'; did you mean 'blur'"):
-        check_fill("blurr", Retrain.IMAGES)
 
 
 def test_images_that_do_not_fit_have_the_mean_alone(work, runs, monkeypatch):

@@ -5,7 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.datasets import superpixel_files as superpixels
 from roarbench.errors import CallerError
 from roarbench.execution.fitness import fitted
 from roarbench.plan.suite_file import read_suite
@@ -111,10 +110,3 @@ def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(t
     words = rf'maps is "{maps}", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):
         fitted(replace(branching, maps=maps))
-
-
-def test_superpixels_need_scikit_image_before_anything_runs(tmp_path, monkeypatch):
-    asked = suite(tmp_path, "relu", estimators='["grad"]\nunits = ["superpixel"]')
-    monkeypatch.setattr(superpixels.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(CallerError, match="unit superpixel needs scikit-image, which is not installed"):
-        fitted(asked)

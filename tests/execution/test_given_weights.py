@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.execution.given_weights import load_given
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models.build import build
-from roarbench.plan.weights import PUBLISHED, Published, title
+from roarbench.plan.weights import title
 
 
 def network(seed=0):
@@ -21,20 +21,8 @@ def network(seed=0):
 
 
 @pytest.fixture
-def weights():
-    model = network(seed=5)
-    for name, buffer in model.named_buffers():
-        if name.endswith("running_mean"):
-            buffer.uniform_(generator=torch.Generator().manual_seed(1))
-    return model.state_dict()
-
-
-@pytest.fixture
-def published(monkeypatch, publish_weights, weights):
-    """A name whose file is a small network instead of ResNet-50."""
-    path = publish_weights(weights)
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
-    return path
+def weights(published):
+    return torch.load(published)
 
 
 def check_loaded(model, weights):

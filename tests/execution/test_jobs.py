@@ -10,20 +10,18 @@ import torch
 
 from roarbench import devices
 from roarbench.errors import Diverged, StoreError
-from roarbench.estimators import engine
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import noisy_copies
 from roarbench.execution import importance, jobs, shards
 from roarbench.kernels import train
 from roarbench.kernels.augment import Augmentation
-from roarbench.kernels.bit_planes import removed_bits
-from roarbench.kernels.ranking import tie_order
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import CLEAN
 from roarbench.store.references import checksum
 from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rank_all, rankings_of, score
+from tests.helpers import slow_pipeline
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rank_all, rankings_of, removed, score
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 RANKED = ("random", "truth", "grad", "grad~untrained", "grad~other-target")
@@ -71,21 +69,13 @@ def gradients(model, images, targets):
 
 
 def removed_by_hand(maps, split, t):
-    """The round(t d) most important features of each image, bool (n, d), by Python's sort."""
-    flat = maps.reshape(len(maps), -1)
-    d = flat.shape[1]
-    ties = tie_order(importance.image_ids(split, 0, len(flat)).numpy(), d)
-    removed = np.zeros(flat.shape, bool)
-    for row, values, places in zip(removed, flat.tolist(), ties.tolist(), strict=True):
-        ranking = sorted(range(d), key=lambda feature: (values[feature], places[feature]), reverse=True)
-        row[ranking[: round(t * d)]] = True
-    return removed
+    """The round(t d) most important features of each image, bool (n, d)."""
+    first = 0 if split is Split.TRAIN else 2**32
+    return slow_pipeline.removed_features(maps, first, t, "morf", "scalar").reshape(len(maps), -1)
 
 
 def removed_in_store(work, name, split, t):
-    rankings = work.place.rankings.open(spec_of(work, name))
-    bits = removed_bits(rankings.planes(split), t, Order.MORF, rankings.layout)
-    return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
+    return removed(work.place.rankings.open(spec_of(work, name)), split, t)
 
 
 def test_a_reference_that_diverges_is_not_kept(tmp_path, monkeypatch):
@@ -232,20 +222,6 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
     assert len(other.place.rankings.kept_shares()) == len(counted)
 
 
-def test_a_batch_that_did_not_fit_is_not_said_to_have_been_explained_at_once(work, other, monkeypatch):
-    spec, maps = spec_of(other, "grad"), engine.model_maps
-
-    def narrow(looks):
-        if len(looks[0].batch.ids) > 10:
-            raise torch.OutOfMemoryError("CUDA out of memory")
-        return maps(looks)
-
-    monkeypatch.setattr(engine, "model_maps", narrow)
-    rank_all(other, "grad")
-    assert made_by(other, spec, Split.TRAIN) == [(40, 10, "float32")]
-    assert made_by(other, spec, Split.TEST) == [(24, 6, "float32")]
-
-
 # --- scoring
 
 
@@ -265,12 +241,8 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
-    layout = spec_of(work, "grad").layout
     mine = removed_in_store(work, "grad", split, 0.9)
-    packed = removed_bits(
-        jobs._handed(work.images, handed, rankings_of(work, handed)).planes(split), 0.9, Order.MORF, layout
-    )
-    theirs = np.unpackbits(packed, axis=1, count=layout.features).astype(bool)
+    theirs = removed(jobs._handed(work.images, handed, rankings_of(work, handed)), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 

@@ -1,17 +1,14 @@
 """Rates come from a worker, or are assumed in one line; the process that plans opens no GPU."""
 
-from collections.abc import Callable
-from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any
 
 import pytest
 import torch
 
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import local_workers
-from roarbench.execution.local_workers import measured_rates
-from roarbench.forecast.rates import CORE, GPU, TooLarge, assume, measure
+from roarbench.execution.measured import measured_rates
+from roarbench.forecast.rates import CORE, GPU, assume, measure
 from roarbench.plan.suites import find_suite
 from roarbench.workers.job import Job, JobOutcome
 
@@ -21,19 +18,19 @@ SUITE = find_suite("planted")
 class OneWorker:
     """Does a job when it is waited for; it is there after so many looks."""
 
-    def __init__(self, answer: Callable[..., Any], gpus: int = 0, late: int = 0) -> None:
+    def __init__(self, answer, gpus=0, late=0):
         self.jobs: list[Job] = []
         self.gpus, self._answer, self._late = gpus, answer, late
 
     @property
-    def idle(self) -> int:
+    def idle(self):
         return int(not self._late)
 
-    def submit(self, job: Job) -> None:
+    def submit(self, job):
         assert self.idle
         self.jobs.append(job)
 
-    def wait(self, timeout: float) -> list[JobOutcome]:
+    def wait(self, timeout):
         self._late = max(0, self._late - 1)
         if not self.jobs:
             return []
@@ -43,7 +40,7 @@ class OneWorker:
             return [JobOutcome("rates", None, error)]
 
 
-def lines_of(worker: OneWorker, work: Any = None) -> tuple[Any, list[str]]:
+def lines_of(worker, work=None):
     lines: list[str] = []
     return measured_rates(worker, SUITE, work, lines.append), lines
 
@@ -67,21 +64,11 @@ def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(gpus, error
     assert lines == [f"planted v1: nothing was measured ({error}); the times below are assumed"]
 
 
-def test_a_plan_says_which_trainings_do_not_fit(monkeypatch):
-    found = replace(assume(SUITE, CORE), too_large=(TooLarge("planted@1", "a step takes more than 1.0 GB"),))
-    monkeypatch.setattr(local_workers, "LocalEngine", lambda *rest: nullcontext())
-    monkeypatch.setattr(local_workers, "measured_rates", lambda *rest: found)
-    lines: list[str] = []
-    with local_workers.rates_here(lines.append) as ask:
-        ask(SUITE, None)
-    assert lines == ["planted v1: trainings by planted@1 would be left out here: a step takes more than 1.0 GB"]
-
-
 @pytest.mark.process
 def test_the_process_that_plans_opens_no_gpu(monkeypatch):
     """On a machine that says it has two GPUs, and whose workers find none: the plan is made all the same."""
 
-    def opened() -> None:
+    def opened():
         raise AssertionError("the process that plans asked for CUDA")
 
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)

@@ -9,8 +9,7 @@ from rich.console import Console
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress as module
 from roarbench.execution.job_graph import Step, steps
-from roarbench.execution.log_console import LogConsole
-from roarbench.execution.progress import Stages, Watch, cost
+from roarbench.execution.progress import Watch, cost
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import count_work
@@ -28,12 +27,12 @@ class Clock:
 
     now = 1000.0
 
-    def monotonic(self) -> float:
+    def monotonic(self):
         return self.now
 
 
 @pytest.fixture
-def clock(monkeypatch) -> Clock:
+def clock(monkeypatch):
     clock = Clock()
     monkeypatch.setattr(module, "time", clock)
     return clock
@@ -44,7 +43,7 @@ def work(tmp_path_factory):
     return make_work(tmp_path_factory.mktemp("work"))
 
 
-def log() -> Console:
+def log():
     return Console(file=StringIO(), width=80, highlight=False, markup=False)
 
 
@@ -53,11 +52,11 @@ def event(work, kind="run", failure=""):
     return Event(found, failure)
 
 
-def ranks(count: int, group: str = "") -> list[Step]:
+def ranks(count, group=""):
     return [Step("rank", Job(f"rank {group} {number}", print, ()), (), group=group) for number in range(count)]
 
 
-def watching(console: Console, todo: list[Step], workers: int = 1, cost: float = 1.0, load: float = 1.0) -> Watch:
+def watching(console, todo, workers=1, cost=1.0, load=1.0):
     """Watch steps that should take `cost` core-seconds each."""
     return Watch(console, todo, lambda step: cost, workers, load)
 
@@ -83,40 +82,6 @@ def test_what_a_failed_step_takes_with_it_is_told_once(work, clock):
     assert console.file.getvalue().splitlines() == lines
 
 
-def test_a_terminal_has_a_bar_on_which_the_time_left_is_whole():
-    console = Console(file=StringIO(), force_terminal=True, width=80, highlight=False, markup=False)
-    name = "roar noisy-gradient@9855d44c~trusted~cuda~other-target t=0.9 scalar seed 0"
-    step = Step("rank", Job(name, print, ()), ())
-    with watching(console, [step, *ranks(1)], load=3600.0) as watch:
-        watch.note(Event(step, "", seconds=3600.0))
-    lines = console.file.getvalue().replace("\r", "\n").splitlines()
-    assert any("━" in line and "about 60 min left" in line and "0:00:0" in line and name[:20] in line for line in lines)
-
-
-def test_a_log_of_json_lines_has_no_bar_and_warns_of_failures(work, clock, caplog, monkeypatch, capsys):
-    monkeypatch.setenv("FORCE_COLOR", "1")  # by which rich takes standard output for a terminal
-    caplog.set_level("INFO", "roarbench")
-    with watching(LogConsole(), [event(work).step] * 2) as watch:
-        for each in (event(work), event(work, failure="loss is nan")):
-            watch.note(each)
-    assert [record.levelname for record in caplog.records] == ["INFO", "WARNING"]
-    assert caplog.records[1].about["reason"] == "loss is nan"
-    assert capsys.readouterr() == ("", "")
-
-
-@pytest.mark.parametrize("terminal", [False, True])
-def test_stages_are_a_line_each_in_a_log_and_one_bar_on_a_terminal(terminal):
-    console = Console(file=StringIO(), force_terminal=terminal, width=80, highlight=False, markup=False)
-    with Stages(console, 2) as stages:
-        stages.begin("the first")
-        stages.begin("the second")
-    text = console.file.getvalue()
-    if terminal:
-        assert "━" in text and "the second" in text and "2 of 2" in text and "0:00:00" in text
-    else:
-        assert text == "1 of 2: the first\n2 of 2: the second\n"
-
-
 def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(clock):
     todo = ranks(100)
     with watching(log(), todo, workers=2, load=3.0) as watch:
@@ -131,21 +96,6 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(clock):
     for before, now, should in zip(left, left[1:], truth[1:], strict=False):
         assert abs(now - before) < 0.3 * max(truth)  # no jump, however wrong the estimate was
         assert now <= should + 1e-9  # nor beyond what it takes
-
-
-def test_what_is_under_way_is_not_all_left_and_what_another_command_did_says_nothing_of_the_pace(clock):
-    todo, console = ranks(4), log()
-    with watching(console, todo, workers=2, cost=10.0) as watch:
-        watch.note(Event(todo[0], "", seconds=10.0, running=((todo[1], 9.0),)))
-        assert watch.seconds_left == pytest.approx((3 * 10 - 9) / 2)
-        watch.note(Event(todo[1], "", seconds=10.0, running=((todo[2], 1.0), (todo[3], 500.0))))
-        before = watch.seconds_left
-        assert before == pytest.approx((20 - 1 - 10) / 2)  # no more than it should take
-        clock.now += 20
-        watch.note(Event(todo[2], "", elsewhere=True))
-        assert watch.seconds_left <= before
-    said = console.file.getvalue().splitlines()[-1]
-    assert said.split()[0] == "75%" and said.endswith(", by another command")
 
 
 def test_what_steps_cost_by_hand(work, monkeypatch):

@@ -21,18 +21,9 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tiny_suite import RECORD, SUITE, make_runs, make_work, rank_all, score
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rank_all, score
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
-
-
-@pytest.fixture
-def published(publish_weights, monkeypatch):
-    """The state of a network that torchvision is said to have published."""
-    model = build(SUITE.model, RECORD.classes, RECORD.channels, RECORD.size, torch.Generator().manual_seed(5))
-    record = weights.Published(publish_weights(model.state_dict()).name, SUITE.model, RECORD.classes, RECORD.channels)
-    monkeypatch.setitem(weights.PUBLISHED, NAME, record)
-    return model.state_dict()
 
 
 @pytest.fixture
@@ -56,12 +47,12 @@ def test_networks_begin_with_published_weights_whatever_their_seed(work, publish
         common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common(work.place, common, work.control_specs(common.unit))
         found = parameters(work.place.networks.weights(common.key))
-        torch.testing.assert_close(found, parameters(published), rtol=0, atol=0)
+        torch.testing.assert_close(found, parameters(torch.load(published)), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is Retrain.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
     monkeypatch.setattr(jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
     score(work, run)
-    torch.testing.assert_close(begun, [parameters(published)], rtol=0, atol=0)
+    torch.testing.assert_close(begun, [parameters(torch.load(published))], rtol=0, atol=0)
 
 
 def test_another_file_under_their_name_is_refused(work, monkeypatch):

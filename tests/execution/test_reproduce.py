@@ -1,20 +1,17 @@
 """Which stored runs can be done again: of trained and of given references, of suites with and without retraining."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from io import StringIO
 
 import pytest
-import torch
 from rich.console import Console
 
 from roarbench.errors import CallerError
 from roarbench.execution import local_workers, reproduce, runner
-from roarbench.models.build import build
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
-from roarbench.plan.weights import PUBLISHED, Published, title
+from roarbench.plan.weights import title
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
@@ -37,25 +34,8 @@ def suites(monkeypatch):
     monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
 
 
-def network(seed=7):
-    return build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict()
-
-
-def checkpoint(path, seed=7):
-    torch.save(network(seed), path)
-    return path
-
-
-@pytest.fixture
-def published(monkeypatch, publish_weights):
-    """The name of a small network that torchvision is said to have published."""
-    record = Published(publish_weights(network()).name, "resnet-planted", 4, 3)
-    monkeypatch.setitem(PUBLISHED, "torchvision:small", record)
-    return "torchvision:small"
-
-
 @contextmanager
-def filled(suite, folder, reference="") -> Iterator[ResultsStore]:
+def filled(suite, folder, reference=""):
     """A store with all runs of a suite on eight images."""
     with ResultsStore.open(default_url(folder)) as store:
         request = runner.Request(suite, limit=8, references=(reference,) if reference else ())
@@ -74,26 +54,12 @@ def again(store, folder, wanted, reference=""):
     return reproduce.reproduce(request, Workspace(folder), store, CONSOLE)
 
 
-def test_runs_that_explain_a_trained_network(tmp_path):
-    file = checkpoint(tmp_path / "w.pt")
+def test_runs_that_explain_a_trained_network(tmp_path, published):
     with filled(TRAINED, tmp_path) as store:
         for retrain in (Retrain.NONE, Retrain.IMAGES):
             assert again(store, tmp_path, key(store, retrain)).verdict is ReproductionOutcome.EQUAL
         with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
-            again(store, tmp_path, key(store, Retrain.NONE), str(file))
-
-
-def test_runs_that_explain_a_file_ask_for_it(tmp_path):
-    file, other = checkpoint(tmp_path / "w.pt"), checkpoint(tmp_path / "v.pt", seed=8)
-    mark = title(str(file))
-    with filled(replace(TRAINED, given=mark), tmp_path, str(file)) as store:
-        for retrain in (Retrain.NONE, Retrain.IMAGES):
-            wanted = key(store, retrain)
-            with pytest.raises(CallerError, match=f"explains {mark}; write --reference FILE"):
-                again(store, tmp_path, wanted)
-            with pytest.raises(CallerError, match=f"v.pt is {title(str(other))}, this run explains {mark}; name that"):
-                again(store, tmp_path, wanted, str(other))
-            assert again(store, tmp_path, wanted, str(file)).verdict is ReproductionOutcome.EQUAL
+            again(store, tmp_path, key(store, Retrain.NONE), str(published))
 
 
 SCORED = replace(SUITE, name="scored", blocks=TRAINED.blocks[1:])
@@ -114,7 +80,7 @@ LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
 def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, published, monkeypatch, known, estimator, retrain):
     """Though another suite with the same images and network comes first in the table."""
     *others, suite = known
-    suite = replace(suite, given=title(published)) if suite is SCORED else suite
+    suite = replace(suite, given=title("torchvision:small")) if suite is SCORED else suite
     for one in (*others, suite):
         monkeypatch.setitem(VERSIONS, (one.name, 1), one)
     if TRAINED not in others:

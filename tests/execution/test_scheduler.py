@@ -11,8 +11,7 @@ import pytest
 import torch
 from sqlalchemy import select, update
 
-from roarbench.errors import CallerError, Diverged, MachineError, RunError
-from roarbench.estimators.catalogue import PAPER, find_estimator
+from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.execution import beats, importance, jobs, scheduler, shards
 from roarbench.execution import job_graph as graph
 from roarbench.execution import leasing as claims
@@ -26,7 +25,7 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
-from roarbench.terms import Retrain, Split, Unit
+from roarbench.terms import Retrain, Split
 from roarbench.workers.job import Job, JobOutcome
 from tests.helpers.commands import eventually
 from tests.helpers.leasing import lease
@@ -277,24 +276,6 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert [event.step.run for event in complete(work, [bad], store, InlineEngine())] == [bad]
 
 
-def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store, monkeypatch):
-    work, runs = fresh
-
-    def diverging(*given):
-        if given[5] == work.explained[0].reference.seed:
-            raise Diverged("loss nan at step 3")
-        return 0.5
-
-    monkeypatch.setattr(jobs, "fit", diverging)
-    engine = InlineEngine()
-    lost = {run for run, _ in failed(complete(work, runs, store, engine)) if run}
-    assert lost == {run for run in runs if run.reference}
-    assert store.done(keys_of(runs)) == {run.key for run in runs if not run.reference}
-    assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
-    assert engine.done.count("reference") == 1
-    assert all("reference failed: loss " in reason for reason in reasons_of(store, lost))
-
-
 def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):
     work, runs = fresh
     kept = []
@@ -491,18 +472,3 @@ def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypat
     held = beat()
     assert eventually(lambda: beat() > held)
     assert len(list(events)) == 1
-
-
-def test_a_job_is_less_the_more_often_the_reference_looks_at_an_image(fresh, monkeypatch):
-    def size(*names, side=64):
-        specs = [fresh[0].ranking_spec(find_estimator(name), Unit.SCALAR) for name in names]
-        return graph._shard_size([replace(spec, shape=(3, side, side)) for spec in specs])
-
-    size_jobs(monkeypatch, 64, 512)
-    assert size("random", "sobel") == 512
-    assert size("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb", "ig~blurred") == 512  # 40 looks
-    assert size(*PAPER) == 64  # 400 looks
-    assert size(*PAPER, side=32) == 192
-    assert size(*PAPER, side=224) == 64
-    monkeypatch.setattr(graph, "device", lambda: torch.device("cuda"))
-    assert size(*PAPER, side=224) == 512

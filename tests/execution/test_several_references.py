@@ -22,8 +22,6 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain, Split, Unit
-from tests.helpers.made_up import SUITE as MADE_UP
-from tests.helpers.made_up import held
 from tests.helpers.tiny_suite import SUITE, completed, make_runs, rank_all, rankings_of, score
 
 BLOCKS = (
@@ -135,21 +133,3 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
         assert found.checksum == expected.checksum
         assert found.weights == expected.weights == shards._explained_by(spec, alone.explained).store.checksum()
         assert found.kept == expected.kept
-
-
-def test_rows_of_several_references_belong_together_and_the_accuracy_of_each_is_told():
-    suite = replace(MADE_UP, references=3)
-    standing = held(suite)
-    assert standing.reference_words.startswith("3 references ") and standing.reference_words.count("%") == 3
-    assert replace(standing, references=dict(list(standing.references.items())[:2])).reference_accuracy is None
-    marked = {}
-    for point, result in standing.results.items():
-        weights = f"{suite.reference_number(point.seed)}" * 64
-        rankings = weights if point.cell.estimator in ("grad", "var-grad") else "same"
-        marked[point] = replace(result, weights=weights if result.run.reference else "", rankings=rankings)
-    assert replace(standing, results=marked).mixed(ROAR, Unit.SCALAR) == {}
-    for name, change in (("grad", {"weights": "0" * 64}), ("random", {"rankings": "other"})):
-        of_roar = (point for point in marked if point.cell.retrain is ROAR.retrain and point.cell.t == 0.3)
-        point = next(point for point in of_roar if (point.cell.estimator, point.seed) == (name, 1))
-        changed = replace(standing, results=marked | {point: replace(marked[point], **change)})
-        assert set(changed.mixed(ROAR, Unit.SCALAR)) == {name}

@@ -1,6 +1,5 @@
 """A folder that several machines share, by a client that remembers what was not there when it last looked."""
 
-from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -26,7 +25,7 @@ TUNED = replace(SUITE, blocks=(Block(SPECIFIC, (*CONTROLS, "grad"), (0.5, 0.9), 
 class Client:
     """Says that a name is not there as it did before, until the name's folder is listed; another machine's knows."""
 
-    def __init__(self, patch: pytest.MonkeyPatch) -> None:
+    def __init__(self, patch):
         self._gone: set[Path] = set()
         self._elsewhere = False
         for name in ("exists", "is_dir"):
@@ -35,7 +34,7 @@ class Client:
             patch.setattr(Path, name, self._listed(getattr(Path, name)))
 
     @contextmanager
-    def elsewhere(self) -> Iterator[None]:
+    def elsewhere(self):
         self._elsewhere = True
         yield
         self._elsewhere = False
@@ -62,7 +61,7 @@ class Client:
         return listed
 
 
-def snapshot(folder: Path) -> dict[Path, tuple[int, int]]:
+def snapshot(folder):
     """The files of a folder, so that one that is written again differs."""
     found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
@@ -102,7 +101,7 @@ def test_what_another_machine_made_while_one_waited_for_its_lock_is_not_made_aga
         step(work)
     client, lock, made = Client(monkeypatch), references.locked, []
 
-    def look() -> None:
+    def look():
         """As the command does before it hands the step out."""
         assert not work.explained[0].store.has()
         assert not work.place.networks.has(work.common_network(make_runs(work, TUNED)[0]).key)

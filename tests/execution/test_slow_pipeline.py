@@ -1,12 +1,10 @@
 """The fast pipeline against the slow one: every removed feature, every training input, every count."""
 
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
-from torch import nn
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.estimators.catalogue import find_estimator
@@ -61,36 +59,29 @@ SHAPE, CLASSES = (3, 8, 8), 4
 
 @dataclass(frozen=True)
 class Fast:
-    """What the fast pipeline did.
-
-    Attributes:
-        work: Its stores.
-        scored: By run.
-        training: What its network saw at each training step, by run; None is the reference.
-        tested: What it saw of the test images, by run, with the copies that fill up its last batch.
-    """
+    """What the fast pipeline did, by run; None is the reference."""
 
     work: SuiteWork
     scored: dict[Run, Scored]
-    training: dict[Run | None, list[np.ndarray]]
-    tested: dict[Run | None, np.ndarray]
+    training: dict[Run | None, list[np.ndarray]]  # what its network saw at each step
+    tested: dict[Run | None, np.ndarray]  # what it saw of the test images, and the copies that fill up its last batch
 
 
 @pytest.fixture(scope="module")
-def fast(tmp_path_factory: pytest.TempPathFactory) -> Fast:
+def fast(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(RECIPES, RECIPE.title, RECIPE)
         return run_fast(tmp_path_factory.mktemp("slow"))
 
 
-def run_fast(folder: Path) -> Fast:
+def run_fast(folder):
     """All jobs in this process; a hook writes down what each network is given."""
     work = make_work(folder, CASES)
     make_ties(work)
     made = Fast(work, {}, {}, {})
     given: list[tuple[bool, np.ndarray]] = []
 
-    def note(module: nn.Module, inputs: tuple[torch.Tensor, ...]) -> None:
+    def note(module, inputs):
         if isinstance(module, SmallResNet):
             given.append((module.training, inputs[0].detach().numpy().copy()))
 
@@ -107,7 +98,7 @@ def run_fast(folder: Path) -> Fast:
     return made
 
 
-def make_ties(work: SuiteWork) -> None:
+def make_ties(work):
     """Give planted data's true importance eight values, so that each level cuts through many equal ones."""
     for split in Split:
         path = work.images.folder / f"{split}-truth.bin"
@@ -117,7 +108,7 @@ def make_ties(work: SuiteWork) -> None:
 class Slow:
     """The same from the decoded files and, for what is explained, the stored weights."""
 
-    def __init__(self, work: SuiteWork) -> None:
+    def __init__(self, work):
         folder = work.images.folder
         shapes = {split: (count, *SHAPE) for split, count in COUNTS.items()}
         self.pixels = {
@@ -135,16 +126,16 @@ class Slow:
         self.reference = torch.load(stored, weights_only=True)
         self.maps: dict[tuple[str, str], np.ndarray] = {}
 
-    def normalised(self, images: np.ndarray) -> np.ndarray:
+    def normalised(self, images):
         return slow.normalised(images.astype(np.float32), self.means, self.deviations)
 
-    def importance(self, name: str, split: str) -> np.ndarray:
+    def importance(self, name, split):
         """Maps (n, c, h, w)."""
         if (name, split) not in self.maps:
             self.maps[name, split] = self._importance(name, split)
         return self.maps[name, split]
 
-    def _importance(self, name: str, split: str) -> np.ndarray:
+    def _importance(self, name, split):
         if name.startswith("truth"):
             return self.truth[split] * (-1 if name == "truth-inverted" else 1)
         if name == "random":
@@ -154,14 +145,14 @@ class Slow:
         targets = slow.logits(self.reference, slow.channels_last(images)).argmax(1).numpy()
         return slow.gradient_maps(self.reference, images, targets)
 
-    def removed(self, run: Run, split: str) -> np.ndarray:
+    def removed(self, run, split):
         cell = run.cell
         if cell.estimator == "none":
             return np.zeros((COUNTS[split], *SHAPE), bool)
         maps = self.importance(cell.estimator, split)
         return slow.removed_features(maps, FIRST_ID[split], cell.t, str(cell.order), str(cell.unit))
 
-    def inputs(self, run: Run, split: str) -> np.ndarray:
+    def inputs(self, run, split):
         """What the run's network sees."""
         removed, t = self.removed(run, split), run.cell.t
         if run.cell.retrain is Retrain.MASKS:
@@ -170,18 +161,18 @@ class Slow:
 
 
 @pytest.fixture(scope="module")
-def again(fast: Fast) -> Slow:
+def again(fast):
     return Slow(fast.work)
 
 
-def test_all_protocols_orders_and_units_are_there(fast: Fast) -> None:
+def test_all_protocols_orders_and_units_are_there(fast):
     assert len(fast.scored) == len(fast.training) - 1 == 17
     others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks and test_recursion
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
 
 
 @pytest.mark.parametrize("split", ["train", "test"])
-def test_every_removed_feature(fast: Fast, again: Slow, split: str) -> None:
+def test_every_removed_feature(fast, again, split):
     for run in fast.scored:
         if run.cell.estimator == "none":
             continue
@@ -193,7 +184,7 @@ def test_every_removed_feature(fast: Fast, again: Slow, split: str) -> None:
         np.testing.assert_array_equal(bits, again.removed(run, split), err_msg=str(run.cell))
 
 
-def test_every_training_input_in_its_step(fast: Fast, again: Slow) -> None:
+def test_every_training_input_in_its_step(fast, again):
     for run in fast.scored:
         if run.cell.retrain is Retrain.NONE:
             assert fast.training[run] == []
@@ -203,12 +194,12 @@ def test_every_training_input_in_its_step(fast: Fast, again: Slow) -> None:
         np.testing.assert_array_equal(fast.training[run], expected, err_msg=str(run.cell))
 
 
-def test_every_test_input(fast: Fast, again: Slow) -> None:
+def test_every_test_input(fast, again):
     for run in fast.scored:
         np.testing.assert_array_equal(fast.tested[run][:TEST], again.inputs(run, "test"), err_msg=str(run.cell))
 
 
-def test_every_count(fast: Fast, again: Slow) -> None:
+def test_every_count(fast, again):
     for run, scored in fast.scored.items():
         weights = again.reference
         if run.cell.retrain is not Retrain.NONE:
@@ -223,7 +214,7 @@ def test_every_count(fast: Fast, again: Slow) -> None:
             np.testing.assert_allclose(scored.probability, expected, rtol=1e-4, err_msg=str(run.cell))
 
 
-def test_every_smoothness(fast: Fast, again: Slow) -> None:
+def test_every_smoothness(fast, again):
     for run, scored in fast.scored.items():
         if run.cell.estimator == "none":
             assert scored.smoothness is None
@@ -232,7 +223,7 @@ def test_every_smoothness(fast: Fast, again: Slow) -> None:
             assert scored.smoothness == pytest.approx(expected, rel=1e-12), run.cell
 
 
-def test_the_reference(fast: Fast, again: Slow) -> None:
+def test_the_reference(fast, again):
     weights = slow.first_weights(CLASSES, SHAPE[0], seed=1000)
     seen = slow.trained(weights, again.normalised(again.pixels["train"]), again.labels["train"], seed=1000)
     np.testing.assert_array_equal(fast.training[None], seen)
@@ -240,7 +231,7 @@ def test_the_reference(fast: Fast, again: Slow) -> None:
         torch.testing.assert_close(again.reference[name], weight, rtol=1e-4, atol=1e-5, msg=name)
 
 
-def test_levels_cut_through_ties(again: Slow) -> None:
+def test_levels_cut_through_ties(again):
     """Else nothing would be known of the rule for them."""
     for image in again.truth["train"][:5].reshape(5, -1):
         values = sorted(image.tolist(), reverse=True)

@@ -6,12 +6,11 @@ import numpy as np
 import pytest
 
 from roarbench.datasets import superpixel_files as slic
-from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.ranking import removed_count
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Split, Unit
-from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, score_all
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, removed, score_all
 
 pytest.importorskip("skimage")
 LEVELS, PIXELS = (0.3, 0.5), 64
@@ -32,16 +31,10 @@ def done(tmp_path_factory):
     return work, scored, found.reshape(24, PIXELS)
 
 
-def removed(work, run):
-    rankings = rankings_of(work, run)
-    bits = removed_bits(rankings.planes(Split.TEST), run.cell.t, run.cell.order, rankings.layout)
-    return np.unpackbits(bits, axis=1, count=PIXELS).astype(bool)
-
-
 def test_whole_superpixels_are_removed_and_one_is_cut_at_most(done):
     work, scored, labels = done
     for run in (run for run in scored if run.cell.t):
-        found = removed(work, run)
+        found = removed(rankings_of(work, run), Split.TEST, run.cell.t)
         assert (found.sum(1) == removed_count(run.cell.t, PIXELS)).all()
         for gone, of in zip(found, labels, strict=True):
             shares = [gone[of == number].mean() for number in np.unique(of)]
@@ -52,8 +45,9 @@ def test_whole_superpixels_are_removed_and_one_is_cut_at_most(done):
 def test_the_most_important_superpixel_goes_first(done):
     work, scored, labels = done
     run = next(run for run in scored if (run.cell.estimator, run.cell.t) == ("truth", 0.3))
+    found = removed(rankings_of(work, run), Split.TEST, 0.3)
     truth = work.images.test.truth.sum(1).reshape(24, PIXELS)
-    for gone, of, values in zip(removed(work, run), labels, truth, strict=True):
+    for gone, of, values in zip(found, labels, truth, strict=True):
         means = [values[of == number].mean() for number in np.unique(of)]
         first = of == np.unique(of)[int(np.argmax(means))]
         assert gone[first].all() or gone.sum() <= first.sum()

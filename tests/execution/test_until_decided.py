@@ -12,7 +12,6 @@ from roarbench.execution import until_decided as course
 from roarbench.execution.runner import Finished, Request
 from roarbench.execution.until_decided import StoppingRule, asked_of, run_until_decided
 from roarbench.plan.points import expand
-from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
@@ -34,7 +33,7 @@ SUITE_5 = replace(
 )
 
 
-def far_apart(cell: Cell) -> float:
+def far_apart(cell):
     """All rows differ much from Random, but ig: it equals Random."""
     return usual(cell if cell.estimator != "ig" else replace(cell, estimator="random"))
 

@@ -2,10 +2,7 @@
 
 import sqlite3
 import time
-from collections.abc import Callable
 from contextlib import closing
-from multiprocessing.synchronize import Barrier
-from pathlib import Path
 
 import pytest
 
@@ -19,7 +16,7 @@ from tests.helpers.store_rows import make_result, make_run
 pytestmark = pytest.mark.process
 
 
-def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int) -> None:
+def take_all(barrier, url, noted, estimator, count):
     """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
     runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
     owner, mine, missing = Owner.here(), [], sorted(runs)
@@ -35,7 +32,7 @@ def take_all(barrier: Barrier, url: str, noted: Path, estimator: str, count: int
     noted.write_text("\n".join(mine))
 
 
-def write(barrier: Barrier, url: str, estimator: str, count: int) -> None:
+def write(barrier, url, estimator, count):
     """Store results, one after the other, that nobody else has."""
     with ResultsStore.open(url) as store:
         barrier.wait(PATIENCE)
@@ -43,7 +40,7 @@ def write(barrier: Barrier, url: str, estimator: str, count: int) -> None:
             assert store.add(make_result(make_run(seed, estimator=estimator), total=8))
 
 
-def at_once(call: Callable[..., None], each: list[tuple[object, ...]]) -> None:
+def at_once(call, each):
     """Call a function in a process for each of these arguments; the first one is a barrier."""
     barrier = CONTEXT.Barrier(len(each))
     processes = [CONTEXT.Process(target=call, args=(barrier, *arguments)) for arguments in each]
@@ -55,9 +52,7 @@ def at_once(call: Callable[..., None], each: list[tuple[object, ...]]) -> None:
 
 
 @pytest.mark.parametrize("claimers, runs, repetitions", [(4, 40, 1), pytest.param(8, 500, 20, marks=pytest.mark.soak)])
-def test_no_run_is_given_twice_and_none_is_left(
-    store_url: str, tmp_path: Path, claimers: int, runs: int, repetitions: int
-):
+def test_no_run_is_given_twice_and_none_is_left(store_url, tmp_path, claimers, runs, repetitions):
     logs = [tmp_path / f"{claimer}.log" for claimer in range(claimers)]
     for repetition in range(repetitions):
         at_once(take_all, [(store_url, log, f"repetition-{repetition}", runs) for log in logs])
@@ -69,26 +64,26 @@ def test_no_run_is_given_twice_and_none_is_left(
 
 
 @pytest.mark.parametrize("writers, results", [(6, 20), pytest.param(16, 250, marks=pytest.mark.soak)])
-def test_no_writer_is_refused_and_no_result_is_lost(store_url: str, writers: int, results: int):
+def test_no_writer_is_refused_and_no_result_is_lost(store_url, writers, results):
     at_once(write, [(store_url, f"writer-{number}", results) for number in range(writers)])
     with ResultsStore.open(store_url, read_only=True) as store:
         assert len(store.keys("")) == writers * results
 
 
-def open_once(barrier: Barrier, url: str) -> None:
+def open_once(barrier, url):
     barrier.wait(PATIENCE)
     with ResultsStore.open(url) as store:
         lease(store, [make_run().key], Owner.here())
 
 
-def test_processes_that_make_the_store_at_the_same_time(store_url: str):
+def test_processes_that_make_the_store_at_the_same_time(store_url):
     at_once(open_once, [(store_url,)] * 4)
     with ResultsStore.open(store_url) as store:
         lease(store, [make_run().key], Owner.here())
         assert [each.key for each in store.running()] == [make_run().key]
 
 
-def die_in_a_transaction(barrier: Barrier, url: str) -> None:
+def die_in_a_transaction(barrier, url):
     with ResultsStore.open(url) as store:
         store.add(make_result(make_run(0)))
         with store._database.write() as connection:
@@ -97,7 +92,7 @@ def die_in_a_transaction(barrier: Barrier, url: str) -> None:
             time.sleep(PATIENCE)
 
 
-def test_the_file_is_sound_after_a_kill_in_a_transaction(tmp_path: Path):
+def test_the_file_is_sound_after_a_kill_in_a_transaction(tmp_path):
     barrier = CONTEXT.Barrier(2)
     process = CONTEXT.Process(target=die_in_a_transaction, args=(barrier, default_url(tmp_path)))
     process.start()

@@ -62,21 +62,6 @@ def test_a_measurement_takes_no_more_images_than_its_budget(flops, wanted, image
     assert rates._affordable(flops, wanted, torch.device("cpu")) == images
 
 
-@pytest.mark.parametrize("left", ["images_retrained", "images_explained"])
-def test_only_what_there_is_to_do_is_timed(left, monkeypatch):
-    """A suite that trains nothing compiles nothing."""
-    timed = []
-    monkeypatch.setattr(rates, "fit", lambda *rest: timed.append("images_retrained"))
-    monkeypatch.setattr(rates, "predict", lambda *rest: timed.append("images_scored"))
-    monkeypatch.setattr(rates, "importance_maps", lambda *rest: timed.append("images_explained"))
-    none = {name: 0 for name in ("images_reference", "images_retrained", "images_scored", "images_explained")}
-    found = measure(find_suite("planted"), WORK._replace(**none | {left: 1}))
-    assert set(timed) == {left}
-    own = {"images_retrained": found.train, "images_scored": found.predict, "images_explained": found.explain}
-    assert all(rate == 0 for name, rate in own.items() if name != left)
-    assert found.rank > 0
-
-
 @pytest.mark.parametrize(
     ("left", "tried"),
     [

@@ -5,6 +5,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+from numpy.typing import NDArray
+
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
@@ -13,6 +16,7 @@ from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import CORE, assume, measure
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
@@ -24,7 +28,7 @@ from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import Rankings
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Split, Unit
+from roarbench.terms import Order, Split, Unit
 from roarbench.workers.job import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24
@@ -69,6 +73,12 @@ def rankings_of(work: SuiteWork, run: Run) -> Rankings:
     spec = work.row_spec(run)
     assert spec is not None
     return work.place.rankings.open(spec)
+
+
+def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
+    """The features of each image that are removed at a level, bool (n, features)."""
+    bits = removed_bits(rankings.planes(split), t, order, rankings.layout)
+    return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
 
 
 def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:

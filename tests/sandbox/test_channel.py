@@ -3,7 +3,6 @@
 import fcntl
 import mmap
 import os
-from collections.abc import Iterator
 
 import numpy as np
 import pytest
@@ -27,13 +26,13 @@ ARRAYS = {
 
 
 @pytest.fixture
-def answer() -> Iterator[int]:
+def answer():
     descriptor = new_answer(6)
     yield descriptor
     os.close(descriptor)
 
 
-def test_a_request_is_read_as_it_was_written() -> None:
+def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
     descriptor = write_request({"batch": 4, "network": {"name": "resnet8"}}, ARRAYS)
     about, arrays = read_request(descriptor)
     assert about == {"batch": 4, "network": {"name": "resnet8"}}
@@ -43,11 +42,6 @@ def test_a_request_is_read_as_it_was_written() -> None:
         np.testing.assert_array_equal(arrays[name], array)
     arrays["images"][:] = 0  # a copy, which can be written
     np.testing.assert_array_equal(read_request(descriptor)[1]["images"], ARRAYS["images"])
-    os.close(descriptor)
-
-
-def test_a_request_cannot_be_changed() -> None:
-    descriptor = write_request({}, ARRAYS)
     for change in (lambda: os.pwrite(descriptor, b"x", 0), lambda: os.ftruncate(descriptor, 1)):
         with pytest.raises(PermissionError):
             change()
@@ -56,7 +50,7 @@ def test_a_request_cannot_be_changed() -> None:
     os.close(descriptor)
 
 
-def test_an_answer_is_read_as_it_was_written(answer: int) -> None:
+def test_an_answer_is_read_as_it_was_written(answer):
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
     write_header(answer, {"fault": None, "dims": 3})
@@ -65,7 +59,7 @@ def test_an_answer_is_read_as_it_was_written(answer: int) -> None:
     np.testing.assert_array_equal(numbers, np.array([1, 2, 3, 4, 5, np.nan], np.float32))
 
 
-def test_an_answer_neither_grows_nor_is_sealed_and_what_was_read_stays(answer: int) -> None:
+def test_an_answer_neither_grows_nor_is_sealed_and_what_was_read_stays(answer):
     for seal in (fcntl.F_SEAL_WRITE, fcntl.F_SEAL_SEAL):
         with pytest.raises(PermissionError):
             fcntl.fcntl(answer, fcntl.F_ADD_SEALS, seal)
@@ -78,7 +72,7 @@ def test_an_answer_neither_grows_nor_is_sealed_and_what_was_read_stays(answer: i
     assert numbers[0] == 0
 
 
-def test_what_is_no_object_is_no_header_and_a_header_ends_where_the_map_begins(answer: int) -> None:
+def test_what_is_no_object_is_no_header_and_a_header_ends_where_the_map_begins(answer):
     for text in (b"", b"[1, 2]", b"{", b"[" * 60000, b"\xff\xfe", b"null", b"1" * 60000):
         os.pwrite(answer, (len(text) or 2**63).to_bytes(8, "little") + text, 0)
         assert read_answer(answer)[0] is None

@@ -1,21 +1,18 @@
 """A store of results in a folder of the test."""
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from roarbench.store.results import ResultsStore, default_url
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Iterator[ResultsStore]:
+def store(tmp_path):
     with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 
 @pytest.fixture
-def second(tmp_path: Path) -> Iterator[ResultsStore]:
+def second(tmp_path):
     """Another one beside it."""
     with ResultsStore.open(f"sqlite:///{tmp_path}/second.sqlite") as store:
         yield store

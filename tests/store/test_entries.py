@@ -1,7 +1,6 @@
 """Who vouches for a row, what was submitted, and results that move from store to store."""
 
 from dataclasses import replace
-from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -12,7 +11,6 @@ from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
-from roarbench.plan.runs import Run
 from roarbench.plan.suites import find_suite
 from roarbench.store.entries import (
     Origin,
@@ -26,7 +24,6 @@ from roarbench.store.entries import (
 )
 from roarbench.store.image_notes import ImageNote
 from roarbench.store.result import Result, pack_answers
-from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
@@ -36,11 +33,11 @@ ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
 
 
-def rows(*names: str) -> list[Result]:
+def rows(*names):
     return [make_result(make_run(estimator=name)) for name in names]
 
 
-def test_a_file_is_kept_once_and_for_ever(store: ResultsStore) -> None:
+def test_a_file_is_kept_once_and_for_ever(store):
     keep_entry(store.database, ENTRY)
     keep_entry(store.database, OTHER)
     keep_entry(store.database, ENTRY)
@@ -54,7 +51,7 @@ def test_a_file_is_kept_once_and_for_ever(store: ResultsStore) -> None:
     assert submissions_of(store.database, names) == {f"{ENTRY.id}~trusted": ENTRY, OTHER.id: OTHER}
 
 
-def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsStore, second: ResultsStore, tmp_path):
+def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
     own, trusted, foreign = rows("grad", f"{ENTRY.id}~trusted", "gb")
     second.add_all([own, foreign])
     export_results(second, tmp_path / "file.parquet")
@@ -75,7 +72,7 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store: ResultsSt
     assert origins(store.database, keys)[trusted.run.key] is Origin.TRUSTED
 
 
-def test_results_arrive_as_they_left(store: ResultsStore, second: ResultsStore, tmp_path: Path) -> None:
+def test_results_arrive_as_they_left(store, second, tmp_path):
     kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, f"{ENTRY.id}~trusted")}
     bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
     kept[bare.run.key] = bare
@@ -91,9 +88,7 @@ def test_results_arrive_as_they_left(store: ResultsStore, second: ResultsStore, 
         export_results(store, path)
 
 
-def test_rows_with_other_answers_are_conflicts_and_never_replace(
-    store: ResultsStore, second: ResultsStore, tmp_path: Path
-) -> None:
+def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
     same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
     other = replace(changed, bits=pack_answers(changed.answers[::-1]))  # as many correct
     store.add_all([same, other, fresh])
@@ -109,9 +104,7 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(
 PHOTOS = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
 
 
-def test_whose_images_results_are_on_travels_with_them(
-    store: ResultsStore, second: ResultsStore, tmp_path: Path
-) -> None:
+def test_whose_images_results_are_on_travels_with_them(store, second, tmp_path):
     """But not where they lie, and not what the exporter takes for the suite's own images."""
     store.images.add([PHOTOS, ImageNote("07e4", "planted", None, "generated")])
     store.add_all([make_result(make_run())])
@@ -122,9 +115,7 @@ def test_whose_images_results_are_on_travels_with_them(
 
 
 @pytest.mark.parametrize("stored", [True, False])
-def test_rows_on_the_same_images_have_as_many_answers(
-    stored: bool, store: ResultsStore, second: ResultsStore, tmp_path: Path
-) -> None:
+def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp_path):
     """A board stacks them; one short row would end every command that shows the suite."""
     short, own = make_result(make_run(seed=1), total=1000), make_result(make_run(seed=2))
     second.add_all([short] if stored else [short, own])
@@ -135,7 +126,7 @@ def test_rows_on_the_same_images_have_as_many_answers(
     assert len(store.keys("")) == stored
 
 
-def test_what_differs_is_told() -> None:
+def test_what_differs_is_told():
     stored = make_result(make_run())
     first = next(i for i, byte in enumerate(stored.bits) if byte & 128)
     bits = stored.bits[:first] + bytes([stored.bits[first] & 127]) + stored.bits[first + 1 :]
@@ -151,9 +142,7 @@ def test_what_differs_is_told() -> None:
     assert Reproduction(stored, replace(stored, seconds=1.0), margin=0).verdict is ReproductionOutcome.EQUAL
 
 
-def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(
-    store: ResultsStore, second: ResultsStore, tmp_path: Path
-) -> None:
+def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, tmp_path):
     """Imported seeds that differ by everything would make any outcome lie within the interval."""
     suite = find_suite("planted")
     asked = [p for p in expand(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)]
@@ -165,6 +154,6 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(
     assert reproduce._margin(store, suite, extremes[0], extremes[0]) == 0
 
 
-def extreme(run: Run, right: bool) -> Result:
+def extreme(run, right):
     answers = np.full(100, right)
     return Result(run, int(answers.sum()), 100, pack_answers(answers), 1.0, ORIGIN)

@@ -8,10 +8,9 @@ import pytest
 from roarbench.errors import CallerError
 from roarbench.identity import canonical, record
 from roarbench.store.entries import Origin, ReproductionOutcome, entered_ids, note_reproduction, origins
-from roarbench.store.forgotten import Forgotten, ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
+from roarbench.store.forgotten import ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
 from roarbench.store.result import stored_result
-from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from tests.helpers.leasing import lease
 from tests.helpers.store_rows import make_result, make_run
@@ -19,14 +18,14 @@ from tests.helpers.store_rows import make_result, make_run
 MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
 
 
-def as_stored(kept: Forgotten) -> SimpleNamespace:
+def as_stored(kept):
     """A kept row as the table of results had it."""
     values = kept.row | {"key": kept.run.key, "record": canonical(record(kept.run))}
     values |= {name: bytes.fromhex(values[name]) for name in ("bits", "probability")}
     return SimpleNamespace(**values | {"created": datetime.fromisoformat(values["created"])})
 
 
-def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: ResultsStore) -> None:
+def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     mine, other, grad = (make_result(make_run(estimator=name)) for name in (MINE, OTHER, "grad"))
     store.add_all([mine, other, grad])
     failed = make_run(seed=1, estimator=f"{MINE}~blurred")  # a check of it
@@ -47,7 +46,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store: Result
     assert known_keys(store.database, mine.run.key[:10]) == [mine.run.key]
 
 
-def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, second: ResultsStore, tmp_path) -> None:
+def test_who_vouched_for_a_row_goes_with_it(store, second, tmp_path):
     row = make_result(make_run(estimator="grad"))
     second.add(row)
     export_results(second, tmp_path / "file.parquet")
@@ -61,7 +60,7 @@ def test_who_vouched_for_a_row_goes_with_it(store: ResultsStore, second: Results
     assert origins(store.database, [row.run.key]) == {row.run.key: Origin.VERIFIED}
 
 
-def test_what_is_being_done_is_left_alone(store: ResultsStore) -> None:
+def test_what_is_being_done_is_left_alone(store):
     row, failed = make_result(make_run(estimator=MINE)), make_run(seed=1, estimator=MINE)
     store.add(row)
     lease(store, [failed.key], Owner.here())

@@ -3,10 +3,7 @@
 import hashlib
 import json
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
-from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -31,10 +28,9 @@ from tests.helpers.store_rows import make_result, make_run
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
 SOURCE = "def build(classes, channels, size):\n    raise SystemExit\n"
-Row = dict[str, Any]
 
 
-def own(**changes: Any) -> Suite:
+def own(**changes):
     """A suite from somebody's file, on photographs and with a network of their own."""
     data = replace(own_images("photos", 3, 8), own=FOLDERS, classes=2, train_images=4, test_images=2)
     data = named_dataset("photos", replace(data, train_split="train", test_split="test"))
@@ -45,7 +41,7 @@ def own(**changes: Any) -> Suite:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def made(tmp_path_factory):
     """A folder with what `export` wrote of three rows of a submission and a suite, and an empty store."""
     folder = tmp_path_factory.mktemp("made")
     ResultsStore.open(f"sqlite:///{folder}/second.sqlite").close()
@@ -58,13 +54,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def file(made: Path, tmp_path: Path) -> Path:
+def file(made, tmp_path):
     for name in ("second.sqlite", "file.parquet"):
         shutil.copy(made / name, tmp_path)
     return tmp_path / "file.parquet"
 
 
-def refused(file: Path, words: str) -> str:
+def refused(file, words):
     """Import a file into a new store, which stays empty; what was said."""
     with ResultsStore.open(f"sqlite:///{file.parent}/second.sqlite") as store:
         with pytest.raises(StoreError) as found:
@@ -76,7 +72,7 @@ def refused(file: Path, words: str) -> str:
     return str(found.value)
 
 
-def altered(path: Path, change: Callable[[Row], None], seal: bool, **metadata: str) -> None:
+def altered(path, change, seal, **metadata):
     """Change the first row, with a checksum that fits if it is sealed again."""
     table = pq.read_table(path)
     content = table.to_pylist()
@@ -87,10 +83,10 @@ def altered(path: Path, change: Callable[[Row], None], seal: bool, **metadata: s
     pq.write_table(pa.Table.from_pylist(content, schema=table.schema.with_metadata(about)), path)
 
 
-def recorded(cell: Row | None = None, **changes: Any) -> Callable[[Row], None]:
+def recorded(cell=None, **changes):
     """Change what a row says of its run, with a key that fits."""
 
-    def change(row: Row) -> None:
+    def change(row):
         record = json.loads(row["record"])
         row["record"] = canonical({**record, **changes, "cell": {**record["cell"], **(cell or {})}})
         row["key"] = hashlib.sha256(row["record"].encode()).hexdigest()[:32]
@@ -98,7 +94,7 @@ def recorded(cell: Row | None = None, **changes: Any) -> Callable[[Row], None]:
     return change
 
 
-def said(**values: Any) -> Callable[[Row], None]:
+def said(**values):
     return lambda row: row.update(values)
 
 
@@ -124,26 +120,26 @@ def said(**values: Any) -> Callable[[Row], None]:
         (recorded({"estimator": "../x@0123abcd"}), "no estimator"),
     ],
 )
-def test_a_row_is_refused_with_all_others(file: Path, change: Callable[[Row], None], words: str) -> None:
+def test_a_row_is_refused_with_all_others(file, change, words):
     altered(file, change, seal=True)
     refused(file, words)
 
 
-def note(**changes: Any) -> str:
+def note(**changes):
     values = {"data": "1", "dataset": "photos", "limit": None, "kind": "local", "folder": "photos"}
     return canonical([{**values, **changes}])
 
 
-def suites(**changes: Any) -> str:
+def suites(**changes):
     return canonical([{**suite_record(own()), **changes}])
 
 
-def on(**changes: Any) -> str:
+def on(**changes):
     data = {**suite_record(own())["dataset"], **changes}
     return suites(dataset=data)
 
 
-def block(**changes: Any) -> str:
+def block(**changes):
     return suites(blocks=[{**suite_record(own())["blocks"][0], **changes}])
 
 
@@ -170,14 +166,14 @@ def block(**changes: Any) -> str:
         (block(fill="<img>"), "no fill '<img>'"),
     ],
 )
-def test_what_a_file_says_of_images_and_suites(file: Path, text: str, words: str) -> None:
+def test_what_a_file_says_of_images_and_suites(file, text, words):
     altered(
         file, said(), seal=True, **{"roarbench_images" if text.startswith('[{"data"') else "roarbench_suites": text}
     )
     refused(file, words)
 
 
-def packed(file: Path, row: Row, count: int, **how: Any) -> None:
+def packed(file, row, count, **how):
     """Write this row many times, which costs next to nothing."""
     table = pa.Table.from_pylist([row], schema=pq.read_schema(file))
     pq.write_table(table.take(pa.array([0] * count)), file, **how)
@@ -193,22 +189,20 @@ def packed(file: Path, row: Row, count: int, **how: Any) -> None:
         ({}, 1, {"compression": "zstd"}, "is packed by ZSTD, which no export is"),
     ],
 )
-def test_a_file_that_asks_for_more_than_an_export(
-    monkeypatch: pytest.MonkeyPatch, file: Path, change: Row, count: int, how: Row, words: str
-) -> None:
+def test_a_file_that_asks_for_more_than_an_export(monkeypatch, file, change, count, how, words):
     monkeypatch.setattr(exported, "_ROWS", 1000)
     row = pq.read_table(file).to_pylist()[0]
     packed(file, {**row, **change}, count, **how)
     refused(file, words)
 
 
-def nested(file: Path) -> None:
+def nested(file):
     table = pq.read_table(file)
     lists = pa.array([[[1]]] * len(table))
     pq.write_table(table.set_column(2, "correct", lists), file)
 
 
-def letters(file: Path) -> None:
+def letters(file):
     table = pq.read_table(file)
     pq.write_table(table.set_column(1, "record", pa.array([b"\xff"] * len(table)).view(pa.string())), file)
 
@@ -226,12 +220,12 @@ def letters(file: Path) -> None:
         (lambda file: file.unlink(), "cannot read"),
     ],
 )
-def test_other_files(file: Path, make: Callable[[Path], object], words: str) -> None:
+def test_other_files(file, make, words):
     make(file)
     assert words in refused(file, words)
 
 
-def test_a_suite_that_is_stored_under_a_path_hides_no_other(tmp_path: Path) -> None:
+def test_a_suite_that_is_stored_under_a_path_hides_no_other(tmp_path):
     """It may come from a store of an earlier version."""
     with ResultsStore.open(f"sqlite:///{tmp_path}/s.sqlite") as store:
         keep_suite(store.database, own())

@@ -25,7 +25,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 @pytest.fixture
-def store(store_url: str, monkeypatch: pytest.MonkeyPatch):
+def store(store_url, monkeypatch):
     """A store whose server has been there for long, for all that leases know."""
     clocks = leases_module._clocks
     monkeypatch.setattr(leases_module, "_clocks", lambda connection: (clocks(connection)[0], leases.c.beat.label("up")))
@@ -33,7 +33,7 @@ def store(store_url: str, monkeypatch: pytest.MonkeyPatch):
         yield store
 
 
-def age(store: ResultsStore, owner: Owner, seconds: float) -> None:
+def age(store, owner, seconds):
     """Pretend that an owner was last heard of so long ago."""
     with store._database.write() as connection:
         beats = connection.execute(select(leases.c.beat).where(leases.c.owner == owner.id)).scalars()
@@ -41,13 +41,13 @@ def age(store: ResultsStore, owner: Owner, seconds: float) -> None:
         connection.execute(update(leases).where(leases.c.owner == owner.id).values(beat=older))
 
 
-def number_of(store: ResultsStore, key: str, owner: Owner) -> int:
+def number_of(store, key, owner):
     """Lease a run; the number of that lease."""
     (number,) = store.claim([Wanted((key,))], owner, 1).granted.values()
     return number
 
 
-def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store: ResultsStore):
+def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
     one, two = Owner.here(), Owner.here()
     store.add(make_result(RUNS[5]))
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
@@ -63,7 +63,7 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store: Re
     assert {lease.owner for lease in store.running()} == {one}
 
 
-def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store: ResultsStore):
+def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store):
     lease(store, KEYS, Owner.here())
     store.failures.add(RUNS[0], "no")
     counts = [store.failures.cut_off(key, "killed") for key in (KEYS[0], KEYS[1], KEYS[0])]
@@ -76,7 +76,7 @@ def test_a_result_ends_the_lease_and_makes_what_failed_a_success(store: ResultsS
     assert store.failures.cut_off(KEYS[0], "killed") == 1, "it counts from the beginning"
 
 
-def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store: ResultsStore):
+def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_for_it(store):
     owner = Owner.here()
     number = number_of(store, KEYS[0], owner)
     store.failures.cut_off(KEYS[0], "killed")
@@ -91,7 +91,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     assert store.failures.cut_off(KEYS[0], "killed") == 1
 
 
-def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store: ResultsStore):
+def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store):
     one, two = Owner.here(), Owner.here()
     first, both, rest = Wanted(KEYS[:1], "a"), Wanted(KEYS[:3], "b", "da7a"), Wanted(KEYS[3:5], "c")
     assert list(store.claim([first], one, 1).granted) == [first]
@@ -102,7 +102,7 @@ def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store: ResultsStor
     ]
 
 
-def test_what_another_process_does_after_the_look_counts(store: ResultsStore, monkeypatch: pytest.MonkeyPatch):
+def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     """On a server claims overlap: one key of a step is taken meanwhile, a run is done meanwhile, a lease renumbered."""
     owner, insert, done = Owner.here(), leases_module.insert_new, iter([set(), {KEYS[0]}])
     one_alone = lambda connection, table, rows, same: insert(connection, table, rows[:1], same)  # noqa: E731
@@ -119,7 +119,7 @@ def test_what_another_process_does_after_the_look_counts(store: ResultsStore, mo
         assert leases_module._take_over(connection, KEYS[0], number, row)
 
 
-def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store: ResultsStore):
+def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store):
     owner, shard = Owner.here(), Wanted(KEYS[:2], "rank trained train 0", "da7a")
     store.claim([shard], owner, 1)
     store.failures.stop(shard, "loss nan", owner)
@@ -134,7 +134,7 @@ def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(s
 # --- fencing
 
 
-def test_whoever_has_lost_its_lease_writes_nothing(store: ResultsStore):
+def test_whoever_has_lost_its_lease_writes_nothing(store):
     """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
     numbers = [number_of(store, key, ELSEWHERE) for key in KEYS[:2]]
     age(store, ELSEWHERE, SILENCE.total_seconds() + 1)
@@ -154,7 +154,7 @@ def test_whoever_has_lost_its_lease_writes_nothing(store: ResultsStore):
 
 
 @pytest.mark.parametrize("hours", [-1, 1])
-def test_hosts_need_not_agree_on_the_time(store: ResultsStore, monkeypatch, hours):
+def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     """All times are those of the database."""
 
     class Skewed(datetime):
@@ -173,7 +173,7 @@ def test_hosts_need_not_agree_on_the_time(store: ResultsStore, monkeypatch, hour
 
 
 @pytest.mark.postgres
-def test_nobody_is_silent_while_the_database_is_away(postgres_url: str):
+def test_nobody_is_silent_while_the_database_is_away(postgres_url):
     with ResultsStore.open(postgres_url) as store:
         with store._database.read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
@@ -189,7 +189,7 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url: str):
         assert lease(store, KEYS, Owner.here()) == (set(KEYS) if silent else set())
 
 
-def test_the_leases_of_a_dead_process_are_free_at_once(store: ResultsStore):
+def test_the_leases_of_a_dead_process_are_free_at_once(store):
     assert lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1)) == set(KEYS)  # above the largest number there is
     assert store.running() == []
     heir = Owner.here()
@@ -197,7 +197,7 @@ def test_the_leases_of_a_dead_process_are_free_at_once(store: ResultsStore):
     assert {lease.owner for lease in store.running()} == {heir}
 
 
-def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store: ResultsStore):
+def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store):
     lease(store, KEYS, ELSEWHERE)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
     assert lease(store, KEYS, Owner.here()) == set()
@@ -252,12 +252,12 @@ def test_a_zombie_is_dead():
 
 
 @pytest.mark.parametrize("owner", [ELSEWHERE, Owner("x", Owner.here().host, os.getpid(), "")])
-def test_where_no_kernel_can_be_asked_the_heartbeat_counts(owner: Owner):
+def test_where_no_kernel_can_be_asked_the_heartbeat_counts(owner):
     assert is_alive(owner, NOW - timedelta(seconds=119), NOW)
     assert not is_alive(owner, NOW - timedelta(seconds=121), NOW)
 
 
-def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store: ResultsStore):
+def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store):
     lease(store, KEYS[:1], Owner.here())
     container = Owner("c0", f"box {Owner.here().host.split()[1]} pid:[1]", 1, "1")
     lease(store, KEYS[1:2], container)

@@ -1,7 +1,6 @@
 import subprocess
 import sys
 from importlib.metadata import version
-from pathlib import Path
 
 import pytest
 
@@ -10,7 +9,7 @@ from roarbench.store.provenance import Provenance, code_version, provenance
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Path:
+def checkout(tmp_path):
     """A folder in a checkout of one commit, with a file of the module's name."""
     folder = tmp_path / "package"
     folder.mkdir()
@@ -21,7 +20,7 @@ def checkout(tmp_path: Path) -> Path:
     return folder
 
 
-def _git(folder: Path, *arguments: str) -> str:
+def _git(folder, *arguments):
     return subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True).stdout.strip()
 
 
@@ -35,7 +34,7 @@ def test_the_machine_and_the_libraries_are_named():
     assert found.code_version == code_version()
 
 
-def test_the_commit_is_named_with_its_changes(checkout: Path, monkeypatch: pytest.MonkeyPatch):
+def test_the_commit_is_named_with_its_changes(checkout, monkeypatch):
     commit = _git(checkout, "rev-parse", "--short", "HEAD")
     assert provenance_module._commit(checkout) == commit
     (checkout / "notes.txt").write_text("not part of the code")

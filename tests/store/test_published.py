@@ -155,7 +155,7 @@ def test_a_row_is_prepared_written_and_told(store, published, folder, monkeypatc
     prepared = prepare(store, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
     write(store, folder, prepared, "A. Author")
-    new = check_folder(folder, published)[next(f for f in check_folder(folder) if f.path == prepared.path)]
+    (new,) = (rows for file, rows in check_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
     told = comment(folder, published)
     assert "| `quick-matched/1/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told

@@ -4,16 +4,13 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
 from filelock import FileLock
-from numpy.typing import NDArray
 
 from roarbench import files
 from roarbench.errors import StoreError
@@ -21,7 +18,7 @@ from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.store import rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
-from roarbench.store.ranking_parts import FORMAT
+from roarbench.store.ranking_manifest import FORMAT
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Making, Split, Unit
@@ -31,7 +28,7 @@ COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
 MIXED = "has maps by NVIDIA H200 and cpu, expected one kind of device; delete"
 
 
-def planes_of(split: Split, spec: RankingSpec = SPEC) -> NDArray[np.uint8]:
+def planes_of(split, spec=SPEC):
     importance = np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
     ties = tie_order(np.arange(COUNTS[split]), spec.layout.features)
     return encode(sort_keys(importance.astype(np.float32), ties), spec.layout)
@@ -40,50 +37,50 @@ def planes_of(split: Split, spec: RankingSpec = SPEC) -> NDArray[np.uint8]:
 PLANES = {split: planes_of(split) for split in Split}
 
 
-def write(store: RankingsStore, split: Split, start: int, stop: int, **made: Any) -> None:
+def write(store, split, start, stop, **made):
     """One part, with what is known of how its maps were made."""
     store.write_part(SPEC, split, start, stop, PLANES[split][start:stop], MapProvenance(**{"seconds": 0.25, **made}))
 
 
-def write_all(store: RankingsStore, **made: Any) -> None:
+def write_all(store, **made):
     for split, count in COUNTS.items():
         for start in range(0, count, 16):
             write(store, split, start, min(start + 16, count), **made)
 
 
-def by_device(images: int, device: str) -> list[ExplainedBatches]:
+def by_device(images, device):
     return [ExplainedBatches(images, 16, Making.FLOAT32, device)]
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> RankingsStore:
+def store(tmp_path):
     return RankingsStore(tmp_path / "rankings")
 
 
 @pytest.fixture
-def sealed(store: RankingsStore) -> RankingsStore:
+def sealed(store):
     write_all(store)
     store.seal(SPEC, COUNTS)
     return store
 
 
 @pytest.fixture
-def other(tmp_path: Path) -> RankingsStore:
+def other(tmp_path):
     return RankingsStore(tmp_path / "other")
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir()) if path.suffix in (".arrow", ".json")}
 
 
-def parts_of(store: RankingsStore) -> Path:
+def parts_of(store):
     return store.folder(SPEC) / "parts"
 
 
 # --- what is written is read
 
 
-def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed: RankingsStore) -> None:
+def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
         np.testing.assert_array_equal(rankings.planes(split), PLANES[split])
@@ -102,7 +99,7 @@ def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed: RankingsStore
     assert ("Philox" in about["tie_rule"], about["tie_seed"]) == (True, 0)
 
 
-def test_folders_differ_with_every_field_and_stay_where_they_were(store: RankingsStore) -> None:
+def test_folders_differ_with_every_field_and_stay_where_they_were(store):
     """One name was written down when a spec had seven fields: what is stored must be found for ever."""
     others = [
         replace(SPEC, data="d" * 31 + "0"),
@@ -123,7 +120,7 @@ def test_folders_differ_with_every_field_and_stay_where_they_were(store: Ranking
 # --- parts
 
 
-def test_parts_are_known_however_images_were_divided_until_and_after_they_are_joined(store: RankingsStore) -> None:
+def test_parts_are_known_however_images_were_divided_until_and_after_they_are_joined(store):
     for start, stop in ((0, 7), (7, 16), (12, 30), (40, 50)):
         write(store, Split.TRAIN, start, stop)
     assert store.ranked(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
@@ -138,7 +135,7 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
     assert not parts_of(store).exists()
 
 
-def test_parts_that_overlap_are_joined_like_others(sealed: RankingsStore, other: RankingsStore) -> None:
+def test_parts_that_overlap_are_joined_like_others(sealed, other):
     for start, stop in ((0, 30), (8, 16), (10, 40), (20, 50)):
         write(other, Split.TRAIN, start, stop)
     write(other, Split.TEST, 0, 20)
@@ -146,7 +143,7 @@ def test_parts_that_overlap_are_joined_like_others(sealed: RankingsStore, other:
     assert other.open(SPEC).checksum == sealed.open(SPEC).checksum
 
 
-def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed: RankingsStore, other: RankingsStore) -> None:
+def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, other):
     """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
     made = {
         (0, 16): [ExplainedBatches(16, 16, Making.BF16)],
@@ -171,7 +168,7 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed: Ranki
 
 
 @pytest.mark.parametrize("test_noted", [True, False])
-def test_copies_that_were_not_counted_are_missing_not_lost(store: RankingsStore, test_noted: bool) -> None:
+def test_copies_that_were_not_counted_are_missing_not_lost(store, test_noted):
     """A part of an earlier version among those of the training images, or all of the test images."""
     write(store, Split.TRAIN, 0, 36, kept=[15] * 36)
     write(store, Split.TRAIN, 36, 50, kept=[] if test_noted else [15] * 14)
@@ -180,15 +177,7 @@ def test_copies_that_were_not_counted_are_missing_not_lost(store: RankingsStore,
     assert (store.open(SPEC).kept, store.kept_shares()) == (None, {})
 
 
-def test_a_ranking_that_one_kind_of_device_has_begun_takes_no_part_by_another(store: RankingsStore) -> None:
-    store.refuse_other_device(SPEC, "cpu")  # nothing is there yet
-    write(store, Split.TRAIN, 0, 10, batches=by_device(10, "NVIDIA H200"))
-    store.refuse_other_device(SPEC, "NVIDIA H200")
-    with pytest.raises(StoreError, match=MIXED):
-        store.refuse_other_device(SPEC, "cpu")
-
-
-def part_of_others(store: RankingsStore) -> None:
+def part_of_others(store):
     other = replace(SPEC, levels=(0.2, *PAPER_LEVELS[1:]))
     store.write_part(other, Split.TRAIN, 16, 32, planes_of(Split.TRAIN, other)[16:32], MapProvenance(0.0))
     shutil.copy(store.folder(other) / "parts" / "train-16-32.arrow", parts_of(store))
@@ -205,9 +194,7 @@ def part_of_others(store: RankingsStore) -> None:
         (lambda store: write(store, Split.TEST, 16, 20, weights="b"), "from 2 different references; delete .*parts"),
     ],
 )
-def test_parts_that_do_not_do_are_named(
-    store: RankingsStore, spoil: Callable[[RankingsStore], object], said: str
-) -> None:
+def test_parts_that_do_not_do_are_named(store, spoil, said):
     write_all(store, batches=by_device(16, "cpu"), weights="a")
     spoil(store)
     with pytest.raises(StoreError, match=said):
@@ -215,7 +202,7 @@ def test_parts_that_do_not_do_are_named(
     assert not store.has(SPEC)
 
 
-def test_planes_of_another_size_are_refused(store: RankingsStore) -> None:
+def test_planes_of_another_size_are_refused(store):
     with pytest.raises(ValueError, match=re.escape("have shape (15, 3, 12), expected (16, 3, 12)")):
         store.write_part(SPEC, Split.TRAIN, 0, 16, PLANES[Split.TRAIN][:15], MapProvenance(0.0))
 
@@ -227,12 +214,12 @@ class Killed(BaseException):
     """Stands for a kill at a certain step: nothing in the code catches it."""
 
 
-def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def killed_at(step, monkeypatch):
     """Raise at the n-th call that changes or flushes a file."""
     calls = 0
 
-    def counted(function: Callable[..., object]) -> Callable[..., object]:
-        def call(*arguments: object, **options: object) -> object:
+    def counted(function):
+        def call(*arguments, **options):
             nonlocal calls
             calls += 1
             if calls == step:
@@ -248,7 +235,7 @@ def killed_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.slow
-def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed: RankingsStore, tmp_path: Path) -> None:
+def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed, tmp_path):
     expected = contents(sealed.folder(SPEC))
     assert set(expected) == {"train.arrow", "test.arrow", "manifest.json"}
     finished = 0
@@ -274,7 +261,7 @@ def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed:
 
 
 @pytest.mark.parametrize("step", [1, 2, 3])
-def test_a_part_killed_while_it_is_written_does_not_exist(store: RankingsStore, step: int) -> None:
+def test_a_part_killed_while_it_is_written_does_not_exist(store, step):
     with pytest.MonkeyPatch.context() as monkeypatch:
         killed_at(step, monkeypatch)
         with pytest.raises(Killed):
@@ -282,7 +269,7 @@ def test_a_part_killed_while_it_is_written_does_not_exist(store: RankingsStore, 
     assert not store.has_part(SPEC, Split.TRAIN, 0, 16)
 
 
-def test_lock_keeps_others_from_the_same_images(store: RankingsStore) -> None:
+def test_lock_keeps_others_from_the_same_images(store):
     with store.lock(SPEC.data, "trained", Split.TRAIN, [16, 32]):
         paths = [next(store.root.rglob(f"trained-train-{start}.lock")) for start in (16, 32)]
         with store.lock(SPEC.data, "trained", Split.TRAIN, [48]), store.lock(SPEC.data, "controls", Split.TRAIN, [16]):
@@ -297,7 +284,7 @@ def test_lock_keeps_others_from_the_same_images(store: RankingsStore) -> None:
 # --- what can be wrong with files
 
 
-def changed_places(folder: Path) -> None:
+def changed_places(folder):
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text())
     shutil.copy(folder / "train.arrow", folder / "test.arrow")
@@ -305,15 +292,15 @@ def changed_places(folder: Path) -> None:
     path.write_text(json.dumps(manifest))
 
 
-def truncated(size: int) -> Callable[[Path], None]:
+def truncated(size):
     return lambda folder: os.truncate(path := folder / "train.arrow", size % path.stat().st_size)
 
 
-def zeroed(folder: Path) -> None:
+def zeroed(folder):
     (folder / "test.arrow").write_bytes(bytes((folder / "test.arrow").stat().st_size))
 
 
-def manifest(text: str) -> Callable[[Path], object]:
+def manifest(text):
     return lambda folder: (folder / "manifest.json").write_text(text, encoding="latin-1")
 
 
@@ -333,13 +320,13 @@ NEWER = f"has format {FORMAT + 1}, this version reads up to {FORMAT}; upgrade ro
         (manifest(json.dumps({"format": FORMAT + 1})), NEWER),
     ],
 )
-def test_damaged_files_are_refused(sealed: RankingsStore, damage: Callable[[Path], object], said: str) -> None:
+def test_damaged_files_are_refused(sealed, damage, said):
     damage(sealed.folder(SPEC))
     with pytest.raises(StoreError, match=said):
         sealed.open(SPEC)
 
 
-def test_an_altered_bit_is_found_when_every_byte_is_read(sealed: RankingsStore) -> None:
+def test_an_altered_bit_is_found_when_every_byte_is_read(sealed):
     path = sealed.folder(SPEC) / "train.arrow"
     content = bytearray(path.read_bytes())
     content[content.index(PLANES[Split.TRAIN].tobytes())] ^= 1
@@ -349,7 +336,7 @@ def test_an_altered_bit_is_found_when_every_byte_is_read(sealed: RankingsStore) 
 
 
 @pytest.mark.parametrize("change", [{"data": "d" * 31 + "0"}, {"maps": Making.BF16}])
-def test_rankings_in_the_wrong_folder(sealed: RankingsStore, change: dict[str, Any]) -> None:
+def test_rankings_in_the_wrong_folder(sealed, change):
     wanted, (name, value) = replace(SPEC, **change), *change.items()
     assert not sealed.has(wanted)
     sealed.folder(wanted).parent.mkdir(parents=True, exist_ok=True)
@@ -359,7 +346,7 @@ def test_rankings_in_the_wrong_folder(sealed: RankingsStore, change: dict[str, A
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk(store: RankingsStore) -> None:
+def test_a_full_disk(store):
     """The scratch file of the planes is a link to a device that is always full."""
     write_all(store)
     (parts_of(store) / "train.tmp").symlink_to("/dev/full")
@@ -370,7 +357,7 @@ def test_a_full_disk(store: RankingsStore) -> None:
     np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])
 
 
-def test_a_store_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_store_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     store = RankingsStore(tmp_path / "file" / "rankings")
     with pytest.raises(StoreError, match=r"cannot write .*: Not a directory; free space or choose another --store"):

@@ -2,18 +2,18 @@
 
 import re
 import shutil
-from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from sqlalchemy import inspect
+from sqlalchemy import insert, inspect
 
 from roarbench.errors import StoreError
 from roarbench.store import opening, schema
 from roarbench.store.forgotten import forgotten_rows, known_keys
+from roarbench.store.result import row_of
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
@@ -28,18 +28,17 @@ down_revision = "{head}"
 
 
 def upgrade():
-    op.create_table("sources", sa.Column("hash", sa.String(64), primary_key=True), sa.Column("source", sa.Text))
     op.add_column("results", sa.Column("origin", sa.Text, nullable=False, server_default="own"))
     {end}
 """
 
 
 @pytest.fixture
-def next_release(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def next_release(tmp_path, monkeypatch):
     """Pretend that this version has one more migration, ending with these statements."""
 
-    def pretend(end: str = "") -> None:
-        folder = tmp_path / "100% migrations"
+    def pretend(end=""):
+        folder = tmp_path / "migrations"
         shutil.copytree(opening.MIGRATIONS, folder, dirs_exist_ok=True)
         text = NEXT.format(revision=NEXT_HEAD, head=schema.HEAD, end=end)
         (folder / "versions" / f"r{NEXT_HEAD}_next.py").write_text(text)
@@ -59,7 +58,7 @@ def test_the_head_is_the_newest_migration():
     assert revisions == sorted(revisions, reverse=True)
 
 
-def test_migrations_and_tables_agree(store_url: str):
+def test_migrations_and_tables_agree(store_url):
     with ResultsStore.open(store_url) as store, store._database.read() as connection:
         options = {"version_table": schema.VERSION_TABLE, "compare_type": True}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
@@ -72,24 +71,24 @@ def test_migrations_and_tables_agree(store_url: str):
             )
 
 
-def test_an_older_store_is_brought_up_to_date_and_loses_nothing(store_url: str, next_release):
-    results = {result.run.key: result for result in (make_result(make_run(seed)) for seed in range(20))}
+def test_a_store_of_the_first_release_is_brought_up_to_date_and_loses_nothing(store_url, tmp_path, monkeypatch):
+    result, older = make_result(make_run()), tmp_path / "100% first"
+    shutil.copytree(opening.MIGRATIONS, older)
+    for script in sorted((older / "versions").glob("r*.py"))[1:]:
+        script.unlink()
+    with monkeypatch.context() as release:
+        release.setattr(opening, "MIGRATIONS", older)
+        release.setattr(schema, "HEAD", "0001")
+        with ResultsStore.open(store_url) as store, store.database.write() as connection:
+            connection.execute(insert(schema.results), row_of(result))
     with ResultsStore.open(store_url) as store:
-        store.add_all(results.values())
-        store.failures.add(make_run(), "no")
-    next_release()
-    with ResultsStore.open(store_url) as store:
-        assert store.results(results) == results
-        assert len(store.failures.history([make_run().key])[make_run().key]) == 1
-        assert store.add(make_result(make_run(20)))
-        with store._database.read() as connection:
-            assert connection.exec_driver_sql("SELECT DISTINCT origin FROM results").scalars().all() == ["own"]
-            assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == NEXT_HEAD
+        assert store.results([result.run.key]) == {result.run.key: result}
+        assert store.add(make_result(make_run(1)))
+        with store.database.read() as connection:
+            assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == schema.HEAD
 
 
-def test_a_migration_that_breaks_off_leaves_the_older_store(
-    store_url: str, next_release, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_migration_that_breaks_off_leaves_the_older_store(store_url, next_release, monkeypatch):
     result = make_result(make_run())
     with ResultsStore.open(store_url) as store:
         store.add(result)
@@ -104,9 +103,7 @@ def test_a_migration_that_breaks_off_leaves_the_older_store(
             assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
 
 
-def test_a_store_at_the_head_needs_no_alembic_and_one_that_is_too_old_is_not_read(
-    store_url: str, next_release, monkeypatch: pytest.MonkeyPatch
-):
+def test_a_store_at_the_head_needs_no_alembic_and_one_that_is_too_old_is_not_read(store_url, next_release, monkeypatch):
     ResultsStore.open(store_url).close()
     head = schema.HEAD
     calls, migrate = [], opening._migrate
@@ -122,7 +119,7 @@ def test_a_store_at_the_head_needs_no_alembic_and_one_that_is_too_old_is_not_rea
     assert calls == [NEXT_HEAD]
 
 
-def test_a_store_of_release_4_is_read_as_it_is_and_gets_what_came_later(tmp_path: Path):
+def test_a_store_of_release_4_is_read_as_it_is_and_gets_what_came_later(tmp_path):
     result = make_result(make_run())
     later = ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums", "remarks")
     with ResultsStore.open(default_url(tmp_path)) as store:

@@ -4,7 +4,6 @@ import os
 import sqlite3
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from tests.helpers.store_rows import make_result, make_run
 NOBODY = 65534
 
 
-def refusal(url: str, read_only: bool) -> str:
+def refusal(url, read_only):
     """What the command line says of a store that it does not open."""
     with pytest.raises(StoreError) as caught:
         ResultsStore.open(url, read_only=read_only)
@@ -31,19 +30,19 @@ def refusal(url: str, read_only: bool) -> str:
     return message
 
 
-def contents(folder: Path) -> dict[str, bytes]:
+def contents(folder):
     return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
 @pytest.fixture
-def filled(tmp_path: Path) -> Path:
+def filled(tmp_path):
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
     return tmp_path / "results.sqlite"
 
 
 @pytest.fixture
-def shared_folder() -> Iterator[Path]:
+def shared_folder():
     """A folder that every user can reach; pytest's own are private."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o755)
@@ -51,7 +50,7 @@ def shared_folder() -> Iterator[Path]:
 
 
 @contextmanager
-def ordinary_user() -> Iterator[None]:
+def ordinary_user():
     """Permissions do not bind root."""
     root = os.geteuid() == 0
     if root:
@@ -64,7 +63,7 @@ def ordinary_user() -> Iterator[None]:
 
 
 @pytest.mark.parametrize("there", ["", "results.sqlite"])
-def test_a_store_that_is_missing_or_empty_is_not_made_by_reading(tmp_path: Path, there: str):
+def test_a_store_that_is_missing_or_empty_is_not_made_by_reading(tmp_path, there):
     if there:
         (tmp_path / there).touch()
     before = contents(tmp_path)
@@ -74,25 +73,25 @@ def test_a_store_that_is_missing_or_empty_is_not_made_by_reading(tmp_path: Path,
         assert len(store.keys("")) == 0
 
 
-def other_program(path: Path) -> None:
+def other_program(path):
     path.unlink()
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("CREATE TABLE bookmarks (url TEXT)")
 
 
-def newer(path: Path) -> None:
+def newer(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
         connection.execute("UPDATE roarbench_version SET version_num = '0042'")
         connection.commit()
 
 
-def folder(path: Path) -> None:
+def folder(path):
     path.unlink()
     path.mkdir()
 
 
-def without_tables(path: Path) -> None:
+def without_tables(path):
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode=DELETE")
     content = bytearray(path.read_bytes())
@@ -112,7 +111,7 @@ def without_tables(path: Path) -> None:
         (without_tables, ["damaged"]),
     ],
 )
-def test_what_is_no_store_of_this_version(filled: Path, spoil: Callable[[Path], object], said: list[str], read_only):
+def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
     spoil(filled)
     before = contents(filled.parent)
     message = refusal(f"sqlite:///{filled}", read_only)
@@ -121,14 +120,14 @@ def test_what_is_no_store_of_this_version(filled: Path, spoil: Callable[[Path], 
 
 
 @pytest.mark.parametrize(("read_only", "seen"), [(True, "no results store at"), (False, "File exists; check the path")])
-def test_a_file_instead_of_the_folder(tmp_path: Path, read_only: bool, seen: str):
+def test_a_file_instead_of_the_folder(tmp_path, read_only, seen):
     (tmp_path / "store").touch()
     message = refusal(f"sqlite:///{tmp_path}/store/results.sqlite", read_only)
     assert seen in message and f"{tmp_path}/store/results.sqlite" in message
     assert contents(tmp_path) == {f"{tmp_path}/store": b""}
 
 
-def test_damage_that_only_reading_finds(filled: Path):
+def test_damage_that_only_reading_finds(filled):
     with closing(sqlite3.connect(filled)) as connection:
         (size,) = connection.execute("PRAGMA page_size").fetchone()
         (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'results'").fetchone()
@@ -140,7 +139,7 @@ def test_damage_that_only_reading_finds(filled: Path):
     assert "damaged" in str(caught.value)
 
 
-def test_what_cannot_be_written_is_read_and_no_more(shared_folder: Path):
+def test_what_cannot_be_written_is_read_and_no_more(shared_folder):
     path = shared_folder / "results.sqlite"
     with ResultsStore.open(f"sqlite:///{path}") as store:
         store.add(make_result(make_run()))
@@ -161,7 +160,7 @@ def test_what_cannot_be_written_is_read_and_no_more(shared_folder: Path):
     assert [file.name for file in shared_folder.iterdir()] == ["results.sqlite"]
 
 
-def test_reading_changes_nothing(filled: Path):
+def test_reading_changes_nothing(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
         assert len(store.keys("")) == 1
@@ -172,7 +171,7 @@ def test_reading_changes_nothing(filled: Path):
     assert filled.read_bytes() == before
 
 
-def test_the_change_to_wal_waits_for_a_writer(filled: Path):
+def test_the_change_to_wal_waits_for_a_writer(filled):
     """SQLite itself gives up at once; it happens when two processes make the store at the same time."""
     holder = sqlite3.connect(filled, check_same_thread=False, isolation_level=None)
     holder.execute("PRAGMA journal_mode=DELETE")
@@ -187,7 +186,7 @@ def test_the_change_to_wal_waits_for_a_writer(filled: Path):
     timer.join()
 
 
-def test_a_second_writer_does_not_begin_before_the_first_ends(filled: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatch):
     monkeypatch.setattr(opening, "PATIENCE", 0.1)
     url = f"sqlite:///{filled}"
     with ResultsStore.open(url) as one, ResultsStore.open(url) as two, one.database.write():
@@ -197,7 +196,7 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled: Path, monk
             two.database.change(lambda connection: pytest.fail("two change it at once"))
 
 
-def test_a_full_disk_loses_nothing_that_was_stored(filled: Path):
+def test_a_full_disk_loses_nothing_that_was_stored(filled):
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         # the same answer from SQLite as on a full disk, without one
         event.listen(store._database._engine, "begin", _leave_no_room, insert=True)
@@ -214,38 +213,20 @@ def _leave_no_room(connection):
     connection.exec_driver_sql("PRAGMA max_page_count=1")  # SQLite takes the present size instead
 
 
-@pytest.mark.parametrize(
-    "url",
-    [
-        "results.sqlite",
-        "",
-        "sqlite:///:memory:",
-        "mysql://host/name",
-        "postgresql://host",
-        "postgresql://host:port/name",
-    ],
-)
-def test_a_url_that_names_no_store(url: str):
+@pytest.mark.parametrize("url", ["", "sqlite:///:memory:", "postgresql://host", "postgresql://host:port/name"])
+def test_a_url_that_names_no_store(url):
     assert "postgresql://HOST/NAME" in refusal(url, read_only=False)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_server_that_cannot_be_reached(tmp_path: Path, read_only: bool):
+def test_a_server_that_cannot_be_reached(tmp_path, read_only):
     message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only)
     assert "server" in message and "hush" not in message
     assert "host" in refusal("postgresql://host.invalid/name", read_only)
 
 
-def test_psycopg_is_an_extra(monkeypatch: pytest.MonkeyPatch):
-    def missing(*arguments: object, **options: object) -> None:
-        raise ModuleNotFoundError("No module named 'psycopg'")
-
-    monkeypatch.setattr(opening, "create_engine", missing)
-    assert "roarbench[postgres]" in refusal("postgresql://host/name", read_only=True)
-
-
 @pytest.mark.postgres
-def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_older_version(postgres_url: str):
+def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_older_version(postgres_url):
     assert "createdb" in refusal(postgres_url.replace("@/postgres", "@/absent"), read_only=False)
     assert "roarbench run" in refusal(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 WAL, ROLLBACK = b"\2\2", b"\1\1"  # bytes 18 and 19: https://sqlite.org/fileformat.html, section 1.3.3
 
 
-def committed() -> list[Path]:
+def committed():
     """All databases of the repository; in a copy without git those of its folders."""
     try:
         command = ["git", "-C", str(ROOT), "ls-files", "*.sqlite"]
@@ -24,7 +24,7 @@ def committed() -> list[Path]:
     return [ROOT / name for name in names]
 
 
-def journal(path: Path) -> bytes:
+def journal(path):
     return path.read_bytes()[18:20]
 
 

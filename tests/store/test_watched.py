@@ -2,13 +2,12 @@
 
 from dataclasses import replace
 
-from roarbench.store.results import ResultsStore
 from roarbench.store.watched import WatchedRow, note_watched, watched_rows
 
 ROW = WatchedRow("quick v2", "da7a", None, "", "common", "grad", 3)
 
 
-def test_what_was_noted_is_told_of_its_suite_and_data_alone(store: ResultsStore):
+def test_what_was_noted_is_told_of_its_suite_and_data_alone(store):
     others = [
         replace(ROW, suite="quick v1"),
         replace(ROW, data="d47a"),

@@ -13,14 +13,14 @@ from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_sub
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
 
 
-def test_a_file_is_read_and_not_run() -> None:
+def test_a_file_is_read_and_not_run():
     found = check_source(FILE)
     assert (found.name, found.description, found.authors, found.paper) == ("mine", "a b", "A. B.", "")
     assert found.id == "mine@df84cd19"  # sha256sum of the file
     assert found.source == FILE
 
 
-def test_the_last_value_of_a_name_counts() -> None:
+def test_the_last_value_of_a_name_counts():
     for last, line in (
         ("NAME = 'x y'", "NAME is 'x y'"),
         ("NAME = None", "NAME is missing or no plain string"),
@@ -33,7 +33,7 @@ def test_the_last_value_of_a_name_counts() -> None:
         assert caught.value.fault.kind is SubmissionFault.NAMES
 
 
-def test_the_template_is_a_submission_of_any_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     path = write_template("my-own-1")
     assert path == Path("my_own_1.py")
@@ -48,7 +48,7 @@ def test_the_template_is_a_submission_of_any_name(tmp_path: Path, monkeypatch: p
     assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
 
 
-def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches() -> None:
+def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches():
     once = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
     turned = once.flip(0)
     _compare(once, once.clone(), once.clone(), turned)
@@ -60,7 +60,7 @@ def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between
             _compare(once, once.clone(), twice, other_way)
 
 
-def test_maps_that_explain_nothing_are_told() -> None:
+def test_maps_that_explain_nothing_are_told():
     first = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(0))
     other = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(1))
     assert _warnings(first, other, other) == []
@@ -69,7 +69,7 @@ def test_maps_that_explain_nothing_are_told() -> None:
     assert "same everywhere" in _warnings(first * 0, other, other)[0]
 
 
-def test_a_picture_is_dark_where_a_map_is_high() -> None:
+def test_a_picture_is_dark_where_a_map_is_high():
     importance = torch.zeros(64, 64)
     importance[:16, 32:] = 1
     lines = picture(importance, columns=16).split("\n")

@@ -1,11 +1,8 @@
 """Submissions in a suite of seconds: a row for a good one, a reason for a bad one, and the same run done again."""
 
-from collections.abc import Callable
 from dataclasses import replace
 from io import StringIO
-from pathlib import Path
 from types import SimpleNamespace
-from typing import NoReturn
 
 import numpy as np
 import pytest
@@ -18,16 +15,12 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import entering as submitting
 from roarbench.execution import importance, jobs
 from roarbench.execution.scheduler import complete
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.plan.points import expand
-from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
-from roarbench.sandbox.explain import Task
-from roarbench.sandbox.limits import Limits
 from roarbench.store.entries import keep_entry
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
@@ -73,24 +66,24 @@ SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),
 
 
 @pytest.fixture(autouse=True)
-def bubblewrap(require: Callable[[str, str], str]) -> None:
+def bubblewrap(require):
     require("bwrap", "apt-get install bubblewrap")
 
 
 @pytest.fixture
-def store(tmp_path: Path):
+def store(tmp_path):
     with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 
 
-def do(work: SuiteWork, runs: list[Run], store: ResultsStore) -> dict[str, list[str]]:
+def do(work, runs, store):
     """Do runs; failures by the estimator's id."""
     list(complete(work, runs, store, InlineEngine()))
     failures = store.failures.history([run.key for run in runs])
     return {found[0].run.cell.estimator: [failure.reason for failure in found] for found in failures.values()}
 
 
-def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: ResultsStore) -> None:
+def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     """However a bad one ends, that is its own failure and no machine's, which would be tried again elsewhere."""
     entries = [check_source(code) for code in (GOOD, LATE, KILLS)]
     suite = with_entries(SMALL, [entry.id for entry in entries])
@@ -107,7 +100,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
     assert "tried" not in reason
     assert {run.cell.estimator for run in runs if store.done([run.key])} == {"none", "random", "grad", good}
 
-    def planes(name: str) -> np.ndarray:
+    def planes(name):
         run = next(run for run in runs if run.cell.estimator == name)
         spec = work.ranking_spec(find_estimator(name), run.cell.unit)
         return work.place.rankings.open(spec).planes(Split.TEST)
@@ -116,7 +109,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path: Path, store: Re
     assert differ < 0.01  # the same gradient, but for its rounding
 
 
-def test_entries_join_blocks_with_random_and_change_no_key() -> None:
+def test_entries_join_blocks_with_random_and_change_no_key():
     suite, mine = find_suite("quick@1"), "mine@0123abcd"
     joined = with_entries(suite, [mine])
     assert set(expand(suite)) < set(expand(joined))
@@ -124,17 +117,13 @@ def test_entries_join_blocks_with_random_and_change_no_key() -> None:
     assert [f"{mine}~blurred" in block.estimators for block in joined.blocks] == [False] * 5 + [True]
     cells = {point.cell for point in expand(joined) if point.cell.estimator == mine}
     assert {cell.t for cell in cells if cell.retrain is Retrain.MASKS} == {0.9}  # as grad
-    stored = [mine, f"{mine}~blurred", f"{mine}~decoy~other-image"]  # as a store names them
-    assert with_entries(joined, stored) == joined
-    assert with_entries(find_suite("quick@3"), ["deviation"]) == find_suite("quick@3")  # not under ROAR, as it says
+    assert with_entries(joined, [mine, f"{mine}~blurred"]) == joined  # as a store names them
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
     assert twins <= set(with_entries(find_suite("imagenette64"), [mine]).estimators)
     assert not twins & set(with_entries(find_suite("imagenette-brief"), [mine]).estimators)
 
 
-def test_a_kept_file_is_checked_before_it_is_run(
-    tmp_path: Path, store: ResultsStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
     """It may have been imported, or run without the sandbox, and then nobody ever checked it."""
     paths, asked = [tmp_path / "good.py", tmp_path / "late.py"], []
     for path, source in zip(paths, (GOOD, LATE), strict=True):
@@ -158,7 +147,7 @@ def test_a_kept_file_is_checked_before_it_is_run(
     assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
 
 
-def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path, monkeypatch):
     path = tmp_path / "good.py"
     path.write_bytes(GOOD)
     monkeypatch.setattr(submitting, "validate", lambda entry, suite, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
@@ -171,7 +160,7 @@ def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path: Path, monkeyp
     assert Pace(0.1, 6.4).of(large) > 100 * 0.1 + 6.4 / 64
 
 
-def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: ResultsStore, monkeypatch) -> None:
+def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch):
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = check_source(PER_PIXEL), []
     suite = with_entries(replace(SMALL, blocks=blocks), [entry.id])
@@ -193,14 +182,14 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path: Path, store: Result
         assert differ < 0.01  # but for rounding, as above
 
 
-def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path: Path, monkeypatch) -> None:
+def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatch):
     work, entry = make_work(tmp_path), check_source(GOOD)
     work.workspace.keep_submission(entry.id, GOOD)
     jobs.train_reference(work.explained[0])
     asked: dict[str, tuple[str, bool]] = {}
     parts = {}
 
-    def explained(task: Task, limits: Limits, trust: bool) -> NoReturn:
+    def explained(task, limits, trust):
         parts[mark], asked[mark] = task.parts[0], (task.device, trust)
         raise RunError("that is enough")
 

@@ -1,7 +1,6 @@
 """Workers of this machine that begin in no time."""
 
 import multiprocessing
-from collections.abc import Iterator
 from types import SimpleNamespace
 
 import pytest
@@ -10,7 +9,7 @@ from roarbench.workers import local
 
 
 @pytest.fixture(scope="module")
-def forking() -> Iterator[None]:
+def forking():
     """Fork workers from this process, which has imported all that they need, instead of starting a Python for each."""
     context = multiprocessing.get_context("fork")
     with pytest.MonkeyPatch.context() as patch:
@@ -19,6 +18,6 @@ def forking() -> Iterator[None]:
 
 
 @pytest.fixture
-def spawning(monkeypatch: pytest.MonkeyPatch) -> None:
+def spawning(monkeypatch):
     """Start them as outside of tests."""
     monkeypatch.setattr(local, "multiprocessing", multiprocessing)

@@ -1,6 +1,5 @@
 """Jobs in processes: what comes back, and what a death takes with it."""
 
-import ctypes
 import errno
 import multiprocessing
 import os
@@ -9,7 +8,6 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
 from operator import add, truediv
 from pathlib import Path
 
@@ -21,7 +19,7 @@ from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError
 from roarbench.plan.suites import find_suite
 from roarbench.workers import local
 from roarbench.workers.job import Job, perform
-from roarbench.workers.local import LocalEngine, _serve
+from roarbench.workers.local import LocalEngine
 from tests.helpers.commands import eventually
 from tests.helpers.engines import PATIENCE, collect, do
 
@@ -29,17 +27,17 @@ pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forking")]
 
 
 @pytest.fixture(scope="module")
-def engine(forking: None) -> Iterator[LocalEngine]:
+def engine(forking):
     """One worker, idle again after every test, though it may be another one."""
     with LocalEngine(1) as made:
         yield made
 
 
-def raising(error: Exception) -> None:
+def raising(error):
     raise error
 
 
-def is_alive(pid: int) -> bool:
+def is_alive(pid):
     """Whether a process still runs; a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
@@ -83,12 +81,12 @@ def test_each_class_of_error(raised, kind, line):
 class DeadGpu:
     """After one fault all that asks CUDA for something is told of it, in the words of whatever asked."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, told: Exception | None) -> None:
+    def __init__(self, monkeypatch, told):
         self.asked, self._told = 0, told
         monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
         monkeypatch.setattr(torch, "ones", self._answer)
 
-    def _answer(self, *shape: int, device: str) -> torch.Tensor:
+    def _answer(self, *shape, device):
         self.asked += 1
         if self._told:
             raise self._told
@@ -237,20 +235,7 @@ def test_a_worker_that_starts_does_not_hear_an_interrupt(spawning, capfd):
     assert "Traceback" not in capfd.readouterr().err
 
 
-@pytest.mark.parametrize("unread", [False, True])
-def test_a_worker_that_answers_nobody_ends_in_silence(capfd, monkeypatch, unread):
-    """A killed parent closes its end; with an answer unread, the system resets the connection instead."""
-    monkeypatch.setattr(local, "_live_with", lambda parent, signs: None)
-    here, there = multiprocessing.Pipe()
-    here.send(Job("job", add, (1, 1)))
-    if unread:
-        there.send("an answer")
-    here.close()
-    _serve(there, os.getppid(), None, (1, 1), ctypes.c_long(), None)
-    assert capfd.readouterr() == ("", "")
-
-
-def compute_for_ever(told) -> None:
+def compute_for_ever(told):
     """A parent whose worker never looks up."""
     with LocalEngine(1) as engine:
         pid = do(engine, os.getpid).value
