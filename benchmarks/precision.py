@@ -30,8 +30,7 @@ from roarbench.estimators import engine
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.estimators.folding import folded
-from roarbench.estimators.stem import divided
+from roarbench.estimators.stem import divided, folded
 from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise

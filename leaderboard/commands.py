@@ -54,7 +54,8 @@ def run_app(url: str, store: Path, port: int, selection: Selection = ALL) -> Non
 
     Thread(target=live_store(url, store, selection).keep_ready, daemon=True).start()
     os.environ |= {URL: url, STORE: str(store), DATA: selection.data, REFERENCE: selection.reference}
-    manifest_scanner.scan_component_manifests = list  # no page has any, and it reads about every installed package
+    # no page has any, and finding them reads about every installed package
+    manifest_scanner.scan_component_manifests = lambda max_workers=None: []
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 

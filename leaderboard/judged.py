@@ -97,6 +97,7 @@ def _row(
         place=row.place,
         value=row.gain if table.judged else in_points(row.accuracies[-1]),
         beating=row.beating,
+        knows=table.knows(row),
         seeds=row.seeds,
         roar=roar.get(name),
         reversed_by=reversed_by(name, here, roar),

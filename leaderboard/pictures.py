@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from leaderboard.remains import Bytes, Makes
-from leaderboard.source import protocols, slug, units
+from leaderboard.source import slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
@@ -26,8 +26,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.curves import Bits
 from roarbench.store.layout import Workspace
+from roarbench.store.ranking_spec import ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
-from roarbench.store.specs import ranking_spec
 from roarbench.terms import MATCHED_IMAGE, Unit
 
 IMAGES = 24
@@ -148,8 +148,7 @@ def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = I
 def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
     images = _images(results, workspace)
-    protocol = protocols(results)[0]
-    unit = units(results, protocol)[0]
+    protocol, unit = results.leading, units(results, results.leading)[0]
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":  # no picture, or not by us
         return None
     numbers, rule = chosen(results, protocol, unit)

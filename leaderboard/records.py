@@ -48,6 +48,7 @@ class BoardRow:
         place: Among all rows of the board; None where the gain is missing.
         value: What the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains.
         beating: Beside every control that asks no network; None of a control and where there is no verdict.
+        knows: What it is shown to know: `image`, or that and `network`; nothing of a control.
         seeds: Fewest trainings in a cell of its curve.
         roar: Its place under ROAR; None where that is not known.
         reversed_by: Ids of rows that it is significantly above here and below under ROAR, or the other way round.
@@ -63,6 +64,7 @@ class BoardRow:
     place: Place | None
     value: Estimate
     beating: Beating | None
+    knows: tuple[str, ...]
     seeds: int
     roar: Place | None
     reversed_by: tuple[str, ...]

@@ -11,10 +11,8 @@ from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
 from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
@@ -75,13 +73,6 @@ def slug(suite_results: SuiteResults) -> str:
     asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)
     whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{asked}"
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)
-
-
-def protocols(suite_results: SuiteResults) -> tuple[Protocol, ...]:
-    """Return the protocols that a suite has: the one that leads it, then ROAR, then the others."""
-    first = suite_results.leading
-    others = sorted(SHOWN.values(), key=lambda protocol: protocol != ROAR)
-    return (first, *(each for each in others if each != first and units(suite_results, each)))
 
 
 def units(suite_results: SuiteResults, protocol: Protocol) -> tuple[Unit, ...]:

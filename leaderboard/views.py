@@ -12,12 +12,13 @@ from typing import Any, TypeVar
 from leaderboard.judged import NOWHERE, Places, board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.source import ALL, Selection, protocols, read_suite, read_suites, shown_first, shown_order, slug, units
+from leaderboard.source import ALL, Selection, read_suite, read_suites, shown_first, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
+from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import status_record
@@ -62,12 +63,13 @@ class SuiteView:
     @cached_property
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols of its boards: the leading one, then ROAR, then the others."""
-        return protocols(self.results)
+        others = sorted(SHOWN.values(), key=lambda protocol: protocol != ROAR)
+        return (self.leading, *(each for each in others if each != self.leading and self.units(each)))
 
     @property
     def leading(self) -> Protocol:
         """Return the protocol of the first board."""
-        return self.protocols[0]
+        return self.results.leading
 
     def units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return what one feature is on the boards of a protocol, that of its tables first."""
@@ -158,7 +160,8 @@ class SuiteView:
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
     """Return the view of every suite that has at least one result; the arguments are those of `read_suites`."""
     views: dict[str, SuiteView] = {}
-    found = read_suites(store, folder, selection)
+    with store.database.at_once():
+        found = read_suites(store, folder, selection)
     views.update({name: SuiteView(each, folder, lambda: views, store) for name, each in found.items()})
     return views
 
@@ -187,7 +190,7 @@ class LiveStore:
         Raises:
             StoreError: The database refuses.
         """
-        with self._lock:
+        with self._lock, self._store.database.at_once():
             state = self._store.state()
             if state != self._state:
                 self._read = {suite: self._fresh(suite) for suite in shown_order(self._store)}

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from roarbench.api.curve import Curve, curve
     from roarbench.api.evaluate import evaluate
+    from roarbench.api.finding import load
     from roarbench.api.functions import submission
-    from roarbench.api.loading import load
     from roarbench.api.primitives import bootstrap, fill, matched, rank, remove
     from roarbench.api.published import results
-    from roarbench.api.result import Difference, Result
+    from roarbench.api.suite_result import Difference, Result
     from roarbench.api.suites import Suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
@@ -26,8 +26,8 @@ _HOMES = {
     "api.functions": ("submission",),
     "api.primitives": ("bootstrap", "fill", "matched", "rank", "remove"),
     "api.published": ("results",),
-    "api.result": ("Difference", "Result"),
-    "api.loading": ("load",),
+    "api.suite_result": ("Difference", "Result"),
+    "api.finding": ("load",),
     "api.suites": ("Suite",),
     "errors": ("CallerError", "RoarbenchError", "RunError"),
 }

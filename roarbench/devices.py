@@ -23,11 +23,7 @@ VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels,
 
 
 def device() -> torch.device:
-    """Return the GPU that this process sees first, else the processor; each worker is shown one GPU.
-
-    Raises:
-        MachineError: This is a worker that was given a GPU, and there is none any more.
-    """
+    """Return the GPU that this process sees first, else the processor; MachineError where a worker has lost its GPU."""
     if torch.cuda.is_available():
         return torch.device("cuda")
     if SHARING in os.environ:

@@ -50,11 +50,7 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what the system says about a full or read-only disk into one line.
-
-    Raises:
-        StoreError: Something in the block could not be written.
-    """
+    """Turn what the system says about a full or read-only disk into one line, a StoreError."""
     try:
         yield
     except OSError as error:
@@ -99,11 +95,7 @@ def look_anew(*folders: Path) -> None:
 
 
 def sha256(path: Path) -> str:
-    """Return the checksum of a file, 64 hex digits.
-
-    Raises:
-        StoreError: The file cannot be read.
-    """
+    """Return the checksum of a file, 64 hex digits; StoreError where it cannot be read."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
@@ -112,11 +104,7 @@ def sha256(path: Path) -> str:
 
 
 def refuse_altered(path: Path, noted: str, what: str, remedy: str) -> None:
-    """Refuse a file without the checksum that was noted when it was written; each version is read once.
-
-    Raises:
-        StoreError: It was, or it cannot be read.
-    """
+    """Refuse a file without the checksum that was noted when it was written; each version is read once."""
     try:
         found = path.stat()
     except OSError as error:

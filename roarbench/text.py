@@ -30,12 +30,12 @@ def decimals(number: float | None, count: int) -> str:
     return MISSING if number is None else f"{number:.{count}f}"
 
 
-def interval(measured: Measured, form: Callable[[float], str] = signed, unit: str = "") -> str:
+def interval(measured: Measured, form: Callable[[float], str] = signed) -> str:
     """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval."""
     value, low, high = measured
     if value is None:
         return MISSING
-    return f"{form(value)}{unit}" + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
+    return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
 def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...]] | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any
 import datasets
 from PIL import Image
 
-from roarbench.datasets.crop import centre_square
+from roarbench.datasets.one_image import centre_square
 
 HUB = "frgfm/imagenette"
 REVISION = "4b23ffb92a8029db9958bdfdbd6978427d09b1a0"

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from roarbench import devices
-from roarbench.devices import SHARING, compiled, device, device_name, gpu_libraries, gpu_memory, gpu_share, gpus
+from roarbench.devices import SHARING, compiled, device, gpu_memory, gpu_share, gpus
 from roarbench.errors import MachineError
 from roarbench.execution import importance, local_workers
 from roarbench.execution import placed_inputs as inputs
@@ -124,12 +124,3 @@ def test_compilers_share_the_cores(monkeypatch) -> None:
     devices.os.environ[name] = "7"
     devices.bound_compilers(processes)
     assert devices.os.environ == {name: "7"}
-
-
-def test_a_device_has_a_name_and_only_a_gpu_has_libraries(monkeypatch):
-    cpu, gpu = torch.device("cpu"), torch.device("cuda")
-    monkeypatch.setattr(torch.cuda, "get_device_name", lambda device: f"some card, {device}")
-    monkeypatch.setattr(torch.version, "cuda", "12.8")
-    monkeypatch.setattr(torch.backends.cudnn, "version", lambda: 91002)
-    assert (device_name(cpu), device_name(gpu)) == ("cpu", "some card, cuda")
-    assert (gpu_libraries(cpu), gpu_libraries(gpu)) == ({}, {"cuda": "12.8", "cudnn": "91002"})

@@ -24,20 +24,8 @@ from roarbench.plan.recipes import RECIPES
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())
 FIELDS = (  # of a recipe; one that is added later counts where it is not at its default
-    "name",
-    "version",
-    "epochs",
-    "batch",
-    "peak",
-    "warmup",
-    "decay",
-    "augmentation",
-    "precision",
-    "momentum",
-    "weight_decay",
-    "smoothing",
-    "sides",
-    "micro_batch",
+    *("name", "version", "epochs", "batch", "peak", "warmup", "decay", "augmentation", "precision"),
+    *("momentum", "weight_decay", "smoothing", "sides", "micro_batch"),
 )
 
 

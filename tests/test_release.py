@@ -84,19 +84,6 @@ def test_what_is_not_committed_is_told(release, tmp_path):
         release.check_committed(tmp_path)
 
 
-def test_pythons_that_are_not_here_or_do_not_answer_are_said(release, monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("PATH", str(tmp_path))
-    for minor, code in ((12, 0), (13, 127)):
-        path = tmp_path / f"python3.{minor}"
-        path.write_text(f"#!/bin/sh\nexit {code}\n")
-        path.chmod(0o755)
-    assert release.at_hand() == [str(tmp_path / "python3.12")]
-    assert capsys.readouterr().out == "not at hand, so not tried: python3.11, python3.13, python3.14\n"
-    (tmp_path / "python3.12").unlink()
-    with pytest.raises(release.ReleaseError, match="no Python to try the wheel with; install one of python3.11,"):
-        release.at_hand()
-
-
 def toy_answer(untouched: float, informative_gone: float, others_gone: float) -> str:
     true = [untouched, 0.7, 0.6, 0.55, informative_gone, 0.5]
     inverted = [untouched, 0.8, 0.8, 0.8, others_gone, 0.8]

@@ -16,9 +16,8 @@ from roarbench.estimators import IG_STEPS, SAMPLES, SEED, Passes
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
-from roarbench.estimators.folding import folded
 from roarbench.estimators.noise import noise_draws
-from roarbench.estimators.stem import Divided, divided
+from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.models.build import build
 from roarbench.terms import Precision
 

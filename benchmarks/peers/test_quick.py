@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
-from roarbench.estimators.folding import folded
+from roarbench.estimators.stem import folded
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.ranking import sort_keys, tie_order

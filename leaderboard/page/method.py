@@ -67,8 +67,15 @@ def _origin(view: SuiteView, name: str) -> str:
     return f"{whose}, {max(result.created for _, result in found):%Y-%m-%d}" if found else ""
 
 
+_LADDER = {
+    (): "",
+    ("image",): " It knows the image: its gain is above Random’s.",
+    ("image", "network"): " It knows the image and the network: its gain is above Random’s and its untrained twin’s.",
+}
+
+
 def sentence(board: BoardRecord, row: BoardRow) -> str:
-    """Return the verdict in a sentence, no more than the board says."""
+    """Return the verdict in a sentence or two, no more than the board says."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
     place = f", place {place_interval(row.place)} of {len(board.rows)}" if row.place else ""
@@ -77,12 +84,13 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
         return f"A control: it never asks the network. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. Nothing says yet whether it beats the controls."
+    knows = _LADDER[row.knows]
     if row.kind == BEATS:
-        return f"It beats every control that asks no network: {size}."
+        return f"It beats every control that asks no network: {size}.{knows}"
     rival = f"{human_name(row.beating.nearest).whole}, a control that asks no network"
     if row.kind == BELOW:
-        return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}."
-    return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}."
+        return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
+    return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"
 
 
 def _head(asked: Asked, view: SuiteView, board: BoardRecord) -> tuple[str, str, str]:

@@ -235,13 +235,13 @@ class SuiteResults:
             for name, reason in self.mixed(protocol, unit, fill).items()
         ]
 
-    def machines(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, dict[str, list[str]]]:
+    def machines(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
         """Return by estimator what the results of one curve were computed with, where they differ in it.
 
         Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
         what they were computed with are taken to be like the others.
         """
-        found = {name: differing(curve) for name, curve in self._curves(protocol, unit, fill).items()}
+        found = {name: differing(curve) for name, curve in self._curves(protocol, unit, "").items()}
         return {name: values for name, values in found.items() if values}
 
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[Result]]:

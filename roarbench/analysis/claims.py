@@ -113,12 +113,12 @@ def _verdict(agree: int, cells: int) -> Holds:
     return Holds.YES if agree == cells else Holds.NO  # every claim here speaks of all its cells
 
 
-def curve_gain(curve: Curve, random: Curve, order: Order = Order.MORF) -> float | None:
+def curve_gain(curve: Curve, random: Curve) -> float | None:
     """Return the area between Random's curve and another in points; None unless both have the same levels from 0 on."""
     levels = sorted(random)
     if levels != sorted(curve) or len(levels) < 2 or levels[0] != 0:
         return None
-    return float(gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), order))
+    return float(gain(levels, np.array([curve[t] for t in levels]), np.array([random[t] for t in levels]), Order.MORF))
 
 
 def _against(

@@ -49,7 +49,8 @@ def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Pro
     references: dict[tuple[str, float], tuple[str, ...]] = {}
     mixed = set(scores.mixed)
     for name, t in scores.correct:
-        against = name if t == 0 else _counterpart(name, protocol)
+        other_row = protocol.counterpart(name) if protocol.paired else RANDOM
+        against = name if t == 0 or protocol.made_of else other_row
         mixed |= {name} if against in scores.mixed else set()
         own, other = held[name, t], others.get((against, t), {})
         if seeds := [seed for seed in own if seed in other]:
@@ -58,10 +59,3 @@ def differences_of(scores: Scores, held: ByPoint, others: ByPoint, protocol: Pro
             explained = tuple(own[seed].run.reference for seed in seeds)
             references |= {(name, t): explained} if (name, t) in scores.references else {}
     return replace(scores, correct=correct, references=references, mixed=frozenset(mixed))
-
-
-def _counterpart(name: str, protocol: Protocol) -> str:
-    """Return the row whose answers a row's are held against."""
-    if protocol.made_of:
-        return name
-    return protocol.counterpart(name) if protocol.paired else RANDOM

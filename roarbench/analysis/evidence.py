@@ -184,17 +184,9 @@ class Evidence:
         drawn = self.drawn(protocol, unit)
         if not drawn.levels:
             return None
-        part = _part(drawn.scores, levels)
+        part = replace(drawn.scores, levels=tuple(t for t in drawn.levels if t in levels) or drawn.levels)
         judged = board_of(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
         return unjudged(judged) if self.suite_results.at_chance else judged
-
-    def gains(
-        self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
-    ) -> dict[str, Estimate]:
-        """Return the gains on the board of these rows, without judging it."""
-        drawn = self.drawn(protocol, unit)
-        samples = gain_samples(_part(drawn.scores, levels), protocol, drawn.draws) if drawn.levels else {}
-        return {name: drawn.estimate(sample) for name, sample in samples.items() if name in rows}
 
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
@@ -216,10 +208,6 @@ def main_protocol(suite_results: SuiteResults) -> Protocol:
     leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
     return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is Retrain.MASKS else leading
-
-
-def _part(scores: Scores, levels: Collection[float]) -> Scores:
-    return replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
 
 
 def _repeated(protocol: Protocol, spread: Spread | None) -> bool:

@@ -185,11 +185,7 @@ def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) ->
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:
-    """Return the key of the one run that the store knows by these digits.
-
-    Raises:
-        CallerError: There is none, or several.
-    """
+    """Return the key of the one run that the store knows by these digits; CallerError for none or several."""
     keys = known_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]

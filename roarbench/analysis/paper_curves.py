@@ -27,17 +27,6 @@ HOOKER_ESTIMATORS = {
     "SG-SQ-IG": "sgsq-ig",
     "VAR-IG": "var-ig",
 }
-KHAKZAR_DATASETS = {"CIFAR-10": "cifar10", "Birdsnap": "birdsnap"}
-KHAKZAR_ESTIMATORS = {  # only the first two are estimators of the table here
-    "Gradients": "grad",
-    "GBP": "gb",
-    "GradCAM": "gradcam",
-    "InputMCT": "input-mct",
-    "InputIntGrad": "input-intgrad",
-    "NeuronMCT": "neuron-mct",
-    "NeuronIntGrad": "neuron-intgrad",
-}
-
 # Hooker et al. 2019, section 4: the accuracy of an ImageNet model that is not retrained, 90% removed at random
 UNRETRAINED: Curves = {"imagenet": {"random": {0.9: 0.005}}}
 
@@ -56,27 +45,13 @@ def hooker2019(order: Order) -> Curves:
         removed = percent if order is Order.MORF else 100 - percent
         curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
         curve[removed / 100] = _accuracy(row)
-    return _ascending(curves)
-
-
-def khakzar2021() -> Curves:
-    """Read ROAR of Khakzar et al. 2021: 7 rankings of pixels, 2 data sets, 5 levels, one run each, no controls."""
-    rows = list(_rows("khakzar2021_roar.csv"))
-    clean = {KHAKZAR_DATASETS[row["dataset"]]: row for row in rows if row["estimator"] == "none"}
-    curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in KHAKZAR_DATASETS.values()}
-    for row in (row for row in rows if row["estimator"] != "none"):
-        dataset = KHAKZAR_DATASETS[row["dataset"]]
-        curve = curves[dataset].setdefault(KHAKZAR_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
-        curve[int(row["removed_percent"]) / 100] = _accuracy(row)
-    return _ascending(curves)
+    return {
+        dataset: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for dataset, rows in curves.items()
+    }
 
 
 def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
-    """Return the curves of Hooker et al. 2019 on one data set, by estimator.
-
-    Raises:
-        UnknownName: They did not use it.
-    """
+    """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName if they did not use it."""
     curves = hooker2019(order)
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)
@@ -90,9 +65,3 @@ def _rows(name: str) -> Iterator[dict[str, str]]:
 
 def _accuracy(row: Mapping[str, str]) -> float:
     return float(row["top1_accuracy_percent"]) / 100
-
-
-def _ascending(curves: Mapping[str, Mapping[str, Curve]]) -> Curves:
-    return {
-        dataset: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for dataset, rows in curves.items()
-    }

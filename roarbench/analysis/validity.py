@@ -6,11 +6,10 @@ The numbers and the rule of the marks are explained in docs/validity.md. A row t
 not run, is missing everywhere: None, never 0.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roarbench.analysis.agreements import Compared, agreements
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
@@ -19,6 +18,7 @@ from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.terms import Unit
@@ -73,6 +73,19 @@ class Validity:
     marks: tuple[Mark, ...]
     floor: tuple[float, ...]
     flag: Flag
+
+
+class Compared(NamedTuple):
+    """The main protocol's order of the estimators against another one.
+
+    Attributes:
+        other: What orders them too: `kar`, `morf`, `pixel`, … or the title of another suite.
+        found: How alike the orders are; None for fewer than three common rows. Without an interval where nothing says
+            how trainings vary.
+    """
+
+    other: str
+    found: Agreement | None
 
 
 @dataclass(frozen=True)
@@ -177,3 +190,23 @@ def _twins(main: Drawn, name: str) -> dict[str, Twin]:
             gain = main.areas.get(twin)
             twins[kind] = Twin(main.estimate(gain), main.estimate(gain.minus(own) if gain and own else None))
     return twins
+
+
+def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence] = ()) -> tuple[Compared, ...]:
+    """Compare the main protocol's order of the estimators with the suite's others, and with its own in other suites.
+
+    Rows are in their own forms: a twin is no opinion of its own.
+    """
+    forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
+    forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
+    forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
+    forms |= {other.suite_results.title: other.drawn(evidence.protocol, other.unit) for other in others}
+    return tuple(Compared(name, _alike(evidence.main, drawn, rows)) for name, drawn in forms.items())
+
+
+def _alike(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
+    one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
+    found = agreement(one, two, main.confidence)
+    if found is None or (main.repeated and other.repeated):
+        return found
+    return found._replace(tau=Estimate(found.tau.value), settled=None, opposed=None)

@@ -18,7 +18,7 @@ from PIL import Image
 from torch import nn
 
 from roarbench.api.primitives import array
-from roarbench.api.source import Written, installed
+from roarbench.api.source_text import Written, installed
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
 from roarbench.plan.new_suite import recipe_lines
@@ -77,14 +77,10 @@ def network(classes, channels, size):
 
 
 def write_arrays(model: nn.Module, train: Arrays, test: Arrays, asked: Mapping[str, Any], root: Path) -> Path:
-    """Write a network and images into a store, unless they are there; the folder with `suite.toml` and `weights.pt`.
+    """Write a trained network and images into a store, unless they are there; the folder with their `suite.toml`.
 
-    Args:
-        model: Trained.
-        train: Images and labels, as `Suite.from_arrays` takes them.
-        test: The same.
-        asked: Lines of the suite's file by key: name, protocols, estimators, levels, seeds.
-        root: The store.
+    `asked` has lines of that file by key. The weights are in `weights.pt`, the splits as `Suite.from_arrays` takes
+    them.
 
     Raises:
         CallerError: These do not fit together.
@@ -131,11 +127,7 @@ def _suite_text(asked: Mapping[str, Any], shape: tuple[int, ...], source: str) -
 
 
 def network_file(model: nn.Module) -> str:
-    """Return a Python file whose function `network` makes a network of the same structure.
-
-    Raises:
-        CallerError: A part of it cannot stand in a file.
-    """
+    """Return a Python file whose function `network` makes a network of the same structure, if it can be written."""
     written = Written()
     own = {type(one) for one in model.modules() if not installed(type(one))}
     for kind in own:

@@ -5,9 +5,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from roarbench.api.finding import load
 from roarbench.api.functions import as_submission
-from roarbench.api.loading import load
-from roarbench.api.result import Result
+from roarbench.api.suite_result import Result
 from roarbench.api.suites import Suite, console
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
@@ -78,11 +78,7 @@ def evaluate(
 
 
 def _made(name: str, given: Given) -> "str | Submission | Maps":
-    """Return the id of an estimator of the table, a submission, or maps.
-
-    Raises:
-        CallerError: It is none of these.
-    """
+    """Return the id of an estimator of the table, a submission, or maps."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return read_submission(Path(given))
     if isinstance(given, str):
@@ -159,11 +155,7 @@ class _Evaluation(NamedTuple):
         return part_of(plan, others, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
-        """Run what is missing of a part of the suite; its rows.
-
-        Raises:
-            RunError: Runs failed.
-        """
+        """Run what is missing of a part of the suite; its rows, or a RunError with all that failed."""
         from roarbench.execution.runner import run_suite
         from roarbench.report.status import failures_of
 

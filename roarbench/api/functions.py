@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from roarbench.api.source import Written
+from roarbench.api.source_text import Written
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.files import write_new
@@ -57,11 +57,7 @@ def submission(given: Callable[..., Any], name: str = "", folder: str | Path = "
 
 
 def as_submission(name: str, given: Callable[..., Any]) -> Submission:
-    """Return a function or a class as a submission.
-
-    Raises:
-        CallerError: It cannot stand in a file, or takes other arguments than any convention has.
-    """
+    """Return a function or a class as a submission; CallerError if it cannot stand in a file or be called."""
     name = row_name(name)
     written = Written()
     call = written.expression(given, "explained_by")
@@ -70,24 +66,17 @@ def as_submission(name: str, given: Callable[..., Any]) -> Submission:
     statements = {"torch": "import torch"} | written.statements
     imports = [text for text in statements.values() if text.startswith(("import ", "from "))]
     others = [text for text in statements.values() if text not in imports]
-    parts = ["\n".join(sorted(imports, key=_plain_first)), head, *others, _way(name, given).format(call=call)]
+    imports.sort(key=lambda text: (text.startswith("from "), text))
+    parts = ["\n".join(imports), head, *others, _way(name, given).format(call=call)]
     return check_source("\n\n".join(parts).encode())
 
 
 def row_name(name: str) -> str:
-    """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it.
-
-    Raises:
-        CallerError: There is none.
-    """
+    """Return the name of a submission that is nearest to a name in Python; one that is taken gets `own-` before it."""
     found = re.sub(r"[^a-z0-9-]+", "-", name.lower()).strip("-")[:36]
     if not found:
         raise CallerError(f"'{name}' cannot be the name of a row; write letters and digits")
     return f"own-{found}" if found in ESTIMATORS else found
-
-
-def _plain_first(statement: str) -> tuple[bool, str]:
-    return statement.startswith("from "), statement
 
 
 def _way(name: str, given: Callable[..., Any]) -> str:

@@ -42,13 +42,8 @@ def estimate(model, images, targets, generator):
 def read_maps(name: str, given: object) -> Maps:
     """Return maps as arrays, one for each reference: of the test images, or by split.
 
-    Args:
-        name: Of the row.
-        given: A list with one array or tensor for each reference, (n, c, h, w), (n, 1, h, w) or (n, h, w); or such
-            lists under `test` and `train`; or an array alone, of a suite with one reference.
-
-    Raises:
-        CallerError: It is none of these.
+    They are given as a list with one array or tensor for each reference, (n, c, h, w), (n, 1, h, w) or (n, h, w); as
+    such lists under `test` and `train`; or as an array alone, of a suite with one reference.
     """
     by_split = given if isinstance(given, Mapping) else {"test": given}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
@@ -79,11 +74,7 @@ def _checksum(one: NDArray[np.float32]) -> str:
 
 
 def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
-    """Refuse maps that are not of a suite's images, or not one set for each reference.
-
-    Raises:
-        CallerError: They are not.
-    """
+    """Refuse maps that are not of a suite's images, or not one set for each reference."""
     shape = work.images.record.shape
     for split, found in maps.items():
         n, references = len(work.images[split].labels), work.suite.references
@@ -104,10 +95,7 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
 def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
     """Rank the features of all images by maps, for each reference and unit, as far as that was not done.
 
-    Args:
-        row: Id of the submission that stands for them.
-        maps: Of every split that the suite ranks.
-        work: The part of the suite that they can be asked; its references are there.
+    The row is the submission that stands for them; the references of the work are there.
     """
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):

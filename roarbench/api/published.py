@@ -8,7 +8,7 @@ from pathlib import Path
 from platformdirs import user_cache_path
 
 from roarbench.analysis.load import Question, open_results
-from roarbench.api.result import Result
+from roarbench.api.suite_result import Result
 from roarbench.errors import UnknownName
 from roarbench.files import sha256
 from roarbench.identity import fingerprint

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from roarbench.analysis.load import Question
-    from roarbench.api.result import Result
+    from roarbench.api.suite_result import Result
     from roarbench.execution.runner import Request
     from roarbench.execution.suite_work import SuiteWork
     from roarbench.execution.workplace import ReferenceModel
@@ -117,7 +117,7 @@ class Suite:
             CallerError: These do not fit together.
         """
         from roarbench.api.arrays import write_arrays
-        from roarbench.api.loading import planned
+        from roarbench.api.finding import planned
 
         root = default_store() if store is None else Path(store)
         asked = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
@@ -178,7 +178,7 @@ class Suite:
             StoreError: There is no store.
             CallerError: It does not have these rows, or knows nothing of the images or of the references.
         """
-        from roarbench.api.result import Result
+        from roarbench.api.suite_result import Result
 
         found = Result.read(with_added(self.plan, estimators), self.question)
         rows = chosen_estimators(found.stored.suite, estimators)

@@ -12,12 +12,7 @@ from roarbench.submissions.file import Submission
 
 
 def try_file(made: Submission, plan: Suite) -> None:
-    """Run the file of a function once, with a network of the suite with random weights.
-
-    Raises:
-        CallerError: The file does not stand alone, or its maps are none of these images.
-        Exception: What the function raises.
-    """
+    """Run the file of a function once, with a network of the suite with random weights; CallerError for odd maps."""
     module = ModuleType(made.name)
     exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
     record, generator = plan.dataset_record, torch.Generator().manual_seed(0)

@@ -38,10 +38,10 @@ _TABLE = (  # in the order of the help, each with an example
     ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
     ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
-    ("retry", runs.retry, "`roarbench retry --suite quick --estimators var-grad`"),
-    ("keys", runs.keys, "`roarbench keys --suite quick --estimators var-grad`"),
+    ("retry", runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
+    ("keys", runs.keys, "`roarbench keys --suite quick --estimators sgsq-grad`"),
     ("show", runs.show, "`roarbench show 1a2b3c4d`"),
-    ("table", showing.table, "`roarbench table --suite quick --protocol specific --format markdown`"),
+    ("table", showing.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
     ("report", showing.report, "`roarbench report --suite quick-matched -o report.html`"),
@@ -175,11 +175,7 @@ def _complain(message: str) -> None:
     """Print an error as one line, whatever names it has; not by rich, which would wrap it."""
     words = (word if len(word) < _LONG else f"{word[: _LONG // 2]}…" for word in one_line(message).split())
     line = " ".join(words)
-    said = json_line("error", line, {}) if _logs_json(sys.argv[1:]) else f"roarbench: {line}"
+    logs_json = "--log-format=json" in sys.argv or ("--log-format", "json") in pairwise(sys.argv)
+    said = json_line("error", line, {}) if logs_json else f"roarbench: {line}"
     with suppress(OSError):  # where nothing can be said, the exit code says it
         print(said, file=sys.stderr)
-
-
-def _logs_json(words: list[str]) -> bool:
-    """Return whether a call asks for a log of JSON lines, however it ends."""
-    return "--log-format=json" in words or ("--log-format", "json") in pairwise(words)

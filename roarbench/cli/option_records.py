@@ -134,21 +134,13 @@ class CourseOptions:
 
 
 def check_difference(difference: float | None) -> None:
-    """Refuse a smallest difference of interest that is none.
-
-    Raises:
-        CallerError: It is not above 0 and below 100 points.
-    """
+    """Refuse a smallest difference of interest that is not above 0 and below 100 points."""
     if difference is not None and not 0 < difference < 100:
         raise CallerError(f"--difference is {difference:g}; write accuracy points above 0 and below 100, such as 2.5")
 
 
 def parse_duration(option: str, text: str) -> float:
-    """Return the seconds that a text such as `2h`, `90m`, `45s` or `1h30m` means.
-
-    Raises:
-        CallerError: It means none, or no time at all.
-    """
+    """Return the seconds that a text such as `2h`, `90m`, `45s` or `1h30m` means; CallerError for none, or no time."""
     found = re.fullmatch(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s)?", text.strip())
     try:
         parts = [float(part) if part else 0.0 for part in found.groups()] if found else []
@@ -176,7 +168,7 @@ class ResultsOptions:
 
 
 def _load(suite: str, asked: WorkOptions | ResultsOptions, trust_network: str = "") -> "Suite":
-    from roarbench.api.loading import load
+    from roarbench.api.finding import load
 
     return load(
         suite,

@@ -4,6 +4,7 @@ A table of numbers is a set of images of one pixel: its columns are the channels
 """
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 
 @dataclass(frozen=True)
@@ -95,18 +96,16 @@ FOLDERS, PARQUET, TABLE = "folders", "parquet", "table"
 OWN_IMAGES = "somebody's own images"
 
 
+unfetched = partial(  # a record of what no hub has
+    DatasetRecord, hub="", revision="", config="", image_column="", label_column="", train_split="", test_split=""
+)
+
+
 def own_images(name: str, channels: int, size: int) -> DatasetRecord:
     """Return the record of somebody's own images of this shape, of which nothing else is known yet."""
-    return DatasetRecord(
+    return unfetched(
         name=name,
         about=OWN_IMAGES,
-        hub="",
-        revision="",
-        config="",
-        image_column="",
-        label_column="",
-        train_split="",
-        test_split="",
         classes=0,
         train_images=0,
         test_images=0,

@@ -3,7 +3,7 @@
 from dataclasses import replace
 from functools import partial
 
-from roarbench.datasets import DatasetRecord
+from roarbench.datasets import DatasetRecord, unfetched
 from roarbench.errors import UnknownName
 
 _USUAL_CROP = 224 / 256  # short side 256, centre 224 (protocol, section 5)
@@ -54,14 +54,10 @@ _IMAGENET_100 = replace(
     test_images=5_000,
 )
 
-_PLANTED = DatasetRecord(
+_PLANTED = unfetched(
     name="planted",
     about="generated stripes whose true feature ranking is known for every image (docs/planted.md)",
-    hub="",
     revision="1",
-    config="",
-    image_column="",
-    label_column="",
     train_split="train",
     test_split="test",
     classes=4,
@@ -73,16 +69,11 @@ _PLANTED = DatasetRecord(
     seed=0,
 )
 
-_CELLS = DatasetRecord(
+_CELLS = unfetched(
     name="breast-cancer",
     about="30 measures of the cell nuclei in an image of a breast mass, malignant or benign (Street et al. 1993)",
-    hub="",
     revision="1",
-    config="",
-    image_column="",
     label_column="diagnosis",
-    train_split="",
-    test_split="",
     classes=2,
     train_images=285,
     test_images=284,
@@ -235,11 +226,7 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
 
 
 def find_dataset(name: str) -> DatasetRecord:
-    """Return the record of the data set of this name.
-
-    Raises:
-        UnknownName: There is none.
-    """
+    """Return the record of the data set of this name; UnknownName where there is none."""
     if name not in DATASETS:
         raise UnknownName("data set", name, DATASETS)
     return DATASETS[name]

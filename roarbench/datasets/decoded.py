@@ -59,7 +59,7 @@ class ImageData:
         mean, std: Of each channel over the training images, in [0, 255].
         fingerprint: Hash of pixels, labels and limit: equal where the same images are judged, wherever they came from.
         limit: Images per split if the set was made small, else None.
-        repairs: How many images needed which repair; `images.describe_repairs` puts it in words.
+        repairs: How many images needed which repair; `one_image.describe_repairs` puts it in words.
     """
 
     record: DatasetRecord
@@ -107,11 +107,7 @@ def _opened(folder: Path) -> ImageData:
 
 
 def verify_decoded(folder: Path, split: Split) -> None:
-    """Read every byte of a split of a decoded data set and compare.
-
-    Raises:
-        StoreError: A file is not the one that was written.
-    """
+    """Read every byte of a split of a decoded data set; StoreError where a file is not the one that was written."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):

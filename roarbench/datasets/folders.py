@@ -50,11 +50,7 @@ class FolderSplit(NamedTuple):
 
 
 def class_names(folder: Path) -> list[str]:
-    """Return the names of the folders in a folder, hidden ones left out, in order.
-
-    Raises:
-        DataError: It cannot be read.
-    """
+    """Return the names of the folders in a folder, hidden ones left out, in order."""
     try:
         return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
     except OSError as error:

@@ -43,11 +43,7 @@ def _list_hub(record: DatasetRecord) -> list[str]:
 
 
 def _list_cache(record: DatasetRecord) -> list[str]:
-    """List the names of the files that were fetched before.
-
-    Raises:
-        FileNotFoundError: There are none.
-    """
+    """List the names of the files that were fetched before."""
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 

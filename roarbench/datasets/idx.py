@@ -24,11 +24,7 @@ def has_idx(folder: Path) -> bool:
 
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Read pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split.
-
-    Raises:
-        DataError: A file is missing or damaged.
-    """
+    """Read pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split; DataError where a file is damaged."""
     images = _read_array(folder, f"{PREFIX[split]}-images-idx3-ubyte")
     labels = _read_array(folder, f"{PREFIX[split]}-labels-idx1-ubyte")
     return images[:, np.newaxis], labels.astype(np.int64)

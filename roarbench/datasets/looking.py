@@ -15,10 +15,9 @@ import pyarrow.parquet as pq
 from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, folders, own_images, tables
-from roarbench.datasets.guessing import LABELS, feature_columns, label_column
-from roarbench.datasets.images import is_damaged, refuse_damaged
+from roarbench.datasets.one_image import is_damaged, refuse_damaged
 from roarbench.datasets.sources import counted
-from roarbench.datasets.tabular import ENDINGS, read_table
+from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table
 from roarbench.errors import DataError
 from roarbench.text import some
 

@@ -96,11 +96,7 @@ def _from_rows(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
 
 
 def counted(record: DatasetRecord) -> DatasetRecord:
-    """Return the record of a data set of somebody's own with its classes and images counted; no image is read.
-
-    Raises:
-        DataError: Missing, or does not match the record, or too little to train and test on.
-    """
+    """Return the record of one's own data set with its classes and images counted; DataError where they do not fit."""
     if record.own == TABLE:
         values, labels = read_rows(table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)

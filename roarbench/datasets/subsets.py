@@ -11,22 +11,15 @@ MANY_CLASSES = 100  # a small version of a set with as many may lack classes
 
 
 def check_limit(record: DatasetRecord, limit: int | None) -> None:
-    """Refuse a small version that would lack a class, have a single one if the data set has many, or lack nothing.
-
-    Raises:
-        DataError: It would.
-    """
+    """Refuse a small version that would lack a class, have a single one if the data set has many, or lack nothing."""
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
-        raise DataError(f"--limit {limit} is below the {least} classes {_of(record, least)}; write {least} or more")
+        words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
+        raise DataError(f"--limit {limit} is below the {least} classes {words}; write {least} or more")
     most = max(record.train_images, record.test_images)
     if limit is not None and limit > most:
         seen = f"--limit {limit} is above the {most:,} images that a split of {record.name} has"
         raise DataError(f"{seen}; write fewer, or leave --limit out for all")
-
-
-def _of(record: DatasetRecord, least: int) -> str:
-    return f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
 
 
 def balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:

@@ -25,11 +25,7 @@ _CHUNK = 500  # images of one file
 
 
 def need_slic() -> None:
-    """Do nothing where superpixels can be found.
-
-    Raises:
-        CallerError: scikit-image is not installed.
-    """
+    """Raise CallerError where scikit-image, which finds superpixels, is not installed."""
     if importlib.util.find_spec("skimage") is None:
         raise CallerError("unit superpixel needs scikit-image, which is not installed; write pip install scikit-image")
 

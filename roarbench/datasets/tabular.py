@@ -27,6 +27,10 @@ _HEAD = 2**20  # bytes, in which two lines are expected
 _QUOTED = re.compile(rb'"[^"]*"')
 _NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
 _LEAST = 2  # rows of a class: one to train on, one to test on
+# usual names of a column of classes, also in parquet files of images
+LABELS = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
+_NUMBERING = ("", "id", "index", "unnamed: 0")  # what numbers the rows, as pandas writes it
+_MOST_CLASSES = 100
 
 
 class LabelledRows(NamedTuple):
@@ -116,11 +120,7 @@ def _check_names(table: pa.Table, path: Path) -> None:
 
 
 def feature_names(table: pa.Table, label: str, columns: tuple[str, ...], path: Path) -> list[str]:
-    """Return the columns that are features, in order.
-
-    Raises:
-        DataError: One that is named is not there, or fewer than two are left.
-    """
+    """Return the columns that are features, in order; DataError if one is not there, or fewer than two are left."""
     has = table.column_names
     for name in (label, *columns):
         if name not in has:
@@ -159,11 +159,7 @@ def _kind(kind: pa.DataType) -> str:
 
 
 def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
-    """Return the numbers of the classes, in the order of their names or values; int64 (n,).
-
-    Raises:
-        DataError: A row has none, or they are no classes.
-    """
+    """Return the numbers of the classes, in their order, int64 (n,); DataError where a row has none."""
     column = table[name]
     if pa.types.is_nested(column.type):
         raise DataError(f"{path.name}: the label column '{name}' holds {column.type}; expected a class for each row")
@@ -194,3 +190,39 @@ def in_steps(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[n
     shares = (values - low) / np.where(low == high, 1.0, high - low)
     steps: NDArray[np.float64] = np.rint(255 * shares.clip(0, 1)) * (low != high)
     return steps.astype(np.uint8)[:, :, np.newaxis, np.newaxis]
+
+
+def label_column(table: pa.Table, path: Path) -> str:
+    """Return the column of the classes: one with a usual name, else the only one of text, else the last one.
+
+    Raises:
+        DataError: It has not two classes or more, with two rows or more each, or a row of it is empty.
+    """
+    names: list[str] = table.column_names
+    usual = [name for known in LABELS for name in names if name.lower() == known]
+    words = [name for name in names if not holds_numbers(table[name].type)]
+    tried = usual or [*(words if len(words) == 1 else []), names[-1]]
+    found = [name for name in tried if _has_classes(table[name])]
+    if usual and not found:
+        class_numbers(table, usual[0], path)  # or why they are none
+        return usual[0]
+    if not found:
+        seen = f"{path.name}: no column has a usual name of classes ({', '.join(LABELS)}), nor has the last one classes"
+        raise DataError(f"{seen}; give it such a name, or write the suite's file by hand (docs/own-data.md)")
+    return found[0]
+
+
+def feature_columns(table: pa.Table, label: str) -> dict[str, int]:
+    """Return the columns of numbers that do not number the rows, in order, each with its rows without a number."""
+    return {
+        name: pc.sum(pc.invert(pc.is_finite(as_floats(table[name])).fill_null(False))).as_py()
+        for name in table.column_names
+        if name != label and name.lower() not in _NUMBERING and holds_numbers(table[name].type)
+    }
+
+
+def _has_classes(column: pa.ChunkedArray) -> bool:
+    if pa.types.is_floating(column.type) or pa.types.is_nested(column.type) or column.null_count:
+        return False
+    counts = pc.value_counts(column).field("counts").to_pylist()
+    return 2 <= len(counts) <= _MOST_CLASSES and min(counts) >= 2

@@ -44,11 +44,7 @@ def other_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
 
 
 def other_images_of_class(labels: NDArray[np.int64], first: int, seed: int) -> NDArray[np.int64]:
-    """Return for each image another one of its class, int64 (n,), as `other_images` does for all.
-
-    Raises:
-        CallerError: A class has one image alone.
-    """
+    """Return for each image another of its class, int64 (n,), as `other_images`; CallerError where one is alone."""
     order = chance(seed, Purpose.SAME_CLASS, first).permutation(len(labels))
     others = np.empty(len(labels), np.int64)
     for label in np.unique(labels):

@@ -8,7 +8,7 @@ from torch.fx import GraphModule, Node
 
 from roarbench.devices import out_of_memory
 from roarbench.errors import RunError
-from roarbench.estimators.folding import folded
+from roarbench.estimators.stem import folded
 
 _LINEAR = (nn.Conv2d, nn.Linear, nn.BatchNorm2d, nn.MaxPool2d, nn.AvgPool2d, nn.AdaptiveAvgPool2d)
 _SAME = (nn.Identity, nn.Dropout)  # in eval mode

@@ -53,11 +53,7 @@ class Heartbeat:
             return not self._lost.isdisjoint(step.keys)
 
     def beat(self) -> None:
-        """Say once that the owner still works, and find out what it has lost.
-
-        Raises:
-            StoreError: The database stays away.
-        """
+        """Say once that the owner still works, and find out what it has lost; StoreError if the database stays away."""
         with self._lock:
             before = dict(self._held)
         if not before:

@@ -72,32 +72,20 @@ def submit(
 
 
 def checked(submission: Submission, console: Console, suite: Suite = SUITES[USUAL]) -> Accepted:
-    """Validate a submission, with words for the one who waits.
-
-    Raises:
-        Refusal, SandboxError: As `submit`.
-    """
+    """Validate a submission as `submit` does, with words for the one who waits."""
     with Stages(console, STAGES) as stages:
         return validate(submission, suite, stages.begin)
 
 
 def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
-    """Check files without keeping anything; they are run only to be measured.
-
-    Raises:
-        Refusal, SandboxError: As `submit`.
-    """
+    """Check files as `submit` does without keeping anything; they are run only to be measured."""
     submissions = read_all(paths)
     run = measured and not (mode.trust or mode.cuda)
     return _entries(submissions, mode, [checked(each, console, mode.suite).pace for each in submissions if run])
 
 
 def read_all(paths: Sequence[Path]) -> list[Submission]:
-    """Read files, each once.
-
-    Raises:
-        Refusal: One cannot be a submission.
-    """
+    """Read files, each once; a Refusal where one cannot be a submission."""
     return list(dict.fromkeys(map(read_submission, paths)))
 
 

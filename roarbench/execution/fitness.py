@@ -9,7 +9,7 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.estimators.folding import folded
+from roarbench.estimators.stem import folded
 from roarbench.models.build import build
 from roarbench.plan.custom_suite import without
 from roarbench.plan.recipes import find_recipe

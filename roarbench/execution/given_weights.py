@@ -44,7 +44,7 @@ def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation
     Raises:
         CallerError: They cannot be fetched or read, or belong to another network.
     """
-    path = _published_file(reference) if reference in PUBLISHED else Path(reference)
+    path = _fetched(PUBLISHED[reference].file) if reference in PUBLISHED else Path(reference)
     state, norm = _read(path)
     _check(state, model, path)
     if title(str(path)).startswith("torchvision:"):
@@ -88,11 +88,6 @@ def _file_of(name: str, weights: str) -> str:
     if weights not in known.__members__:
         raise UnknownName(f"weights of torchvision:{name}", weights, known.__members__)
     return str(known[weights].url).rpartition("/")[2]
-
-
-def _published_file(name: str) -> Path:
-    """Return the file of published weights, as `_fetched`."""
-    return _fetched(PUBLISHED[name].file)
 
 
 def _fetched(file: str) -> Path:

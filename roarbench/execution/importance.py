@@ -17,9 +17,8 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
-from roarbench.estimators.folding import folded
 from roarbench.estimators.ids import CUDA, TRUSTED
-from roarbench.estimators.stem import Divided, divided
+from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.execution.twins import twin_network, twin_targets
 from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.inputs import Normalisation, normalise

@@ -4,17 +4,19 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import Protocol
 
 from roarbench.devices import gpus
 from roarbench.errors import CallerError
-from roarbench.execution.measured import measured_rates
-from roarbench.forecast.rates import Rates
+from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work
 from roarbench.plan.suite import Suite
 from roarbench.store.provenance import cores
+from roarbench.workers.job import Engine, Job, JobOutcome
 from roarbench.workers.local import LocalEngine
 
 PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
+_PATIENCE = 1.0  # seconds between looks whether a worker is there
 
 
 def default_workers() -> int:
@@ -23,11 +25,7 @@ def default_workers() -> int:
 
 
 def workers_here(asked: int | None) -> int:
-    """Return how many processes share the work on this machine.
-
-    Raises:
-        CallerError: None are asked for, or more than it can feed.
-    """
+    """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
     most = PER_CORE * cores()
     if asked is not None and asked < 1:
         raise CallerError(f"--workers {asked} would do nothing; write 1 to {most}")
@@ -56,3 +54,39 @@ def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work |
             return replace(rates, gpus=len(every)) if every else rates
 
         yield measure
+
+
+class DeviceEngine(Engine, Protocol):
+    """Workers that do jobs, all on the same kind of device."""
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs they have together; 0 where they compute on cores."""
+
+
+def measured_rates(
+    engine: DeviceEngine, suite: Suite, work: Work | None = None, say: Callable[[str], object] = print
+) -> Rates:
+    """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
+
+    No worker has a job yet. `say` takes a line about what the device lacks, or why nothing was measured.
+
+    Raises:
+        CallerError: No worker can do the suite.
+    """
+    while not engine.idle:
+        engine.wait(_PATIENCE)
+    engine.submit(Job("rates", measure, (suite, work)))
+    ended: list[JobOutcome] = []
+    while not ended:
+        ended = engine.wait(_PATIENCE)
+    found: Rates = ended[0].value
+    error = ended[0].error
+    if isinstance(error, CallerError):
+        raise error
+    if error is not None:
+        say(f"{suite.title}: nothing was measured ({error}); the times below are assumed")
+        found = assume(suite, GPU if engine.gpus else CORE)
+    for lack in found.lacks:
+        say(f"{suite.title}: {lack}")
+    return replace(found, gpus=engine.gpus or found.gpus)

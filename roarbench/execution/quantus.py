@@ -39,11 +39,7 @@ class QuantusInput(NamedTuple):
 
 
 def quantus_version() -> str:
-    """Return the version of Quantus.
-
-    Raises:
-        CallerError: None.
-    """
+    """Return the version of Quantus; CallerError where it is not installed."""
     try:
         return version("quantus")
     except PackageNotFoundError:

@@ -29,11 +29,7 @@ def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[
 
 
 def refuse_full_disk(found: SuiteResults, workspace: Workspace) -> None:
-    """Refuse a store whose disk has less room than the missing runs need, once its images are decoded.
-
-    Raises:
-        StoreError: It has.
-    """
+    """Refuse a store whose disk has less room than the missing runs need, once its images are decoded."""
     todo = [point for point in expand(found.suite) if point not in found.results]
     work = count_work(found.suite, todo, found.results, found.limit)
     ranked = workspace.rankings / found.data[:12]  # what is there may be of the same rankings, half made

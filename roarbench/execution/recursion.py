@@ -58,12 +58,7 @@ def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> St
     plain = row is not None and not row.submitted and row.twin in ("", "blurred")
     if not plain or rankings is None or run.cell.unit is Unit.SUPERPIXEL:
         raise RunError(f"roar-recursive cannot explain {run.cell.estimator} by {run.cell.unit} anew; leave it out")
-    return _stage(place, run, rankings, recursion_levels(run.cell.t))
-
-
-def recursion_levels(t: float) -> tuple[float, ...]:
-    """Return the levels on the way to a level, itself the last: the paper's, the same in every suite."""
-    return (*(lower for lower in PAPER_LEVELS if lower < t), t)
+    return _stage(place, run, rankings, (*(lower for lower in PAPER_LEVELS if lower < run.cell.t), run.cell.t))
 
 
 def _stage(place: Workplace, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:

@@ -15,7 +15,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.execution.measured import measured_rates
+from roarbench.execution.local_workers import measured_rates
 from roarbench.execution.progress import DecodeWatch
 from roarbench.execution.runner import at_work
 from roarbench.execution.suite_work import SuiteWork
@@ -139,11 +139,7 @@ def _images(
 
 
 def check_trust(store: ResultsStore, key: str) -> None:
-    """Refuse a run whose submission was run without the sandbox, on whichever machine that was.
-
-    Raises:
-        CallerError: It is one, or there is no such row.
-    """
+    """Refuse a run whose submission was run without the sandbox, on whichever machine that was."""
     estimator = _find(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
         raise CallerError(

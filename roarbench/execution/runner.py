@@ -19,15 +19,14 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.untouched import NEAR_CHANCE
 from roarbench.datasets.decoded import ImageData
-from roarbench.datasets.images import describe_repairs
 from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.one_image import describe_repairs
 from roarbench.devices import gpus
 from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import Step, steps
-from roarbench.execution.local_workers import PER_CORE, start_local
-from roarbench.execution.measured import DeviceEngine, measured_rates
+from roarbench.execution.local_workers import PER_CORE, DeviceEngine, measured_rates, start_local
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
 from roarbench.execution.reach import out_of_reach, refuse_full_disk
@@ -114,7 +113,8 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, work)
     refuse_full_disk(suite_results, workspace)
-    _refuse_other_folder(Checksums(store.database, workspace), suite_results, work, todo)
+    results = [*suite_results.results.values(), *suite_results.references.values()]
+    Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
     failed, planned = 0, partial(_planned, request, suite_results, console)
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
@@ -149,11 +149,7 @@ def begun(request: Request, workspace: Workspace, store: ResultsStore, console: 
 
 
 def make_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
-    """Train, or read, the networks that a suite explains, and score them on untouched images, unless that was done.
-
-    Raises:
-        RunError: One failed.
-    """
+    """Train, or read, the networks that a suite explains and score them on untouched images; RunError if one failed."""
     results = collected(request.suite, store, work.images.fingerprint, work.images.limit)
     if all(each.made for each in work.explained):
         return
@@ -166,12 +162,6 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
             watch.note(event)
             if event.failure:
                 raise RunError(event.failure)
-
-
-def _refuse_other_folder(checksums: Checksums, done: SuiteResults, work: SuiteWork, todo: list[Run]) -> None:
-    """Refuse a folder whose references, rankings or networks are not those of the database."""
-    results = [*done.results.values(), *done.references.values()]
-    checksums.check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
 
 def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:

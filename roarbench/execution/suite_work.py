@@ -11,8 +11,7 @@ from roarbench.plan.keys import common_of, ranked_splits, reference_of
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Suite
 from roarbench.store.layout import Workspace
-from roarbench.store.ranking_spec import RankingSpec
-from roarbench.store.specs import ranking_spec
+from roarbench.store.ranking_spec import RankingSpec, ranking_spec
 from roarbench.terms import Unit
 
 

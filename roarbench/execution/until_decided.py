@@ -67,11 +67,7 @@ def run_until_decided(
 
 
 def asked_of(suite: Suite) -> list[Protocol]:
-    """Return the protocols whose verdicts are to be settled: those that a run shows, as far as trainings decide them.
-
-    Raises:
-        CallerError: There is none.
-    """
+    """Return the protocols whose verdicts are to be settled, those that trainings decide; CallerError for none."""
     found = [protocol for protocol in leading(suite) if protocol.retrain not in (Retrain.NONE, Retrain.MASKS)]
     if not found:
         has = ", ".join(dict.fromkeys(block.protocol.name for block in suite.blocks))

@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.images import decode_image
+from roarbench.datasets.one_image import decode_image
 from roarbench.devices import device, precision_used, uncompiled
 from roarbench.errors import NoRoom
 from roarbench.estimators.base import Batch

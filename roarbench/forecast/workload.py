@@ -1,8 +1,8 @@
 """What runs need, counted: nothing is timed and no data is opened."""
 
 from collections.abc import Collection, Iterable
+from itertools import chain
 from math import prod
-from operator import mul
 from typing import NamedTuple
 
 from roarbench.datasets.subsets import check_limit
@@ -14,7 +14,7 @@ from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.bit_planes import Layout
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.common import common_trainings, tuning_cost, tunings
-from roarbench.plan.keys import family_splits, needs_reference, ranked_splits, reference_epochs, stored_levels
+from roarbench.plan.keys import needs_reference, only_tested, ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.suite import Suite
@@ -77,24 +77,20 @@ class Work(NamedTuple):
 
 
 def count_work(suite: Suite, points: Collection[Point], done: Collection[Point], limit: int | None) -> Work:
-    """Count what these missing points need; images, reference and rankings of those that are done are there already.
-
-    Raises:
-        DataError: The small version would lack a class.
-    """
+    """Count what these missing points need; images, reference and rankings of those that are done are there already."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
-    ranked, by_family = (sum(counts[split] for split in splits(suite)) for splits in (ranked_splits, family_splits))
     own = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
     retrained = own + len(common_trainings(points) - common_trainings(done))
     tuned, recipe = len(tunings(points) - tunings(done)), suite.recipe_record
-    rankings = _rankings(suite, points) - _rankings(suite, done)
+    used = {split: _rankings(suite, points, split) for split in Split}
+    rankings = {split: found - _rankings(suite, done, split) for split, found in used.items()}
+    parts = [(counts[split], *_by_reference(suite, found)) for split, found in rankings.items()]
+    sizes = {(row, split): n * _planes_size(suite, row[1]) for split, n in counts.items() for row in used[split]}
+    made = [size for (row, split), size in sizes.items() if row in rankings[split]]
     reference = len(_explained(suite, points) - _explained(suite, done))
-    explained, submitted = _by_reference(suite, rankings)
-    planes = [_planes_size(suite, unit) for _, unit, _ in rankings]
-    images = [by_family if estimator.id in suite.controls else ranked for estimator, _, _ in rankings]
     pixels = (train + test) * prod(record.shape)
     trainings = retrained + (0 if suite.given else reference)
     return Work(
@@ -104,17 +100,17 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         images_decoded=0 if done else train + test,
         images_reference=reference * reference_epochs(suite) * train,
         images_retrained=(retrained * recipe.epochs + tuned * tuning_cost(recipe)) * train,
-        images_scored=len(points) * test + reference * ranked,
-        images_explained=sum(passes(shared, prod(record.shape)).forward for shared in explained) * ranked,
-        copies_drawn=copies(estimator for found in explained for estimator in found) * ranked,
-        images_submitted=sum(len({job_group(estimator) for estimator in theirs}) for theirs in submitted) * ranked,
-        images_ranked=sum(images),
-        disk=pixels + sum(map(mul, images, planes)) + len(points) * test // 8,
-        sealing=_JOINED * max(counts[split] for split in family_splits(suite)) * max(planes, default=0),
-        memory=_memory(suite, train, sum(map(len, (*explained, *submitted))), trains=trainings > 0),
+        images_scored=len(points) * test + reference * sum(counts[split] for split in ranked_splits(suite)),
+        images_explained=sum(n * passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each),
+        copies_drawn=sum(n * copies(chain(*explained)) for n, explained, _ in parts),
+        images_submitted=sum(n * len(set(map(job_group, theirs))) for n, _, submitted in parts for theirs in submitted),
+        images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
+        disk=pixels + sum(made) + len(points) * test // 8,
+        sealing=_JOINED * max(made, default=0),
+        memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
         images=pixels if points else 0,
         train=train,
-        planes=by_family * max((_planes_size(suite, unit) for _, unit, _ in _rankings(suite, points)), default=0),
+        planes=max((sum(sizes.get((row, split), 0) for split in Split) for row in used[Split.TEST]), default=0),
     )
 
 
@@ -161,11 +157,12 @@ def _held_images(recipe: Recipe, train: int, features: int) -> int:
     return round(train * features * _KEPT) if kept else 0
 
 
-def _rankings(suite: Suite, points: Collection[Point]) -> set[tuple[Estimator, Unit, int]]:
-    """Return the rankings that these points remove by."""
+def _rankings(suite: Suite, points: Collection[Point], split: Split) -> set[tuple[Estimator, Unit, int]]:
+    """Return the rankings of a split's images that these points remove by."""
     found = set()
     for point in points:
-        if estimator := point.cell.ranked_by:
+        here = split is Split.TEST or not only_tested(suite, point.cell.retrain)
+        if (estimator := point.cell.ranked_by) and here:
             number = 0 if estimator.control else suite.reference_number(point.seed, point.cell.estimator)
             found.add((estimator, point.cell.unit, number))
         if point.cell.retrain is Retrain.COMMON:

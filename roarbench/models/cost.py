@@ -26,11 +26,7 @@ class NetworkCost(NamedTuple):
 
 @cache
 def network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
-    """Count a network; convolutions and linear layers are what counts, the rest is below 1 %.
-
-    Raises:
-        UnknownName: There is no network of that name.
-    """
+    """Count a network; convolutions and linear layers are what counts, the rest is below 1 %."""
     counted = _Counted()
     model = build(name, classes, channels, size, torch.Generator(), source).eval()
     for layer in model.modules():

@@ -41,11 +41,7 @@ def part_of(
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:
-    """Return a suite with submissions, the `entries`, and with what `--estimators` adds: parameters, addable ones.
-
-    Raises:
-        CallerError: A parameter cannot be what it is.
-    """
+    """Return a suite with submissions, the `entries`, and with what `--estimators` adds: parameters, addable ones."""
     return with_entries(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
 
 
@@ -57,11 +53,7 @@ def _adds(name: str) -> bool:
 
 
 def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] | None:
-    """Return the ids of the estimators that `--estimators` names; None for all.
-
-    Raises:
-        CallerError: There is no such estimator, or the suite does not have it.
-    """
+    """Return the ids of the estimators that `--estimators` names, None for all; CallerError for what is not there."""
     listed = _listed(estimators)
     if estimators and not listed:
         raise CallerError(
@@ -77,11 +69,7 @@ def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] |
 
 
 def chosen_protocol(suite: Suite, name: str) -> Protocol:
-    """Return the protocol that `--protocol` names, of those that the suite has.
-
-    Raises:
-        CallerError: There is no such protocol, or the suite does not have it.
-    """
+    """Return the protocol that `--protocol` names; CallerError where the suite does not have it."""
     protocol = find_protocol(name)
     has = dict.fromkeys(block.protocol.name for block in suite.blocks)
     if name not in has:

@@ -66,11 +66,7 @@ def suite_record(suite: Suite) -> dict[str, Any]:
 
 
 def suite_of(values: Mapping[str, Any]) -> Suite:
-    """Return the suite that `suite_record` was made of.
-
-    Raises:
-        CallerError, KeyError, TypeError, ValueError: The values are not those of a suite.
-    """
+    """Return the suite that `suite_record` was made of."""
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
     found = _dataset(dataset) if isinstance(dataset, dict) else None

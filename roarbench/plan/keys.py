@@ -3,6 +3,8 @@
 from collections.abc import Mapping
 from functools import lru_cache
 
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import ranked_by
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
@@ -92,10 +94,18 @@ def stored_levels(suite: Suite) -> tuple[float, ...]:
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
-def ranked_splits(suite: Suite) -> tuple[Split, ...]:
-    """Return whose images the rows of a suite rank: only test images where nothing is trained on others' masks."""
-    tested = {Retrain.NONE} if suite.tuned_on is Split.TRAIN else {Retrain.NONE, Retrain.COMMON}
-    return (Split.TEST,) if {block.protocol.retrain for block in suite.blocks} <= tested else tuple(Split)
+def ranked_splits(suite: Suite, row: Estimator | None = None) -> tuple[Split, ...]:
+    """Return whose images a row ranks, or any row: only test images where nothing is trained on others' masks.
+
+    A row that the suite has not ranks what any of its rows does.
+    """
+    blocks = [block for block in suite.blocks if row in map(ranked_by, block.estimators)] or suite.blocks
+    return (Split.TEST,) if all(only_tested(suite, block.protocol.retrain) for block in blocks) else tuple(Split)
+
+
+def only_tested(suite: Suite, retrain: Retrain) -> bool:
+    """Return whether rows need no rankings of training images under a protocol that trains such networks."""
+    return retrain is Retrain.NONE or (retrain is Retrain.COMMON and suite.tuned_on is Split.TEST)
 
 
 def family_splits(suite: Suite) -> tuple[Split, ...]:

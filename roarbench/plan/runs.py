@@ -141,11 +141,7 @@ def run_of(values: Mapping[str, Any]) -> Run:
 
 
 def find_protocol(name: str) -> Protocol:
-    """Return the protocol of this name, of those that are run.
-
-    Raises:
-        CallerError: There is none, or it is made of what others answered.
-    """
+    """Return the protocol of this name; CallerError where none is run under it."""
     if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
         raise CallerError(
             f"{name} is made of the answers under {' and '.join(parts)} and never run; run those, then "
@@ -157,11 +153,7 @@ def find_protocol(name: str) -> Protocol:
 
 
 def check_fill(fill: str, retrain: Retrain) -> None:
-    """Refuse a fill that there is not, or one that cannot be made where what is removed is drawn anew in every epoch.
-
-    Raises:
-        CallerError: As said.
-    """
+    """Refuse a fill that there is not, or one that cannot be made where removed features are drawn in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
     if fill != "mean" and retrain is Retrain.RECURSIVE:

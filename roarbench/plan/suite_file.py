@@ -28,19 +28,15 @@ from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.terms import Making, Retrain, Split, Unit
 
-ENDING = ".toml"
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
+_UNNAMED: dict[str, Any] = {"name": "", "version": "", "about": ""}  # until all else is known
 _TABULAR_FILLS = ("mean", "zero", "noise")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
 def read_suite(path: Path) -> Suite:
-    """Return the suite that a file describes; its data are counted, no image is read.
-
-    Raises:
-        CallerError: It cannot be read, or says something that is no suite; the message has the place in the file.
-    """
+    """Return the suite that a file describes; CallerError, with the place in the file, where it is none."""
     return _suite(TomlTable(_parsed(path), str(path)), path)
 
 
@@ -72,9 +68,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)
     made = Suite(
-        name="",
-        version="",
-        about="",
+        **_UNNAMED,
         dataset=dataset.name,
         model=model,
         recipe=recipe.title,

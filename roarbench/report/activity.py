@@ -29,8 +29,10 @@ def activity_record(suite_results: SuiteResults, store: ResultsStore, left: int,
     names = {key: describe(point, suite_results.suite) for point, key in suite_results.keys.items()}
     leases = [lease for lease in store.running() if lease.data == suite_results.data]
     pace = _pace([result.created for result in suite_results.results.values()], now)
+    # a shard of images has a lease for each of its batches, and one worker
+    each = {(lease.owner.id, lease.what or lease.key): _worker(lease, names, now) for lease in reversed(leases)}
     return {
-        "workers": list({_worker_key(lease): _worker(lease, names, now) for lease in reversed(leases)}.values())[::-1],
+        "workers": list(each.values())[::-1],
         "per_hour": None if pace is None else 3600 * pace,
         "seconds_left": None if pace is None else left / pace,
     }
@@ -41,11 +43,6 @@ def _pace(ends: Iterable[datetime], now: datetime) -> float | None:
     recent = sorted(end for end in ends if end > now - _WINDOW)
     passed = (now - recent[0]).total_seconds() if recent else 0.0
     return (len(recent) - 1) / passed if len(recent) > 1 and passed > 0 else None
-
-
-def _worker_key(lease: Lease) -> tuple[str, str]:
-    """Return what tells busy workers apart: a shard of images has a lease for each of its batches."""
-    return lease.owner.id, lease.what or lease.key
 
 
 def _worker(lease: Lease, names: Mapping[str, str], now: datetime) -> dict[str, Any]:

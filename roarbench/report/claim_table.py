@@ -17,11 +17,6 @@ from roarbench.stats.verdicts import Verdict, compare
 from roarbench.terms import Order, Unit
 
 
-def published_tables() -> Tables:
-    """Return the paper's own numbers, Table 2 of its supplement."""
-    return Tables(hooker2019(Order.MORF), UNRETRAINED)
-
-
 def own_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
     """Return mean accuracies of a suite's complete cells; none at chance, none of rows that mix several results."""
     return Tables(*({suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)))
@@ -44,7 +39,7 @@ def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
 
     The paper's table has means alone. Of our cells it is said, too, how many differ significantly.
     """
-    published = published_tables()
+    published = Tables(hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
         {
             "claim": claim.id,

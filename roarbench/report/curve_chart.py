@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from roarbench.analysis.paper_curves import Curve, published_curves
+from roarbench.analysis.paper_curves import published_curves
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols.roar import KAR, ROAR
@@ -29,18 +29,18 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
         title=f"{table.suite_results.title}: {board.protocol.name.upper()}",
         caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_curve(row, (0.0, *board.levels), _points(board, row)) for row in board.rows if _started(row)),
+        curves=tuple(_curve(row.estimator, _points(board, row)) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
         above_masks=_above_masks(table),
         height=board.protocol.curve_axis,
     )
 
 
-def _points(board: Board, row: Row) -> tuple[Estimate, ...]:
+def _points(board: Board, row: Row) -> dict[float, Estimate]:
     """Return the points of a curve from t = 0 on: accuracies, or gains where one network answers for all rows."""
-    if not board.protocol.by_difference:
-        return (row.clean, *row.accuracies)
-    return (Estimate(0.0, 0.0, 0.0), *board.gains(row))
+    gains = board.protocol.by_difference
+    points = (Estimate(0.0, 0.0, 0.0), *board.gains(row)) if gains else (row.clean, *row.accuracies)
+    return dict(zip((0.0, *board.levels), points, strict=True))
 
 
 def _started(row: Row) -> bool:
@@ -59,13 +59,7 @@ def _above_masks(table: SuiteTable) -> tuple[PanelCurve, ...]:
     if len(table.mask_levels) < 2:
         return ()
     shown = [row.estimator for row in table.board.rows if row.estimator in table.above_masks]
-    return tuple(_above_mask(name, table.above_masks[name]) for name in shown)
-
-
-def _above_mask(name: str, curve: Mapping[float, Estimate]) -> PanelCurve:
-    estimator = find_estimator(name)
-    value, low, high = (tuple(part) for part in zip(*curve.values(), strict=True))
-    return PanelCurve(name, estimator.base, estimator.control, tuple(curve), value, low, high)
+    return tuple(_curve(name, table.above_masks[name]) for name in shown)
 
 
 def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
@@ -75,22 +69,11 @@ def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
         raise CallerError(f"{seen}, the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}
     curves = published_curves(dataset, board.protocol.order)
-    return tuple(_as_panel(name, curve) for name, curve in curves.items() if name in rows)
+    points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
+    return tuple(_curve(name, points[name]) for name in curves if name in rows)
 
 
-def _as_panel(name: str, curve: Curve) -> PanelCurve:
-    estimator, none = find_estimator(name), (None,) * len(curve)
-    return PanelCurve(name, estimator.base, estimator.control, tuple(curve), tuple(curve.values()), none, none)
-
-
-def _curve(row: Row, levels: tuple[float, ...], points: tuple[Estimate, ...]) -> PanelCurve:
-    estimator = find_estimator(row.estimator)
-    return PanelCurve(
-        estimator=row.estimator,
-        family=estimator.base,
-        control=estimator.control,
-        levels=levels,
-        accuracy=tuple(point.value for point in points),
-        low=tuple(point.low for point in points),
-        high=tuple(point.high for point in points),
-    )
+def _curve(name: str, points: Mapping[float, Estimate]) -> PanelCurve:
+    estimator = find_estimator(name)
+    value, low, high = (tuple(part) for part in zip(*points.values(), strict=True))
+    return PanelCurve(name, estimator.base, estimator.control, tuple(points), value, low, high)

@@ -112,11 +112,7 @@ def save_figure(figure: Figure, path: Path) -> None:
 
 
 def make_figure(chart: Chart) -> Figure:
-    """Return the chart as a matplotlib figure: one axes per family, in the order of the curves.
-
-    Raises:
-        CallerError: No curve has a point.
-    """
+    """Return the chart as a matplotlib figure, one axes per family in the curves' order; CallerError for no point."""
     if not chart.all_curves:
         raise CallerError("nothing to draw: no curve has a finished point; do some of the suite's runs first")
     blocks = [_Block(chart.height, chart.curves, chart.published)]
@@ -162,11 +158,8 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     columns = min(max(len(block.families) for block in blocks), PANELS_PER_ROW)
     cells = _cells(blocks, columns)
     rows = cells[-1][0] + 1
-    most = max(
-        len({curve.estimator for curve in _members(block.drawn, family)})
-        for block in blocks
-        for family in block.families
-    )
+    members = (_members(block.drawn, family) for block in blocks for family in block.families)
+    most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
     labels = 0.45 + max(_text_inches(shown_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
     left, between, margin = 0.7, 0.8, 0.15

@@ -16,11 +16,7 @@ from roarbench.text import MISSING, SAME, interval
 
 
 def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication:
-    """Return how alike the boards of two results of a suite are under its first protocol.
-
-    Raises:
-        CallerError: They are of different images or levels, or one of them has no row to compare.
-    """
+    """Return how alike the boards of two results of a suite are; CallerError where nothing can be compared."""
     protocol = first.suite.blocks[0].protocol
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication is on the same ones")

@@ -77,11 +77,7 @@ class Named(NamedTuple):
 
 
 def runs_named(store: ResultsStore, name: str) -> Named:
-    """Find the run of a key, or all runs of an estimator, whose id's beginning is enough for a submission.
-
-    Raises:
-        CallerError: The store knows none of this name.
-    """
+    """Find the run of a key, or all runs of an estimator, whose id's beginning is enough for a submission."""
     if name in ESTIMATORS or not re.fullmatch("[0-9a-f]+", name):
         name = _whole_id(store, name)
         built_in, keys = not find_estimator(name).submitted, keys_of(store.database, name)

@@ -37,7 +37,7 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
         "data": suite_results.data or None,
         "reference": suite_results.suite.given or None,
         **{state: total[state] for state in _STATES},
-        "preparing": is_preparing(suite_results, store),
+        "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
         "protocols": counts,
         "seeds": complete_seeds({point: state for point, (state, _) in states.items()}, suite_results.suite),
         "failures": _failures(states, suite_results.suite),
@@ -68,11 +68,6 @@ def complete_seeds(states: Mapping[Point, str], suite: Suite) -> dict[str, dict[
         name: {"complete": sum(count == 0 for count in seeds.values()), "of": len(seeds)}
         for name, seeds in missing.items()
     }
-
-
-def is_preparing(suite_results: SuiteResults, store: ResultsStore) -> bool:
-    """Return whether a worker trains the reference or makes rankings right now."""
-    return any(lease.what and lease.data == suite_results.data for lease in store.running())
 
 
 def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:

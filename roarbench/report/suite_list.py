@@ -1,5 +1,6 @@
 """The lists of suites and estimators, for a person and for a program. Nothing here imports torch, SciPy or SQL."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 from textwrap import wrap
 from typing import Any
@@ -51,10 +52,10 @@ def _suite_record(suite: Suite) -> dict[str, Any]:
     }
 
 
-def suite_list(width: int) -> str:
+def suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
     """Return the suites for a terminal of this many columns, three lines each, or more where they do not fit."""
     lines = []
-    for row in suite_records():
+    for row in records:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
         counts = f"{row['estimators']} rankings{twins}, {row['trainings']:,} trainings of {row['model']}"
         lines += [f"{row['suite']} v{row['version']}"]

@@ -24,6 +24,7 @@ from roarbench.stats import VERSION
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Retrain, Unit
 from roarbench.text import decimals, percent
 
@@ -77,6 +78,18 @@ class SuiteTable:
         """Return a row's gain at every level, in accuracy points, where gains are differences; else nothing."""
         found = (each.value for each in self.board.gains(row))
         return tuple(None if value is None else POINTS * value for value in found)
+
+    def knows(self, row: Row) -> tuple[str, ...]:
+        """Return what a map that asks a network is shown to know, where one that ignores the image has a gain of 0.
+
+        It knows the image where it is better than Random, and the network where it is above its untrained twin, too.
+        Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
+        """
+        asks = self.board.protocol.random_is_zero and not find_estimator(row.estimator).asks_nothing
+        if not asks or row.random is None or row.random.verdict is not Verdict.BETTER:
+            return ()
+        over = row.over_twins.get("untrained", Estimate()).low
+        return ("image", "network") if over is not None and over > 0 else ("image",)
 
     @property
     def chance(self) -> float:

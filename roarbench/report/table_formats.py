@@ -1,5 +1,6 @@
 """The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
+from html import escape
 from typing import Literal, NamedTuple
 
 from rich.box import SIMPLE_HEAD
@@ -18,10 +19,12 @@ from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, pe
 
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
+_KNOWS = "knows"
 _JUDGED = (
     "place",
     "gain [95%]",
     _BEATS,
+    _KNOWS,
     "vs Random",
     "vs Sobel",
     "vs Random blurred",
@@ -54,18 +57,18 @@ def as_text(table: SuiteTable, width: int) -> Table:
     shown = Table(
         title=table.suite_results.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
     )
+    others = _wide([column for column in kept if column.heading != "estimator"])
+    shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # no number is cut
     for column in kept:
-        name = column.heading == "estimator"  # which may go on in the next line; numbers that are cut would be others
+        name = column.heading == "estimator"  # which may go on in the next line
         shown.add_column(column.short, justify=column.justify, no_wrap=not name, overflow="fold")
     for number, row in enumerate(table.rows):
         if row.check and not table.rows[number - 1].check:
             shown.add_section()
-        shown.add_row(
-            *(column.cells[number].replace(Verdict.SAME, SAME) for column in kept),
-            style="" if row.place or not table.judged else "dim",
-        )
-    whole, slim = _wide(kept), _wide([column for column in kept if column.heading != "estimator"]) + _NAME
-    shown.width = max(min(width, max(_NARROW, whole)), min(whole, slim))  # numbers that are cut would be wrong ones
+        cells = {column.heading: column.cells[number].replace(Verdict.SAME, SAME) for column in kept}
+        if len(cells["estimator"]) > shown.width - others - 1:
+            cells["estimator"] = cells["estimator"].replace("~", "\n~")  # twins are cut off whole
+        shown.add_row(*cells.values(), style="" if row.place or not table.judged else "dim")
     return shown
 
 
@@ -90,7 +93,10 @@ class Column(NamedTuple):
 def _legend(columns: list[Column]) -> str:
     """Return what the columns of verdicts say."""
     shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
-    text = f"{', '.join(shown)}: gain compared with theirs. {SAME}: not significantly different."
+    text = f"{', '.join(shown)}: gain compared with theirs. " if shown else ""
+    text += f"{SAME}: not significantly different."
+    if any(column.heading == _KNOWS for column in columns):
+        text = f"Knows: the image if better than Random, the network if above its untrained twin, too. {text}"
     for beats in (column.short for column in columns if column.heading == _BEATS):
         text = (
             f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network. {text}"
@@ -105,7 +111,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
         ("place", "place", "right", 0),
         ("estimator", "estimator", "left", 0),
         ("gain [95%]", "gain [95%]", "right", 0),
-        ("vs Random", "Random", "left", 0),
+        (_KNOWS, _KNOWS, "left", 0) if board.protocol.random_is_zero else ("vs Random", "Random", "left", 0),
         ("vs Sobel", "Sobel", "left", 4),
         ("vs Random blurred", "Blurred", "left", 5),
     ]
@@ -154,7 +160,7 @@ def _cells(table: SuiteTable, row: Row) -> list[str]:
         " ".join(filter(None, (shown_name(row.estimator), *signs))),
         interval(row.gain),
         *([_beats(row)] if any(each.beating for each in table.board.rows) else []),
-        row.random.verdict.value if row.random else MISSING,
+        _knows(table, row),
         row.sobel.verdict.value if row.sobel else MISSING,
         row.random_blurred.verdict.value if row.random_blurred else MISSING,
         *(other if any(each.over_other_image.value is not None for each in table.board.rows) else []),
@@ -171,6 +177,11 @@ def _beats(row: Row) -> str:
     if row.beating:
         return row.beating.words
     return "control" if find_estimator(row.estimator).asks_nothing else MISSING
+
+
+def _knows(table: SuiteTable, row: Row) -> str:
+    """Return what a row is shown to know, else its verdict against Random."""
+    return ", ".join(table.knows(row)) or (row.random.verdict.value if row.random else MISSING)
 
 
 def _points(accuracy: float) -> str:
@@ -207,3 +218,22 @@ def _latex(table: SuiteTable, advice: str) -> str:
     caption = f"{table.suite_results.title}. {table.caption}. {_footnote(table, advice)} {table.falling}".rstrip()
     lines = zip(*(column.cells for column in columns), strict=True)
     return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)
+
+
+def as_html(table: SuiteTable) -> str:
+    """Return the table as HTML with its caption; all that somebody wrote is text."""
+    columns = columns_of(table)
+    heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
+    lines = zip(*(column.cells for column in columns), strict=True)
+    rows = "".join(f"<tr>{''.join(map(_cell, line, (column.justify for column in columns)))}</tr>" for line in lines)
+    title, notes = (
+        escape(table.suite_results.title),
+        escape(f"{table.caption}. {remarks(table)} {table.falling}".rstrip()),
+    )
+    return (
+        f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{notes}</p>"
+    )
+
+
+def _cell(text: str, side: str) -> str:
+    return f'<td style="text-align:{side}">{escape(text)}</td>'

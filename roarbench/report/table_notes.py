@@ -14,15 +14,12 @@ from roarbench.text import some
 
 def remarks(table: SuiteTable) -> str:
     """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
-    parts = (_certainty(table), _watched(table), floor_words(_floors(table)), *_mixtures(table), _machines(table))
+    rows = {row.estimator for row in table.board.rows}
+    floors = floor_words({name: levels for name, levels in table.floors.items() if name in rows})
+    parts = (_certainty(table), _watched(table), floors, *_mixtures(table), _machines(table))
     parts += (_doubts(table), _noise(table), _checks(table), _left_out(table), _quantus_columns(table))
     parts += (f"Computed from {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
-
-
-def _floors(table: SuiteTable) -> dict[str, tuple[float, ...]]:
-    rows = {row.estimator for row in table.board.rows}
-    return {name: levels for name, levels in table.floors.items() if name in rows}
 
 
 def advice(table: SuiteTable) -> Hint | None:

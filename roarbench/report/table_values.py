@@ -14,6 +14,10 @@ from roarbench.stats.bootstrap import Estimate
 from roarbench.text import to_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
+_OF_BOARDS = (
+    *("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom"),
+    *("family", "detectable"),
+)
 
 
 def as_json(table: SuiteTable) -> str:
@@ -42,13 +46,7 @@ def shared_values(table: SuiteTable) -> dict[str, Any]:
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
-        "one_network": board.one_network,
-        "references": board.references,
-        "reference_deviation": board.reference_deviation,
-        "reference_rows": board.reference_rows,
-        "reference_freedom": board.reference_freedom,
-        "family": board.family,
-        "detectable": board.detectable,
+        **{name: getattr(board, name) for name in _OF_BOARDS},
         "chance": table.chance,
         "hash": table.hash,
     }
@@ -68,6 +66,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         **plain_beating(row.beating),
+        "knows": ", ".join(table.knows(row)) or None,
         **_plain_twins(table, row),
         "flag": _flag(table, row),
         "grade": _grade(table, row),

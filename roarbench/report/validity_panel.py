@@ -189,10 +189,6 @@ def _points(gain: Estimate) -> str:
     return MISSING if gain.value is None else f"{gain.value:+.1f}"
 
 
-def _mark_level(panel: Panel) -> str:
-    return f"{max((t for t in panel.mask_levels if t in panel.levels), default=0.0):g}"
-
-
 def legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
     suite, bootstrap = panel.suite_results.suite, panel.bootstrap
@@ -200,9 +196,10 @@ def legend(panel: Panel) -> list[str]:
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
     lines += filter(None, [panel.suite_results.reference_words])
     if any(row.marks for row in panel.rows):
+        level = max((t for t in panel.mask_levels if t in panel.levels), default=0.0)
         lines += [
             "marks: share of the row's gain that a weaker baseline also achieves; masks alone: of the accuracy above "
-            f"chance at t = {_mark_level(panel)}. Grade by the interval's lower end: above {SOME:.0%} some, above "
+            f"chance at t = {level:g}. Grade by the interval's lower end: above {SOME:.0%} some, above "
             f"{STRONG:.0%} strong, each wrong at most 2.5% of the time"
         ]
     if panel.mask_levels:

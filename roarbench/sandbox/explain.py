@@ -125,7 +125,8 @@ def explain(task: Task, limits: Limits, trust: bool = False) -> SandboxAnswer:
         death = _run(task.device, [request, answer, write], read, limits, trust)
         header, numbers = read_answer(answer)
     if not death.started:
-        raise SandboxError(_not_started(death))
+        output = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
+        raise SandboxError(f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}")
     return _judge(task, limits, death, header, numbers)
 
 
@@ -161,11 +162,6 @@ def _request(task: Task, limits: Limits) -> int:
         weights = part.model.state_dict().items()
         arrays |= {f"{i}.model.{name}": tensor.detach().cpu().numpy() for name, tensor in weights}
     return write_request(about, arrays)
-
-
-def _not_started(death: SandboxExit) -> str:
-    output = one_line(death.output.decode(errors="replace"))[-100:] or f"exit status {death.code}"
-    return f"{HarnessFault.NOT_STARTED}: the sandbox ended before the submission began: {output}"
 
 
 def _judge(

@@ -32,7 +32,8 @@ def check_sandbox() -> None:
     """
     if os.name != "posix" or sys.platform != "linux":
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: the sandbox needs Linux; --trust-submission runs without it")
-    missing = [program for program in _programs() if not shutil.which(program)]
+    programs = ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
+    missing = [program for program in programs if not shutil.which(program)]
     if missing:
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {', '.join(missing)} is not installed; {_INSTALL}")
     try:
@@ -45,10 +46,6 @@ def check_sandbox() -> None:
     reached = _found(_send_canary())
     if reached:
         raise SandboxError(f"{HarnessFault.LEAK}: inside the sandbox there is {', '.join(reached)}; {_INSTALL}")
-
-
-def _programs() -> tuple[str, ...]:
-    return ("bwrap", "setpriv") if os.geteuid() == 0 else ("bwrap",)
 
 
 def _send_canary() -> SandboxExit:

@@ -5,8 +5,7 @@ from types import MappingProxyType
 from typing import NamedTuple
 
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.sequential import holm
-from roarbench.stats.verdicts import FALSE_DISCOVERIES, Comparison
+from roarbench.stats.verdicts import FALSE_DISCOVERIES, Comparison, holm
 from roarbench.text import SAME
 
 

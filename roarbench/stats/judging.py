@@ -18,9 +18,8 @@ from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.reference_spread import References
-from roarbench.stats.sequential import compare_watched, share
 from roarbench.stats.spread import Spread, Trainings, spread_of
-from roarbench.stats.verdicts import Comparison, compare, detectable
+from roarbench.stats.verdicts import Comparison, compare, compare_watched, detectable, share
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Retrain
 
 

@@ -30,13 +30,12 @@ class Drop(NamedTuple):
     probabilities: tuple[Estimate, ...]
 
 
-def probability_drop(untouched: Floats, degraded: Floats, confidence: float = 0.95) -> Drop:
+def probability_drop(untouched: Floats, degraded: Floats) -> Drop:
     """Return AOPC and its kin of one estimator and order.
 
     Args:
         untouched: p_0 of every image, in (0, 1], shape (images,).
         degraded: p_k of every level and image, in [0, 1], shape (levels, images).
-        confidence: Of the intervals, in (0, 1).
 
     Raises:
         ValueError: The shapes do not fit, or a p_0 is not above 0.
@@ -46,16 +45,16 @@ def probability_drop(untouched: Floats, degraded: Floats, confidence: float = 0.
     if untouched.min() <= 0:
         raise ValueError("the probability of a predicted class is above 0, got one that is not")
     drops = untouched - degraded
-    aopc, *others = (_mean(row, confidence) for row in (drops.mean(0), *(np.abs(drops) / untouched), *degraded))
+    aopc, *others = (_mean(row) for row in (drops.mean(0), *(np.abs(drops) / untouched), *degraded))
     return Drop(aopc, tuple(others[: len(degraded)]), tuple(others[len(degraded) :]))
 
 
-def _mean(values: Floats, confidence: float) -> Estimate:
-    """Return a mean over images with its interval by the central limit theorem; one image has none."""
+def _mean(values: Floats) -> Estimate:
+    """Return a mean over images with its interval of 95% by the central limit theorem; one image has none."""
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean)
-    half = NormalDist().inv_cdf((1 + confidence) / 2) * float(values.std(ddof=1)) / sqrt(len(values))
+    half = NormalDist().inv_cdf(0.975) * float(values.std(ddof=1)) / sqrt(len(values))
     return Estimate(mean, mean - half, mean + half)
 
 

@@ -1,4 +1,11 @@
-"""Which estimators differ from a control, and how small a difference could have been found."""
+"""Which estimators differ from a control, and how small a difference could have been found.
+
+Where a board is looked at while its trainings go on, wrong words stay as rare over all looks as one look would leave
+them. Whoever looks after every training and stops when a verdict is there finds a false one sooner or later. So each
+look spends an equal share of the error that the whole course may make (Lan and DeMets 1983; by Bonferroni's bound,
+which asks nothing of how looks depend on each other), and intervals are as wide as that demands (repeated confidence
+intervals, Jennison and Turnbull 1989). `docs/decisions/0023-trainings-until-decided.md` has how this was chosen.
+"""
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
@@ -34,7 +41,7 @@ class Comparison(NamedTuple):
         verdict: At a false discovery rate of 5% over all comparisons of the family; of a row that was looked at while
             its trainings went on, at a chance of 5% of any wrong word over the whole course.
         p: Two-sided, of this comparison alone.
-        q: p adjusted for the family (Benjamini and Hochberg 1995; `sequential` for rows that were looked at).
+        q: p adjusted for the family (Benjamini and Hochberg 1995; `holm` for rows that were looked at).
         difference: The estimator's gain minus the control's, in accuracy points.
     """
 
@@ -145,3 +152,29 @@ def detectable(pairs: Pairs) -> float | None:
     if not halves.any():
         return None
     return float(np.median(halves) * (1 + normal(POWER) / normal((1 + pairs.confidence) / 2)))
+
+
+def share(looks: int) -> float:
+    """Return the share of the whole course's error that each of so many planned looks spends."""
+    return 1 / looks
+
+
+def compare_watched(
+    family: Mapping[Key, Sample], shares: Mapping[Key, float], joining: Iterable[Mapping[Key, Sample]] = ()
+) -> dict[Key, Comparison]:
+    """Judge all comparisons of rows that are looked at again and again; above 0 is better.
+
+    Over the whole course and all these comparisons the chance of any wrong word is 5% at most: each p is divided by the
+    share, in (0, 1], that its look spends, then all are adjusted together (Holm 1979).
+    """
+    return compare(family, joining, holm, shares)
+
+
+def holm(ps: Sequence[float]) -> list[float]:
+    """Return p adjusted for the family by Holm's step-down, in [0, 1]."""
+    p = np.asarray(ps, np.float64)
+    order = np.argsort(p)
+    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
+    adjusted = np.empty(len(p))
+    adjusted[order] = np.minimum(1.0, stepped)
+    return [float(q) for q in adjusted]

@@ -52,11 +52,7 @@ class CheckpointFile:
         return state if state.pop("rankings", "") == self._rankings else None
 
     def save(self, state: dict[str, Any]) -> None:
-        """Keep this in its place; killed in between, the one before is still there.
-
-        Raises:
-            StoreError: It cannot be written.
-        """
+        """Keep this in its place; killed in between, the one before is still there."""
         buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
         torch.save({**state, "rankings": self._rankings}, buffer)
         with writing(self._path):

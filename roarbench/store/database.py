@@ -57,8 +57,9 @@ class Database:
     def __init__(self, engine: Engine, where: str) -> None:
         self.where = where
         self.patience = 0.0
-        self.tell: Callable[[str], object] = _tell_nobody
+        self.tell: Callable[[str], object] = lambda line: None
         self._file: tuple[int, int] | None = None
+        self._held = threading.local()
         self._engine = engine
         self._reader = engine.execution_options(manner="reading")
         self._changer = engine.execution_options(manner="changing")
@@ -82,6 +83,9 @@ class Database:
             StoreError: As `change`, or a row is damaged.
         """
         with self._sound():
+            if held := self._held_connection:
+                with explained(self.where):
+                    return work(held)
             return self._as_soon_as_possible(lambda: self._work(self._reader, work))
 
     @contextmanager
@@ -127,13 +131,28 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that only reads, and never makes a writer wait.
+        """Open a transaction that only reads, and never makes a writer wait; StoreError where a row is damaged."""
+        with self._sound():
+            if held := self._held_connection:
+                with explained(self.where):
+                    yield held
+                return
+            with self._begun(self._reader) as connection:
+                yield connection
 
-        Raises:
-            StoreError: The database refused, for a reason that lies outside of the code, or a row is damaged.
-        """
-        with self._sound(), self._begun(self._reader) as connection:
-            yield connection
+    @contextmanager
+    def at_once(self) -> Iterator[None]:
+        """Answer all that this thread asks within by one connection: to open one takes longer than most answers."""
+        with self._begun(self._reader) as connection:
+            self._held.connection = connection
+            try:
+                yield
+            finally:
+                self._held.connection = None
+
+    @property
+    def _held_connection(self) -> Connection | None:
+        return getattr(self._held, "connection", None)
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
@@ -148,11 +167,7 @@ class Database:
         self._file = _file_of(self.where)
 
     def check_kept(self) -> None:
-        """Refuse to go on without the file that was opened, once its content is saved beside it.
-
-        Raises:
-            RunError: The file is no longer there.
-        """
+        """Refuse to go on, by a RunError, without the file that was opened, once its content is saved beside it."""
         if self._file in (None, _file_of(self.where)) or threading.current_thread() is not threading.main_thread():
             return
         self._file, copy = None, f"{self.where}.kept-{os.getpid()}"
@@ -189,10 +204,6 @@ def _file_of(path: str) -> tuple[int, int]:
     except OSError:
         return 0, 0
     return found.st_dev, found.st_ino
-
-
-def _tell_nobody(line: str) -> None:
-    pass
 
 
 def is_away(error: StoreError) -> bool:

@@ -35,11 +35,7 @@ class ReproductionOutcome(StrEnum):
 
 
 def keep_entry(database: Database, submission: Submission) -> None:
-    """Keep a submission's file for ever; there already is fine.
-
-    Raises:
-        StoreError: Another file has its id: equal names, and hashes that begin alike.
-    """
+    """Keep a submission's file for ever; StoreError where another has its id: equal names, hashes that begin alike."""
     with database.write() as connection:
         put_entry(connection, submission)
 

@@ -77,11 +77,7 @@ class ExportedFile:
             raise StoreError(f"{self._path} is packed by {min(odd)}, which no export is; export it again")
 
     def rows(self) -> Iterator[dict[str, Any]]:
-        """Yield the rows by column names.
-
-        Raises:
-            StoreError: The file is damaged, or unpacks to more than an export does.
-        """
+        """Yield the rows by column names; StoreError where the file is damaged, or unpacks to too much."""
         unpacked = 0
         with _readable(self._path):
             packed = pq.ParquetFile(self._path, metadata=self._file.metadata, read_dictionary=_SIZED)

@@ -78,11 +78,7 @@ def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
 
 
 def checked_note(note: ImageNote) -> ImageNote:
-    """Check a note from outside and return it.
-
-    Raises:
-        ValueError: Its values are not of their kinds, or its folder is no plain name.
-    """
+    """Return a note from outside; ValueError where its values are not of their kinds, or its folder no plain name."""
     check_record(note)
     if "/" in note.folder:
         raise ValueError(f"folder is {note.folder}, expected its last part")

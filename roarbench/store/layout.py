@@ -11,19 +11,32 @@ from roarbench.files import locked, write_whole, writing
 from roarbench.store.image_notes import ImageNote, decoded_notes
 
 
+class _Folder:
+    """A folder of a workspace, under this name."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __get__(self, workspace: "Workspace", owner: type) -> Path:
+        return workspace.root / self._name
+
+
 @dataclass(frozen=True)
 class Workspace:
     """The folders of one store: all but the results can be deleted and made again."""
 
     root: Path
+    data = _Folder("data")  # decoded images
+    references = _Folder("references")  # weights and predictions of the explained networks
+    networks = _Folder("networks")  # that score many runs
+    rankings = _Folder("rankings")  # as bit-planes
+    checkpoints = _Folder("checkpoints")  # trainings that are under way or were cut off
+    logs = _Folder("logs")  # of the workers
+    submissions = _Folder("submissions")  # files, by id
 
     @property
     def identity(self) -> str:
-        """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too.
-
-        Raises:
-            StoreError: The folder cannot be written.
-        """
+        """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too."""
         path = self.root / ".identity"
         if not path.exists():
             with locked(self.root / ".identity.lock", self.root), writing(path):
@@ -31,51 +44,12 @@ class Workspace:
                     write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
         return path.read_text()
 
-    @property
-    def data(self) -> Path:
-        """Return the folder of the decoded images."""
-        return self.root / "data"
-
     def decoded(self, dataset: str) -> list[ImageNote]:
         """Say where decoded images of a data set came from, whole or small; those decoded last are last."""
         return [note for note in decoded_notes(self.data) if note.dataset == dataset]
 
-    @property
-    def references(self) -> Path:
-        """Return the folder of the explained models' weights and predictions."""
-        return self.root / "references"
-
-    @property
-    def networks(self) -> Path:
-        """Return the folder of the networks that score many runs."""
-        return self.root / "networks"
-
-    @property
-    def rankings(self) -> Path:
-        """Return the folder of the rankings' bit-planes."""
-        return self.root / "rankings"
-
-    @property
-    def checkpoints(self) -> Path:
-        """Return the folder of trainings that are under way or were cut off."""
-        return self.root / "checkpoints"
-
-    @property
-    def logs(self) -> Path:
-        """Return the folder of the workers' logs."""
-        return self.root / "logs"
-
-    @property
-    def submissions(self) -> Path:
-        """Return the folder of submitted files, by id."""
-        return self.root / "submissions"
-
     def keep_submission(self, entry: str, source: bytes) -> None:
-        """Keep a submission's file where every worker finds it.
-
-        Raises:
-            StoreError: There is another file under its id, or the folder cannot be written.
-        """
+        """Keep a submission's file where every worker finds it; StoreError where another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():
             self.submission(entry)
@@ -88,11 +62,7 @@ class Workspace:
             write_whole(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
-        """Return the file of a submission, of this id, whatever parameters and twins follow.
-
-        Raises:
-            StoreError: It is not there, or is not the one of this id.
-        """
+        """Return the file of a submission of this id, whatever parameters and twins follow, if it is that."""
         asked = EstimatorId.read(entry)
         path = self.submissions / f"{asked.file}.py"
         try:

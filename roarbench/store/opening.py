@@ -37,7 +37,9 @@ def open_database(url: str, read_only: bool) -> Database:
     try:
         _check(database, read_only)
         if not read_only:
-            _upgrade(database)
+            with database.write() as connection:  # also finds out whether it can be written at all
+                if _version(connection, where) < schema.HEAD:
+                    _migrate(connection)
         if lite and not read_only:
             _use_wal(engine, where)
             database.watch()
@@ -146,12 +148,6 @@ def _version(connection: Connection, where: str) -> str:
     if names:
         raise StoreError(f"{where} holds other tables ({names[0]}, …) and no results; name a database of its own")
     return ""
-
-
-def _upgrade(database: Database) -> None:
-    with database.write() as connection:  # also finds out whether it can be written at all
-        if _version(connection, database.where) < schema.HEAD:
-            _migrate(connection)
 
 
 def _migrate(connection: Connection) -> None:

@@ -1,13 +1,26 @@
-"""Parts of rankings, as workers leave them: ranges of images that are joined when all are there."""
+"""The files of rankings: parts, as workers leave them, joined when all images are there; bit-planes; the manifest.
 
+A file of bit-planes has a row per image, its planes one after the other in a column of fixed-size binary. The whole
+file is one batch, so a reader sees one array; `pyarrow` and Hugging Face `datasets` read it as it is.
+"""
+
+import json
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.errors import StoreError
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.errors import Hint, StoreError
+from roarbench.identity import fingerprint
 from roarbench.store.map_provenance import ExplainedBatches
-from roarbench.store.planes import read_planes
 from roarbench.terms import Split
+
+_COLUMN = "planes"
+FORMAT = 1  # counts up when older versions of roarbench cannot read the files any more
+MANIFEST = "manifest.json"
+_FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
 
 
 def covers(done: Iterable[range], start: int, stop: int) -> bool:
@@ -77,3 +90,85 @@ def weights_of(parts: Path, told: Iterable[Mapping[str, Any]]) -> str:
 def remedy(path: Path) -> str:
     """Return what to do about a folder or file that is damaged, or not what it should be."""
     return f"delete {path} and run again"
+
+
+class PlanesFile(NamedTuple):
+    """Content of an Arrow file of bit-planes.
+
+    Attributes:
+        planes: uint8 (n, planes, width), read-only, a view of the memory-mapped file.
+        about: What was written with them.
+    """
+
+    planes: NDArray[np.uint8]
+    about: dict[str, Any]
+
+
+def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:
+    """Write bit-planes, uint8 (n, planes, width), and what they are, JSON values, as the file's metadata."""
+    import pyarrow as pa
+
+    count, *row = planes.shape
+    kind = pa.binary(row[0] * row[1])
+    metadata = {key: json.dumps(value) for key, value in {**about, "row": row}.items()}
+    schema = pa.schema([pa.field(_COLUMN, kind, nullable=False)], metadata=metadata)
+    buffers = [None, pa.py_buffer(np.ascontiguousarray(planes))]
+    column = pa.FixedSizeBinaryArray.from_buffers(kind, count, buffers)
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, schema) as writer:
+        writer.write_batch(pa.record_batch([column], schema=schema))
+
+
+def read_planes(path: Path) -> PlanesFile:
+    """Open bit-planes where they lie, by their header alone; StoreError where there are none, or they are damaged."""
+    import pyarrow as pa  # takes .2 s, and a table needs no ranking
+
+    try:
+        with pa.memory_map(str(path)) as source:
+            batch = pa.ipc.open_file(source).get_batch(0)
+        about = {key.decode(): json.loads(value) for key, value in batch.schema.metadata.items()}
+        shape = (batch.num_rows, *about.pop("row"))
+        flat = np.frombuffer(batch.column(_COLUMN).buffers()[1], np.uint8, int(np.prod(shape)))
+    except (OSError, pa.ArrowException, ValueError, KeyError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error}; delete it and run again") from error
+    return PlanesFile(flat.reshape(shape), about)
+
+
+def content_of(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """Return the hash of the contents of these files, as a manifest has them."""
+    return fingerprint({split: file["sha256"] for split, file in files.items()})
+
+
+def kept_of(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return `Rankings.kept` from what a manifest says of its files."""
+    if not files or not all("kept" in file for file in files.values()):
+        return None
+    return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
+
+
+def checksum_of(manifest: Path) -> str:
+    """Return the checksum of the rankings that a manifest describes; empty where it cannot be read."""
+    try:
+        return content_of(json.loads(manifest.read_text())["files"])
+    except (OSError, ValueError, TypeError, LookupError, AttributeError):
+        return ""
+
+
+def read_manifest(folder: Path, splits: Iterable[Split]) -> dict[str, Any]:
+    """Return the manifest of a folder of finished rankings.
+
+    Raises:
+        StoreError: There is none, it is of a newer version, or it does not describe the files of these splits.
+    """
+    path = folder / MANIFEST
+    try:
+        manifest: dict[str, Any] = json.loads(path.read_text())
+        if manifest["format"] > FORMAT:
+            found = f"{path} has format {manifest['format']}, this version reads up to {FORMAT}"
+            raise StoreError(f"{found}; upgrade roarbench")
+        if not all(manifest["files"][split].keys() >= _FILE_KEYS for split in splits):
+            raise StoreError(f"{path} does not describe its files; {remedy(folder)}")
+    except FileNotFoundError as error:
+        raise StoreError(f"no finished rankings in {folder}", Hint("; `{}` makes them", "run")) from error
+    except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
+        raise StoreError(f"cannot read {path}: {error!r}; {remedy(folder)}") from error
+    return manifest

@@ -4,11 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED
+from roarbench.plan.keys import family_splits, ranked_splits, reference_of, stored_levels
+from roarbench.plan.suite import Suite
 from roarbench.terms import Making, Split, Unit
 
 
@@ -67,3 +70,21 @@ def about_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
     layout = spec.layout
     codes = {"boundaries": list(layout.boundaries), "codes": list(layout.codes)}
     return identity_of(spec) | codes | {"split": split.value}
+
+
+def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
+    """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
+
+    The suite's estimators need not hold this one; `number` says which of its references is explained.
+    """
+    return RankingSpec(
+        data=images.fingerprint,
+        reference="" if estimator.control else reference_of(suite, images.fingerprint, number).key,
+        estimator=estimator.fingerprint,
+        name=estimator.id,
+        unit=unit,
+        levels=stored_levels(suite),
+        shape=images.record.shape,
+        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite, estimator),
+        maps=suite.maps if estimator.shared else Making.FLOAT32,
+    )

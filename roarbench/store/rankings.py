@@ -29,17 +29,23 @@ from roarbench.files import locked, look_anew, refuse_altered, sha256, write_who
 from roarbench.identity import fingerprint
 from roarbench.kernels.bit_planes import Layout
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
-from roarbench.store.planes import read_planes, write_planes
-from roarbench.store.ranking_manifest import FORMAT, MANIFEST, checksum_of, content_of, kept_of, read_manifest
 from roarbench.store.ranking_parts import (
+    FORMAT,
+    MANIFEST,
     chain_of,
+    checksum_of,
+    content_of,
     covers,
+    kept_of,
     noted_batches,
     parts_of,
+    read_manifest,
+    read_planes,
     refuse_mixed,
     remedy,
     told_by,
     weights_of,
+    write_planes,
 )
 from roarbench.store.ranking_spec import RankingSpec, about_file, identity_of
 from roarbench.terms import Split
@@ -172,11 +178,7 @@ class RankingsStore:
             write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
 
     def refuse_other_device(self, spec: RankingSpec, device: str) -> None:
-        """Refuse to add to parts that another kind of device has begun, as one of them says; `seal` reads them all.
-
-        Raises:
-            StoreError: They are by another kind.
-        """
+        """Refuse to add to parts that another kind of device has begun, as one of them says; `seal` reads them all."""
         parts = self.folder(spec) / "parts"
         begun = [read_planes(path).about for path in islice(parts.glob("*.arrow"), 1)]
         refuse_mixed(parts, [*begun, {"made": [ExplainedBatches(0, 0, "", device)]}])
@@ -223,11 +225,7 @@ class RankingsStore:
         return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""), kept_of(files))
 
     def verify(self, spec: RankingSpec) -> None:
-        """Read every byte of finished rankings and compare.
-
-        Raises:
-            StoreError: As `open`, or a file is not the one that was written.
-        """
+        """Read every byte of finished rankings; StoreError where a file is not the one that was written."""
         found = self.open(spec)
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"

@@ -111,11 +111,7 @@ class StoredReference:
 
 
 def save_weights(folder: Path, model: nn.Module, about: Mapping[str, object]) -> None:
-    """Write a network's weights, with their checksum and what is noted about them, so that they are whole or not there.
-
-    Raises:
-        StoreError: The folder cannot be written.
-    """
+    """Write a network's weights, their checksum and what is noted about them, so that they are whole or not there."""
     partial = folder.with_name(f".{folder.name}.partial")
     weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
     shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
@@ -132,11 +128,7 @@ def save_weights(folder: Path, model: nn.Module, about: Mapping[str, object]) ->
 
 
 def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
-    """Return a state dict that `save_weights` wrote, on the CPU.
-
-    Raises:
-        StoreError: It is damaged, or not what was saved; `what` says what it is of.
-    """
+    """Return a state dict that `save_weights` wrote, on the CPU; StoreError, about `what`, where it is damaged."""
     with _readable(folder, what):
         loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
         if _noted_checksum(folder) not in ("", checksum(loaded)):
@@ -145,11 +137,7 @@ def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
 
 
 def noted_checksum(folder: Path, what: str) -> str:
-    """Return the checksum of the weights that `save_weights` wrote; empty if they were saved before it was noted.
-
-    Raises:
-        StoreError: The folder is damaged; `what` says what it is of.
-    """
+    """Return the checksum of the weights that `save_weights` wrote; empty if they were saved before it was noted."""
     with _readable(folder, what):
         return _noted_checksum(folder)
 

@@ -64,11 +64,7 @@ def exported_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
 
 
 def checked_remarks(text: bytes) -> dict[str, Any]:
-    """Return the remarks of an export.
-
-    Raises:
-        ValueError: One is none.
-    """
+    """Return the remarks of an export; ValueError where one is none."""
     found = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")

@@ -86,11 +86,7 @@ class ResultsStore:
         self._database.close()
 
     def refuse_other_machines(self) -> None:
-        """Refuse an SQLite file that another machine works on: over a network its locks cannot be relied on.
-
-        Raises:
-            StoreError: One does.
-        """
+        """Refuse an SQLite file that another machine works on: over a network its locks cannot be relied on."""
         if self._database.is_file:
             here = kernel_of(Owner.here())
             for lease in self.running():

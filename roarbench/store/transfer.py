@@ -119,8 +119,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     """
     origin = {"file": sha256(path), "created": datetime.now(UTC)}
     file = ExportedFile(path)
-    notes, suites = _imported_notes(file.metadata, path), _imported_suites(file.metadata, path)
-    remarks = _imported_remarks(file.metadata, path)
+    notes, suites, remarks = _said(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
     totals = _totals(_imported(file, path, submissions), path)
     fresh, known = set[str](), dict[str, Result]()
@@ -154,11 +153,7 @@ def _totals(results: Iterable[Result], path: Path) -> set[tuple[str, int]]:
 
 
 def read_results(path: Path) -> Iterator[Result]:
-    """Yield the results of a file, each checked.
-
-    Raises:
-        StoreError: It cannot be read, or a row is not what its checksums say.
-    """
+    """Yield the results of a file; StoreError where a row is not what its checksums say, or it cannot be read."""
     yield from _imported(ExportedFile(path), path, {})
 
 
@@ -194,26 +189,18 @@ def _exported_notes(notes: Iterable[ImageNote]) -> bytes:
     return canonical([record(note) for note in local]).encode()
 
 
-def _imported_notes(metadata: dict[bytes, bytes], path: Path) -> list[ImageNote]:
+def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[Suite], dict[str, Any]]:
+    """Return what a file says beside its rows: where images came from, suites, and remarks on entries."""
+    what = "images"
     try:
         found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
-        return [checked_note(note) for note in found if note.kind == LOCAL]
+        notes = [checked_note(note) for note in found if note.kind == LOCAL]
+        what = "suites"
+        suites = [suite_of(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
+        what = "entries"
+        return notes, suites, checked_remarks(metadata.get(_REMARKS, b"{}"))
     except _ODD as error:
-        raise _unfit(f"{path}: what it says of images cannot be read", error) from None
-
-
-def _imported_remarks(metadata: dict[bytes, bytes], path: Path) -> dict[str, Any]:
-    try:
-        return checked_remarks(metadata.get(_REMARKS, b"{}"))
-    except _ODD as error:
-        raise _unfit(f"{path}: what it says of entries cannot be read", error) from None
-
-
-def _imported_suites(metadata: dict[bytes, bytes], path: Path) -> list[Suite]:
-    try:
-        return [suite_of(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
-    except _ODD as error:
-        raise _unfit(f"{path}: what it says of suites cannot be read", error) from None
+        raise _unfit(f"{path}: what it says of {what} cannot be read", error) from None
 
 
 def _checked(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Result:

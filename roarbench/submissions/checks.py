@@ -115,13 +115,9 @@ def _said(entry: Submission) -> str:
 def validate(
     submission: Submission, suite: Suite = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> Accepted:
-    """Check what `read_submission` found to be in order by running it in fresh sandboxes.
+    """Check what `read_submission` found to be in order in fresh sandboxes, or raise Refusal with the first reason.
 
     Maps are priced for the suite. `begin` is told of each of the `STAGES` when it begins.
-
-    Raises:
-        Refusal: It is not accepted, with the first reason.
-        SandboxError: No sandbox holds on this machine.
     """
     begin("does the sandbox hold?")
     check_sandbox()
@@ -131,13 +127,13 @@ def validate(
         begin("maps of a few images")
         first = _explain(submission, case)
         begin("again: another order, another model")
-        again = _explain(submission, _turned(case), case, *_others(case))
+        reversed_ = Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
+        again = _explain(submission, reversed_, case, *_others(case))
         counting.result()
     (once,), (turned, twice, other_target, other_model, _) = first.maps, again.maps
     begin("the maps are compared")
-    fresh = twice
-    if _bytes(once) != _bytes(twice):  # something came before the second one: ask a sandbox where nothing did
-        (fresh,) = _explain(submission, case).maps
+    # where something came before the second one, ask a sandbox where nothing did
+    fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
     _compare(once, fresh, twice, turned)
     if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
@@ -178,11 +174,6 @@ def _model(seed: int) -> nn.Module:
         if isinstance(module, nn.BatchNorm2d):
             nn.init.ones_(module.weight)
     return model.eval()
-
-
-def _turned(case: Part) -> Part:
-    """Return the images the other way round, in batches of another size."""
-    return Part(case.model, case.images.flip(0), case.targets.flip(0), case.ids.flip(0), _OTHER_BATCH)
 
 
 def _others(case: Part) -> tuple[Part, Part, Part]:

@@ -124,11 +124,7 @@ def read_submission(path: Path) -> Submission:
 
 
 def check_source(source: bytes) -> Submission:
-    """Return the submission that these bytes are.
-
-    Raises:
-        Refusal: They are none.
-    """
+    """Return the submission that these bytes are, or raise the Refusal."""
     _check_size(len(source))
     names = _literals(_parse(_text_of(source)))
     texts = _texts(names)

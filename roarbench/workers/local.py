@@ -23,8 +23,7 @@ from typing import NamedTuple
 
 from roarbench.devices import SHARING, bound_compilers
 from roarbench.errors import MachineError
-from roarbench.workers.job import Job, JobOutcome, perform
-from roarbench.workers.leaving import all_left, has_failed
+from roarbench.workers.job import Job, JobOutcome, all_left, has_failed, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import end_when_asked
 

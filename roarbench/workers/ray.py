@@ -19,8 +19,7 @@ import torch
 from roarbench.devices import SHARING, bound_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
-from roarbench.workers.job import Job, JobOutcome, perform
-from roarbench.workers.leaving import IN_A_ROW, all_left, has_failed
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, has_failed, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import same_signals
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from roarbench.analysis.agreements import agreements
+from roarbench.analysis.validity import agreements
 from roarbench.protocols.roar import ROAR
 from roarbench.report.claim_table import SignificantCells, claim_records, significant_cells
 from roarbench.stats.agreement import Agreement, agreement

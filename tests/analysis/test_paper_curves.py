@@ -1,6 +1,6 @@
 import pytest
 
-from roarbench.analysis.paper_curves import hooker2019, khakzar2021, published_curves
+from roarbench.analysis.paper_curves import hooker2019, published_curves
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.terms import PAPER_LEVELS, Order
@@ -25,11 +25,7 @@ def test_kar_is_read_by_the_fraction_removed() -> None:
     assert kept == {0.0: 0.7668, 0.1: 0.7392, 0.3: 0.7322, 0.5: 0.7215, 0.7: 0.6986, 0.9: 0.5338}
 
 
-def test_khakzar_is_a_full_table_and_another_data_set_the_callers_mistake() -> None:
-    curves = khakzar2021()
-    assert {name: len(rows) for name, rows in curves.items()} == {"cifar10": 7, "birdsnap": 7}
-    assert all(tuple(curve) == (0.0, *PAPER_LEVELS) for rows in curves.values() for curve in rows.values())
-    assert curves["birdsnap"]["gradcam"][0.9] == pytest.approx(0.02351)
+def test_a_data_set_that_was_not_published_is_the_callers_mistake() -> None:
     assert published_curves("imagenet", Order.MORF)["sobel-released"]
     with pytest.raises(UnknownName, match="did you mean 'imagenet'"):
         published_curves("imagnet", Order.MORF)

@@ -80,16 +80,6 @@ def test_what_cannot_be_run_is_refused_before_anything_is(suite, given, words):
         roarbench.evaluate(suite, given, quiet=True)
 
 
-@pytest.mark.parametrize(
-    ("asked", "words"),
-    [({"workers": 0}, "--workers 0 would do nothing; write 1 to"), ({"seeds": 0}, "--seeds 0 and 1 references")],
-    ids=["workers", "seeds"],
-)
-def test_numbers_that_ask_for_nothing_are_refused(suite, asked, words):
-    with pytest.raises(roarbench.CallerError, match=words):
-        roarbench.evaluate(suite, ["truth"], quiet=True, **asked)
-
-
 def test_to_import_it_takes_no_torch():
     seen = "import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)"
     said = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout

@@ -125,7 +125,7 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
         assert (answer.code, "with 4 workers" in answer.out) == (0, True)
         assert answer.out.startswith("planted v1: 62 runs, 0 done, 62 to do\n")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
-    part = found(call, "plan", "--suite", "quick", "--protocol", "specific", "--store", tmp_path / "none")
+    part = found(call, "plan", "--suite", "quick@2", "--protocol", "specific", "--store", tmp_path / "none")
     assert part["runs"] == 3 * (1 + 2 * 3 * 8)  # networks; untouched images; both maps, levels, rows
     assert part["work"]["trainings"] == 3 + 3  # references and common networks
 
@@ -197,7 +197,7 @@ def test_the_whole_and_the_small_version_are_apart_and_what_is_there_instead_is_
 
 
 def test_suites_and_estimators(call):
-    assert [row["suite"] for row in found(call, "suites")] == list(SUITES) and "quick v2" in call("suites").out
+    assert [row["suite"] for row in found(call, "suites")] == list(SUITES) and "quick v3" in call("suites").out
     assert [row["estimator"] for row in found(call, "estimators")] == list(ESTIMATORS)
     assert "VarGrad" in call("estimators").out
 
@@ -308,7 +308,7 @@ BAD = [
     (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),
     (("plan", "--suite", "quick", "--protocol", "best"), "no protocol 'best'"),
-    (("plan", "--suite", "quick", "--protocol", "kar"), "suite 'quick' has no kar; it has: specific, "),
+    (("plan", "--suite", "quick", "--protocol", "kar"), "suite 'quick' has no kar; it has: matched, "),
     (("table", *SMALL, "--protocol", "raor"), "no protocol 'raor'; did you mean 'roar'?"),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
     (("table", *SMALL, "--estimators", "grad"), "suite 'planted' has no 'grad'"),

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from roarbench.datasets.crop import centre_square, to_pixels
+from roarbench.datasets.one_image import centre_square, to_pixels
 
 
 def gradient(width, height):

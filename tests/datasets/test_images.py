@@ -5,7 +5,7 @@ import pytest
 from PIL import Image
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.images import FILL, decode_image
+from roarbench.datasets.one_image import FILL, decode_image
 from tests.helpers.tiny_set import TINY, png
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.parameters import PARAMETERS
 from roarbench.models.build import build
@@ -109,8 +109,3 @@ def test_fingerprints_stay():
     """Stored rows are found by them: a line of the file never changes."""
     assert {name: find_estimator(name).fingerprint for name in FINGERPRINTS} == FINGERPRINTS
     assert len(set(FINGERPRINTS.values())) == len(FINGERPRINTS)
-
-
-def test_the_papers_18_are_the_ones_without_a_function():
-    assert {row.id for row in MAPPED if row.maps is None} == set(PAPER)
-    assert len(PAPER) == 18

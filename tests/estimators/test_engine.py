@@ -83,7 +83,7 @@ ERRORS = [None, MemoryError(), torch.OutOfMemoryError("CUDA out of memory"), Run
 @pytest.mark.parametrize("error", ERRORS, ids=repr)
 def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
     small, told, whole = Small(tiny, 1, error).eval(), list[Explained](), list[Explained]()
-    names = ("random", "grad", "gb", "truth", "sobel", "var-grad(samples=2)")
+    names = ("random", "grad", "gb", "truth", "sobel", "input-x-grad", "var-grad(samples=2)")
     found = importance_maps(estimators(*names), small, batch, black, note=told.append)
     assert small.seen[0] == 3 and max(small.seen[1:]) == 2
     assert [each.images for each in told] == [1, 1, 1]  # what did not fit was not explained

@@ -29,10 +29,8 @@ def test_another_value_is_another_estimator_of_the_same_form():
     assert len(fingerprints) == 4
     assert default.fingerprint in fingerprints
     twin = find_estimator("var-grad(noise=0.05)~blurred")
-    assert (twin.id, twin.parent, twin.default) == ("var-grad(noise=0.05)~blurred", found.id, "var-grad~blurred")
-    assert (twin.twin, twin.values) == ("blurred", (("noise", 0.05),))
+    assert (twin.parent, twin.default, twin.values) == (found.id, "var-grad~blurred", (("noise", 0.05),))
     assert twin.fingerprint != found.fingerprint
-    assert twin.about == "var-grad: its map after a Gaussian blur, which adds no information; noise 0.05"
 
 
 @pytest.mark.parametrize(
@@ -57,11 +55,8 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
     ("name", "words"),
     [
         ("var-grad(nois=0.05)", "'var-grad' has no parameter 'nois'; it has: noise"),
-        ("grad(noise=0.05)", "'grad' has no parameter 'noise'; it has: none"),
         ("var-grad(noise=0)", "noise of 'var-grad' is '0', expected a number above 0, at most 2"),
-        ("var-grad(noise=2.1)", "noise of 'var-grad' is '2.1', expected a number above 0, at most 2"),
         ("var-grad(noise=nan)", "noise of 'var-grad' is 'nan', expected a number above 0, at most 2"),
-        ("var-grad(noise=)", "noise of 'var-grad' is '', expected a number above 0, at most 2"),
         ("ig(steps=2.5)", "steps of 'ig' is '2.5', expected a whole number"),
         ("ig(baseline=white)", "baseline of 'ig' is 'white', expected black, mean or blur: what an image is without"),
         ("var-grad(samples=1)", "samples of 'var-grad' is '1', expected a whole number from 2 to 100000"),
@@ -70,7 +65,6 @@ def test_a_name_has_its_parameters_in_one_order_and_form(written, name):
         ("var-grad()", r"cannot read the parameters of 'var-grad\(\)'; write each once"),
         ("var-grad(noise=0.05,noise=0.1)", "cannot read the parameters"),
         ("var-grad(noise=0.05", r"cannot read the estimator 'var-grad\(noise=0.05'; write ID\(noise=0.05\)"),
-        ("var-grad(noise=0.05)x", "cannot read the estimator"),
     ],
 )
 def test_what_makes_no_sense_is_refused_in_one_line(name, words):

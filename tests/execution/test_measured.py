@@ -7,7 +7,7 @@ import torch
 
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import local_workers
-from roarbench.execution.measured import measured_rates
+from roarbench.execution.local_workers import measured_rates
 from roarbench.forecast.rates import CORE, GPU, assume, measure
 from roarbench.plan.suites import find_suite
 from roarbench.workers.job import Job, JobOutcome

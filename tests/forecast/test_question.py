@@ -13,7 +13,7 @@ from roarbench.plan.points import expand, select
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import PROTOCOLS
 
-QUICK = find_suite("quick")
+QUICK = find_suite("quick@2")
 
 
 def of(protocol, seeds, until_decided=False):
@@ -33,7 +33,7 @@ def test_only_ways_that_find_the_difference_are_named():
         able = [w for w in measured_ways() if w.detectable is not None and w.detectable <= difference]
         assert 0 < len(able) < len(measured_ways())
         assert ways_to("beats random", difference) == able
-        assert ways_to("beats random", difference, "quick") == [w for w in able if w.suite == "quick@2"]
+        assert ways_to("beats random", difference, "quick@2") == [w for w in able if w.suite == "quick@2"]
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_what_cannot_be_answered_is_said_in_a_line(words, message):
 
 def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast():
     assert of("specific", 2).part == select(QUICK, seeds=2, protocol=PROTOCOLS["specific"])
-    words, rates = ("--suite", "quick", "--protocol", "roar", "--seeds", "3"), assume(QUICK, CORE)
+    words, rates = ("--suite", "quick@2", "--protocol", "roar", "--seeds", "3"), assume(QUICK, CORE)
     for until, more in ((False, ()), (True, ("--until-decided",))):
         way = of("roar", 3, until)
         plan = make_plan(SuiteResults(way.part, "", None, {}), workers=2)

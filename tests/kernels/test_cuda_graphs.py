@@ -51,7 +51,6 @@ def done(begun: train._Training, by_graph: bool) -> tuple[list[Tensor], list[Ten
 
 
 def sizes_recorded(begun: train._Training) -> list[int]:
-    assert begun._graphs is not None
     return list(begun._graphs.sizes)
 
 

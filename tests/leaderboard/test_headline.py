@@ -1,12 +1,15 @@
 """The headline says no more than the adjusted verdicts do."""
 
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
 from leaderboard.headline import headline
 from leaderboard.judged import reversed_by
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRow
+from leaderboard.page.method import sentence
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRecord, BoardRow
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
@@ -25,7 +28,7 @@ def row(word: str, name: str) -> BoardRow:
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
     roar = Place(int(low), int(low), 9, (int(low),)) if low else None
     return BoardRow(
-        "contrast" if control else name, name.upper(), "", "", control, None, value, found, 3, roar, (), (), None,
+        "contrast" if control else name, name.upper(), "", "", control, None, value, found, (), 3, roar, (), (), None,
     )  # fmt: skip
 
 
@@ -80,3 +83,18 @@ def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round() 
     assert reversed_by("d", here, there) == reversed_by("a", here, {}) == ()
     level = {name: Place(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
     assert reversed_by("a", here, level) == reversed_by("a", level, there) == ()
+
+
+def test_a_page_says_what_an_estimator_is_shown_to_know() -> None:
+    board = cast(BoardRecord, SimpleNamespace(rows=(), title="quick", gained=True))
+    said = {
+        knows: sentence(board, replace(row("yes", "e1"), knows=knows)).removeprefix(
+            "It beats every control that asks no network: +1.0 [0.0, +2.0] points on quick."
+        )
+        for knows in ((), ("image",), ("image", "network"))
+    }
+    assert [*said.values()] == [
+        "",
+        " It knows the image: its gain is above Random’s.",
+        " It knows the image and the network: its gain is above Random’s and its untrained twin’s.",
+    ]

@@ -28,7 +28,7 @@ def html(view):
 
 
 def test_it_has_the_gains_of_the_table(html, capsys):
-    assert command("table", "--suite", "quick", "--store", DEMO, "--protocol", "specific", "--format", "json") == 0
+    assert command("table", "--suite", "quick", "--store", DEMO, "--protocol", "matched", "--format", "json") == 0
     text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
     for row in json.loads(capsys.readouterr().out)["rows"]:
         value, low, high = (

@@ -38,7 +38,7 @@ def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
             assert not module.bias.any()
 
 
-@pytest.mark.parametrize("name", ALL)
+@pytest.mark.parametrize("name", ["resnet8", "vit-quick"])  # tests/frozen.json has all, from seed 0
 def test_weights_come_from_the_generator_alone(name: str) -> None:
     before = torch.get_rng_state()
     first = make(name).state_dict()
@@ -86,11 +86,11 @@ def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(
         given = images.clone().requires_grad_()
         with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
             logits = forward(given)
-        logits.float().square().sum().backward()  # type: ignore[no-untyped-call]
+        logits.float().square().sum().backward()
         return [logits.detach(), *(part.grad.clone() for part in (given, *model.parameters()) if part.grad is not None)]
 
     def plain(x: Tensor) -> Tensor:
-        x = model.blocks(model.relu(model.norm(model.conv(x))))  # type: ignore[operator]
-        return model.linear(x.mean(dim=(2, 3)))  # type: ignore[operator, no-any-return]
+        x = model.blocks(model.relu(model.norm(model.conv(x))))
+        return model.linear(x.mean(dim=(2, 3)))
 
     torch.testing.assert_close(results(model), results(plain), rtol=0, atol=0)

@@ -61,14 +61,6 @@ def test_a_bound_run_has_all_that_fixes_it():
     assert unretrained.recipe == "quick-reference@1"  # that of the network which is scored
 
 
-def test_other_points_data_and_limits_give_other_keys():
-    suite = find_suite("imagenette64")
-    points = expand(suite)
-    assert len({bind(suite, point, "da7a", None).key for point in points}) == len(points)
-    keys = {bind(QUICK, Point(cell("grad"), 0), *rest).key for rest in (("a", None), ("b", None), ("a", 40), ("a", 50))}
-    assert len(keys) == 4
-
-
 def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
     short = replace(QUICK, maps=Making.BF16)
     for estimator, maps in (

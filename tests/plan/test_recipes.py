@@ -44,11 +44,6 @@ def test_sides_by_hand(title: str, full: int, expected: list[int]) -> None:
     assert [side(recipe, step, 40, full) for step in (9, 19, 29, 39)] == expected
 
 
-def test_batches_of_4096_go_through_the_network_256_at_once() -> None:
-    recipe = find_recipe("imagenet@1")
-    assert (recipe.batch, recipe.micro_batch) == (4096, 256)
-
-
 def linear(epochs: float = 6, warmup: float = 1) -> Recipe:
     return Recipe("line", 1, epochs, 10, 0.5, warmup, Decay.LINEAR, Augmentation.NONE)
 

@@ -110,11 +110,7 @@ def test_a_network_of_a_file_has_the_hash_of_the_file(path):
 
 NAME, IMAGES, SHARE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25"
 WRONG = (
-    (
-        NAME,
-        'name = "My Photos"',
-        "name is 'My Photos', expected small letters, digits and hyphens, 40 at most; write name",
-    ),
+    (NAME, 'name = "My Photos"', "name is 'My Photos', expected small letters, digits and hyphens, 40 at most; "),
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
     ('["grad"]', '["truth"]', "estimators has 'truth', which is known of generated images alone; leave it out"),
@@ -122,31 +118,15 @@ WRONG = (
     ('["grad"]', '["random-redrawn"]\nunits = ["superpixel"]', "random-redrawn draws pixels, and units has superpixel"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
-    (
-        "references = 1",
-        "references = 3",
-        "references is 3 and seeds is 1: each seed is ranked by one reference; write ",
-    ),
+    ("references = 1", "references = 3", "references is 3 and seeds is 1: each seed is ranked by one reference; "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
-    (
-        "seeds = 1",
-        'seeds = 1\nabout = "\\u001b[2J"',
-        "about is '\\x1b[2J', expected a line of 1000 printable letters at ",
-    ),
+    ("seeds = 1", 'seeds = 1\nabout = "\\u001b[2J"', "about is '\\x1b[2J', expected a line of 1000 printable letters"),
     (SHARE, "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),
     (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write train and test, or test_share alone"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
-    (
-        IMAGES,
-        'images = "pictures/red"',
-        ": 0 of 0 classes have an image to train on, 0 one to test on; expected two classes",
-    ),
+    (IMAGES, 'images = "pictures/red"', ": 0 of 0 classes have an image to train on, 0 one to test on; expected two "),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
-    (
-        '"resnet-planted"',
-        '"net.py"',
-        ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE.py:FUNC",
-    ),
+    ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
     ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
     ("seeds = 1", "seeds = 1\n[protocol.kar]\nseeds = 2", ", [protocol]: no key 'kar'; "),

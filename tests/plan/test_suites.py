@@ -35,6 +35,7 @@ FROZEN = {
     ("quick-specific", 1): "1d3527ca780a33d60eb411bc32237b29",
     ("imagenet-augmented", 2): "957d15e402313269011c90d34e13d9c6",
     ("quick-matched", 1): "3daa9b60ad3c2c9949bd715a23a6612b",
+    ("quick", 3): "d56801968dfb8172d4dbc50262be6529",
     ("quick-class", 1): "6cce2c3e34a8438b0d6ff9334672c3d9",
     ("quick-exchanged", 1): "8171f872d55bd7b7f0f0f6d869feabfb",
     ("imagenette64", 2): "91aa2258d98c37f3dc2eb00b3d6ebf06",

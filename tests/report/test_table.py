@@ -11,6 +11,7 @@ from roarbench.cli.commands.terminal import print_table
 from roarbench.cli.options import TableFormat
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.report.table import SuiteTable, suite_table
@@ -94,7 +95,8 @@ ROW = """{
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
     "flag": "Its mask alone has most of it.",
     "beats_controls": null, "nearest_control": null, "over_nearest": null, "over_nearest_low": null,
-    "over_nearest_high": null, "verdict_other_image": "better", "over_other_image": 2.5, "over_other_image_low": 1.0,
+    "over_nearest_high": null, "knows": null,
+    "verdict_other_image": "better", "over_other_image": 2.5, "over_other_image_low": 1.0,
     "over_other_image_high": 4.0, "gain": 12.345, "gain_low": 10.0, "gain_high": 14.0, "seeds": 2, "looks": null,
     "kept": null, "limit": null, "curve": {"0.0": 0.9, "0.5": 0.7, "0.9": 0.5}, "above_masks": {"0.9": 0.012},
     "above_masks_low": {"0.9": -0.01}, "above_masks_high": {"0.9": 0.034}}"""
@@ -171,6 +173,32 @@ def test_text_has_the_same_cells():
         assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
     assert "≈: not significantly different" in whole
+
+
+def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
+    over, not_over = Estimate(2.0, 0.5, 3.5), Estimate(2.0, -0.5, 4.5)
+    told = (
+        ("image", replace(ROWS[3], over_twins={"untrained": not_over})),
+        ("image, network", replace(ROWS[3], estimator="gb", over_twins={"untrained": over})),
+        ("≈", replace(ROWS[2], over_twins={"untrained": over})),  # no better than Random: its twin is no matter
+        ("better", ROWS[4]),  # Sobel's filter asks none
+    )
+    table = replace(TABLE, board=replace(BOARD, protocol=MATCHED, rows=tuple(row for _, row in told)))
+    rows = {row["estimator"]: row["knows"] for row in json.loads(render(table, "json"))["rows"]}
+    for words, row in told:
+        assert f" {words} " in next(
+            line for line in printed(as_text(table, 200), 200).splitlines() if f" {row.estimator} " in line
+        )
+        assert rows[row.estimator] == (words if "image" in words else None)
+    assert "Knows: the image if better than Random" in " ".join(printed(as_text(table, 200), 200).split())
+
+
+def test_a_twin_that_does_not_fit_goes_on_in_the_next_line():
+    twin = replace(CHECK, estimator="input-x-grad~constant-target")
+    table = replace(TABLE, board=replace(BOARD, rows=(twin, *ROWS)))
+    lines = printed(as_text(table, 60), 60).splitlines()
+    first = next(number for number, line in enumerate(lines) if "input-x-grad" in line)
+    assert lines[first].split()[1] == "input-x-grad" and lines[first + 1].split() == ["~constant-target"]
 
 
 def test_checks_stand_below_all_rows_without_places():

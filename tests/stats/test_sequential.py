@@ -8,8 +8,7 @@ import pytest
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.judging import board
-from roarbench.stats.sequential import compare_watched, share
-from roarbench.stats.verdicts import Verdict, p_values
+from roarbench.stats.verdicts import Verdict, compare_watched, p_values, share
 from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
 
 

@@ -18,7 +18,7 @@ from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.store import rankings
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
-from roarbench.store.ranking_manifest import FORMAT
+from roarbench.store.ranking_parts import FORMAT
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Making, Split, Unit

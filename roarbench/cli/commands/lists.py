@@ -1,13 +1,12 @@
 """What there is, and what needs no store."""
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.commands.terminal import err, out, print_report
 from roarbench.cli.options import STORE, ReportFormat, StoreDir
 from roarbench.cli.proposals import propose
 
@@ -23,19 +22,16 @@ def suites(
     from roarbench.report import suite_list
 
     if suite:
-        from roarbench.api.loading import load
+        from roarbench.api.finding import load
 
         asked = load(suite, STORE)
         found = asked.fitted if suite.endswith(".toml") else asked.plan
-        if format is ReportFormat.JSON:
-            out.print_json(json.dumps(suite_list.one_record(found)))
-        else:
-            out.print(suite_list.one_text(found), soft_wrap=True)
+        print_report(format, suite_list.one_record(found), lambda _: suite_list.one_text(found))
+        if format is ReportFormat.TEXT:
             err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
-    elif format is ReportFormat.JSON:
-        out.print_json(json.dumps(suite_list.suite_records()))
-    else:
-        out.print(suite_list.suite_list(out.width), soft_wrap=True)
+        return
+    print_report(format, suite_list.suite_records(), lambda found: suite_list.suite_list(found, out.width))
+    if format is ReportFormat.TEXT:
         plan = propose("plan", "--suite", "NAME")
         out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
 
@@ -62,10 +58,7 @@ def estimators(format: Annotated[ReportFormat, typer.Option("--format")] = Repor
     """List the estimators and controls."""
     from roarbench.report import suite_list
 
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps(suite_list.estimator_records()))
-    else:
-        out.print(suite_list.estimator_list())
+    print_report(format, suite_list.estimator_records(), lambda _: suite_list.estimator_list())
 
 
 def toy(
@@ -93,7 +86,4 @@ def doctor(
     from roarbench.cli.doctor import examine, findings_table
 
     found = examine(store)
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps([finding._asdict() for finding in found]))
-    else:
-        out.print(findings_table(found))
+    print_report(format, [finding._asdict() for finding in found], lambda _: findings_table(found))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from roarbench.cli.commands.terminal import err, log_console, out, print_table
+from roarbench.cli.commands.terminal import err, log_console, out, print_report, print_table
 from roarbench.cli.option_records import (
     CourseOptions,
     EngineOptions,
@@ -168,10 +168,7 @@ def replicate(
     else:
         first, again = (finished.suite_results for finished in _run_twice(suite, part, work.workers, number))
     found = compare(first, again, part.blocks[0].unit)
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps(replication_record(found, first, again)))
-    else:
-        out.print(replication_text(found, first, again))
+    print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
     if found.opposed:
         raise typer.Exit(1)
 
@@ -223,10 +220,7 @@ def plan(
     suite_results = load_if_any(part, suite.question, decoded)
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, work.workers or default_workers(), measure, bool(data) and not decoded, seconds)
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps(made.record()))
-    else:
-        out.print(folded(made.text(), out.width), soft_wrap=True)
+    print_report(format, made.record(), lambda _: folded(made.text(), out.width))
 
 
 def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> None:

@@ -1,11 +1,10 @@
 """Single runs of a store: their keys, all that is known of one, and what is taken off the boards."""
 
-import json
 from typing import Annotated
 
 import typer
 
-from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.commands.terminal import err, print_report
 from roarbench.cli.option_records import ResultsOptions
 from roarbench.cli.options import STORE, Db, ReportFormat, Rows, StoreDir, SuiteName
 from roarbench.cli.proposals import propose
@@ -31,10 +30,7 @@ def keys(
         suite_results = load_from(results, with_added(asked.plan, estimators), asked.question)
         chosen = chosen_estimators(suite_results.suite, estimators)
         found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps(found))
-    else:
-        out.print(run_lines(found), soft_wrap=True)
+    print_report(format, found, run_lines)
 
 
 def retry(
@@ -71,10 +67,7 @@ def show(
 
     with open_results(store, db) as results:
         found = run_record(results, store, find_key(results, key))
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps(found))
-    else:
-        out.print(run_text(found), soft_wrap=True)
+    print_report(format, found, run_text)
 
 
 def forget(

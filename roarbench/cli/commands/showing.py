@@ -1,13 +1,12 @@
 """Show what a store holds."""
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from roarbench.cli import completion
-from roarbench.cli.commands.terminal import err, out, print_table
+from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
     STORE,
@@ -56,10 +55,8 @@ def status(
             return
         suite_results = load_from(results, asked.plan, asked.question)
         found = status_record(suite_results, results)
-    if format is ReportFormat.JSON:
-        out.print_json(json.dumps(found))
-    else:
-        out.print(status_table(found))
+    print_report(format, found, status_table)
+    if format is ReportFormat.TEXT:
         for line in status_lines(found, suite_results.dropped):
             out.print(worded(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
@@ -168,13 +165,11 @@ def claims(
     suite_results = load_suite(asked.plan, asked.question) if asked else None
     evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
     found, gains = claim_table.claim_records(evidence), claim_table.gain_records()
-    if format is ReportFormat.JSON:
-        described = claim_table.results_record(evidence) if evidence else None
-        out.print_json(json.dumps({"ours": described, "claims": found, "published_gains": gains}))
-    else:
-        ours = claim_table.results_title(evidence) if evidence else ""
-        text = f"{claim_table.claims_text(found, ours)}\n{claim_table.gains_text(gains)}"
-        out.print(folded(text, out.width), soft_wrap=True)
+    described = claim_table.results_record(evidence) if evidence else None
+    ours = claim_table.results_title(evidence) if evidence else ""
+    text = f"{claim_table.claims_text(found, ours)}\n{claim_table.gains_text(gains)}"
+    record = {"ours": described, "claims": found, "published_gains": gains}
+    print_report(format, record, lambda _: folded(text, out.width))
     if suite_results:
         _tell_what_else(suite_results, "claims")
 

@@ -1,17 +1,18 @@
 """The consoles of all commands: what was asked for on standard output, all else on standard error."""
 
 import codecs
+import json
 import logging
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from io import TextIOWrapper
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from roarbench.cli.options import TableFormat
+from roarbench.cli.options import ReportFormat, TableFormat
 from roarbench.cli.proposals import worded
 from roarbench.errors import CallerError
 from roarbench.text import printable
@@ -63,11 +64,7 @@ def drop_output() -> None:
 
 
 def check_width() -> None:
-    """Refuse a width that no terminal has, which the environment may name; rich and typer would take it.
-
-    Raises:
-        CallerError: It does.
-    """
+    """Refuse a width that no terminal has, which the environment may name; rich and typer would take it."""
     for name in ("COLUMNS", "TERMINAL_WIDTH"):
         said = os.environ.get(name, "")
         if said and not (said.isdecimal() and len(said) < 5 and int(said) in _WIDTHS):
@@ -81,6 +78,15 @@ def log_console() -> Console:
 
     write_log(logging.StreamHandler(sys.stderr))
     return LogConsole()
+
+
+def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:
+    """Print a record as JSON, or what a person reads of it; lines of text are not broken."""
+    if format is ReportFormat.JSON:
+        out.print_json(json.dumps(record))
+    else:
+        shown = text(record)
+        out.print(shown, soft_wrap=isinstance(shown, str))
 
 
 def print_table(shown: "SuiteTable", format: TableFormat) -> None:

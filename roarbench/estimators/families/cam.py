@@ -47,11 +47,7 @@ def _convolutions(module: nn.Module) -> int:
 
 
 def block_of(model: nn.Module, layer: str) -> nn.Module:
-    """Return the block of this name, `last` or `block1`, `block2` and so on.
-
-    Raises:
-        RunError: The network has no such block.
-    """
+    """Return the block of this name, `last` or `block1`, `block2` and so on; RunError where there is none."""
     found = blocks_of(model)
     number = len(found) if layer == "last" else int(layer.removeprefix("block"))
     if not 1 <= number <= len(found):
@@ -92,11 +88,7 @@ def gradcam(asked: MapInput) -> Tensor:
 
 
 def guided_gradcam(asked: MapInput) -> Tensor:
-    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed.
-
-    Raises:
-        RunError: The network has no ReLU.
-    """
+    """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed; needs ReLUs."""
     try:
         fine = logit_gradients(asked.model, asked.images, asked.batch.targets, {"gb"})["gb"]
     except CallerError as error:

@@ -13,11 +13,7 @@ _NOISY_SEED, _LEAK_SEED = SEED + 1, SEED + 2  # apart from that of the random co
 
 
 def truth(asked: MapInput) -> Tensor:
-    """Return planted data's true importance.
-
-    Raises:
-        DataError: The data set carries none.
-    """
+    """Return planted data's true importance; DataError where the data set carries none."""
     if asked.batch.truth is None:
         raise DataError("this data set has no true importance; 'truth' and 'truth-inverted' need planted data")
     return asked.batch.truth

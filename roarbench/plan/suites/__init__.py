@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.ids import twin_id
+from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import generated, of_tables, paper, quick, study
 from roarbench.protocols.declaration import Protocol
@@ -49,11 +49,7 @@ FAST = {
 
 
 def find_suite(name: str) -> Suite:
-    """Return the newest suite of this name, or the one of `NAME@VERSION`.
-
-    Raises:
-        UnknownName: There is none.
-    """
+    """Return the newest suite of this name, or the one of `NAME@VERSION`; UnknownName where there is none."""
     versions = {f"{suite.name}@{suite.version}": suite for suite in VERSIONS.values()}
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
@@ -96,7 +92,8 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
 
     What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
-    names = tuple(dict.fromkeys(find_estimator(entry).parent for entry in entries))
+    roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)  # twins may be handed over, and nest
+    names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
         replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names)))))
         for block in suite.blocks

@@ -26,51 +26,52 @@ def _blocks(*units: Unit) -> tuple[Block, ...]:
     )
 
 
+def _study(name: str, about: str, dataset: str, blocks: tuple[Block, ...], recipe: str = "quick") -> Suite:
+    """Make a suite of the study with its small network."""
+    return Suite(
+        name=name,
+        version=1,
+        about=about,
+        dataset=dataset,
+        model="resnet-quick",
+        recipe=f"{recipe}@1",
+        reference_recipe=f"{recipe}-reference@1",
+        blocks=blocks,
+    )
+
+
+_BOTH = _blocks(Unit.SCALAR, Unit.PIXEL)
 FIRST = (
-    Suite(
-        name="study-imagenette64",
-        version=1,
-        about="the study of leakage through masks: Imagenette at 64 x 64, 13 rankings, both units",
-        dataset="imagenette64",
-        model="resnet-quick",
-        recipe="quick@1",
-        reference_recipe="quick-reference@1",
-        blocks=_blocks(Unit.SCALAR, Unit.PIXEL),
+    _study(
+        "study-imagenette64",
+        "the study of leakage through masks: Imagenette at 64 x 64, 13 rankings, both units",
+        "imagenette64",
+        _BOTH,
     ),
-    Suite(
-        name="study-imagenette128",
-        version=1,
-        about="do the strong ensembles beat Random at 128 x 128? Imagenette with a small network, eight rankings",
-        dataset="imagenette",
-        model="resnet-quick",
-        recipe="quick@1",
-        reference_recipe="quick-reference@1",
-        blocks=(
+    _study(
+        "study-imagenette128",
+        "do the strong ensembles beat Random at 128 x 128? Imagenette with a small network, eight rankings",
+        "imagenette",
+        (
             Block(ROAR, EIGHT, (0.1, 0.5, 0.9), seeds=2),
             Block(MASK_ONLY, (*EIGHT, "random-blurred"), (0.9,), seeds=1),
             Block(ROAR, ("random-blurred",), (0.1, 0.5, 0.9), seeds=1),
             Block(ROAR, (*PAPER_CONTROLS, "sgsq-grad", "var-grad"), (0.1, 0.5, 0.9), seeds=2, unit=Unit.PIXEL),
         ),
     ),
-    Suite(
-        name="study-cifar10",
-        version=1,
-        about="the study of leakage through masks: CIFAR-10, 13 rankings, both units",
-        dataset="cifar10",
-        model="resnet-quick",
-        recipe="study-cifar10@1",
-        reference_recipe="study-cifar10-reference@1",
-        blocks=_blocks(Unit.SCALAR, Unit.PIXEL),
+    _study(
+        "study-cifar10",
+        "the study of leakage through masks: CIFAR-10, 13 rankings, both units",
+        "cifar10",
+        _BOTH,
+        "study-cifar10",
     ),
-    Suite(
-        name="study-fashion-mnist",
-        version=1,
-        about="the study of leakage through masks: Fashion-MNIST, 13 rankings; one channel, so both units are one",
-        dataset="fashion-mnist",
-        model="resnet-quick",
-        recipe="study-fashion-mnist@1",
-        reference_recipe="study-fashion-mnist-reference@1",
-        blocks=_blocks(Unit.SCALAR),
+    _study(
+        "study-fashion-mnist",
+        "the study of leakage through masks: Fashion-MNIST, 13 rankings; one channel, so both units are one",
+        "fashion-mnist",
+        _blocks(Unit.SCALAR),
+        "study-fashion-mnist",
     ),
 )
 _NAMED = {suite.name: suite for suite in FIRST}

@@ -31,11 +31,9 @@ class Written:
         self._objects: dict[str, object] = {}
 
     def expression(self, given: object, wanted: str) -> str:
-        """Write what an object needs, and return the expression that is it.
+        """Write what a function, a class, or a partial of one needs, and return the expression that is it.
 
-        Args:
-            given: A function, a class, or `functools.partial` of one.
-            wanted: What to call it where it has no name of its own.
+        It is called `wanted` where it has no name of its own.
 
         Raises:
             CallerError: It, or what it uses, cannot stand in a file.
@@ -93,11 +91,7 @@ def _installed(module: ModuleType) -> bool:
 
 
 def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
-    """Return the source of a function or a class, and what it uses by name.
-
-    Raises:
-        CallerError: It has no source, or uses what is not there.
-    """
+    """Return the source of a function or a class, and what it uses by name."""
     code = value.__code__ if isinstance(value, FunctionType) else _first_method(value)
     source = _source(name, value, code)
     found = dict(_scope(value))
@@ -170,11 +164,7 @@ def _globals(code: CodeType) -> Iterator[str]:
 
 
 def _literal(value: object, name: str) -> object:
-    """Return a value that can be written out.
-
-    Raises:
-        CallerError: It cannot.
-    """
+    """Return a value that can be written out, or raise CallerError."""
     try:
         same = ast.literal_eval(repr(value)) == value
     except (ValueError, SyntaxError, MemoryError, RecursionError):

@@ -107,7 +107,7 @@ class Result:
         return str(text.file.getvalue()).rstrip()  # type: ignore[attr-defined]
 
     def _repr_html_(self) -> str:
-        from roarbench.report.html_table import as_html
+        from roarbench.report.table_formats import as_html
 
         image = BytesIO()
         self.plot().savefig(image, format="png", dpi=100)

@@ -44,10 +44,7 @@ def load(
 def planned(name: str, store: Path, db: str = "") -> Plan:
     """Return the suite of a name, a TOML file or a store, as far as it is known without its network.
 
-    Args:
-        name: As `load` takes it; `NAME@VERSION` of one's own suite, whose NAME alone is the newest in the store.
-        store: Folder of the store.
-        db: URL of its database, if that is named.
+    Of one's own suite `NAME@VERSION` is a version, and NAME alone the newest in the store.
 
     Raises:
         CallerError: There is no such suite, or the file describes none.
