@@ -170,7 +170,7 @@ def test_sqlite_commits_to_the_disk_and_readers_do_not_wait(tmp_path):
         assert len(store.keys("")) == 0  # while the writer holds its lock
 
 
-def test_questions_that_are_asked_at_once_share_a_connection(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
     opened, connect = [], opening._connect
