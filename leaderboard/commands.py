@@ -47,15 +47,12 @@ def run_app(url: str, store: Path, port: int, selection: Selection = ALL) -> Non
     Raises:
         StoreError: The store cannot be opened.
     """
-    from streamlit.components.v2 import manifest_scanner
     from streamlit.web import cli
 
     from leaderboard.views import live_store
 
     Thread(target=live_store(url, store, selection).keep_ready, daemon=True).start()
     os.environ |= {URL: url, STORE: str(store), DATA: selection.data, REFERENCE: selection.reference}
-    # no page has any, and finding them reads about every installed package
-    manifest_scanner.scan_component_manifests = lambda max_workers=None: []
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
