@@ -11,7 +11,7 @@ import pytest
 import torch
 from sqlalchemy import select, update
 
-from roarbench.errors import CallerError, MachineError, RunError
+from roarbench.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.execution import beats, importance, jobs, scheduler, shards
 from roarbench.execution import job_graph as graph
 from roarbench.execution import leasing as claims
@@ -274,6 +274,24 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
     assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
     assert [event.step.run for event in complete(work, [bad], store, InlineEngine())] == [bad]
+
+
+def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store, monkeypatch):
+    work, runs = fresh
+
+    def diverging(*given):
+        if given[5] == work.explained[0].reference.seed:
+            raise Diverged("loss nan at step 3")
+        return 0.5
+
+    monkeypatch.setattr(jobs, "fit", diverging)
+    engine = InlineEngine()
+    lost = {run for run, _ in failed(complete(work, runs, store, engine)) if run}
+    assert lost == {run for run in runs if run.reference}
+    assert store.done(keys_of(runs)) == {run.key for run in runs if not run.reference}
+    assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
+    assert engine.done.count("reference") == 1
+    assert all("reference failed: loss " in reason for reason in reasons_of(store, lost))
 
 
 def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):

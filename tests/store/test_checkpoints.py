@@ -16,6 +16,7 @@ from roarbench.kernels import train
 from roarbench.plan.recipes import RECIPES
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.results import ResultsStore
+from roarbench.terms import Retrain
 from tests.helpers.tiny_suite import LONG, InlineEngine, long_work, make_runs, make_work
 
 STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
@@ -97,6 +98,23 @@ def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch,
     one.save(STATE)
     torch.testing.assert_close(one.load(), None if over else STATE, rtol=0, atol=0)
     assert [path.name for path in tmp_path.iterdir()] == ([] if over else ["run.pt"])
+
+
+def test_a_run_and_a_reference_whose_checkpoints_are_damaged_start_anew_and_say_so(tmp_path):
+    work = make_work(tmp_path)
+    run = next(run for run in make_runs(work) if run.cell.retrain is Retrain.NONE)
+    trained = next(run for run in make_runs(work) if run.cell.estimator == "none" and run.reference == "")
+    paths = [work.workspace.checkpoints / f"{key}.pt" for key in (work.explained[0].reference.key, trained.key)]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_bytes(b"half of")
+    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
+        events = list(complete(work, [run, trained], store, InlineEngine()))
+        assert store.done([run.key, trained.key]) == {run.key, trained.key}
+    notes = {event.step.job.name: event.note for event in events if event.note}
+    said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
+    assert notes == {"reference": said[0], trained.key: said[1]}
+    assert not any(event.failure for event in events)
 
 
 def train_slowly(folder, told):
