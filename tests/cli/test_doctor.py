@@ -1,5 +1,6 @@
 """What the doctor finds on machines that are good and on machines that are not."""
 
+import json
 import os
 import threading
 from collections import namedtuple
@@ -49,6 +50,15 @@ def test_a_machine_that_has_everything_is_good(machine, tmp_path):
     extras = {name.removeprefix("extra ") for name in findings if name.startswith("extra")}
     assert extras == {"leaderboard", "postgres", "quantus", "ray", "superpixels"}
     assert "secret" not in repr(findings)
+
+
+def test_the_command_prints_what_was_found(machine, call, tmp_path):
+    machine.setattr(doctor, "_hub_answers", lambda: False)
+    text = call("doctor", "--store", tmp_path).out
+    findings = json.loads(call("doctor", "--store", tmp_path, "--format", "json").out)
+    assert max(map(len, text.splitlines())) <= 80
+    assert {row["what"] for row in findings} > {"processor", "store"}
+    assert all(row["what"] in text for row in findings) and "!" in text
 
 
 def test_torchvision_is_imported_as_a_users_own_code_does(monkeypatch, tmp_path):

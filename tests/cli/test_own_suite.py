@@ -115,11 +115,3 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
     assert call(*words, *other, *data, "--trust-network", digest).out.startswith("equal:")
     (tmp_path / "was-run").unlink()
     assert call("plan", "--suite", title, *other).code == 2  # naming it once is for one command
-
-
-def test_a_mistake_is_one_line_before_anything_is_written(call, tmp_path):
-    path = write_suite(tmp_path, TEXT.replace("size = 8", "size = 4"))
-    answer = call("run", "--suite", path, "--store", tmp_path / "store")
-    said = f"roarbench: {path}, [data]: size is 4, expected a whole number from 8 to 512; write size = 8\n"
-    assert (answer.code, answer.err) == (2, said)
-    assert not (tmp_path / "store").exists()

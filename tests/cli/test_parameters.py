@@ -101,13 +101,6 @@ def test_it_has_a_place_on_the_board_and_is_not_run_again(call, made):
     assert "all 3 runs are done" in call("run", *SMALL, "--estimators", NAME, "--store", made).err
 
 
-def test_what_makes_no_sense_is_one_line(call, tmp_path):
-    for word, name in (("run", "var-grad(nois=1)"), ("plan", "var-grad(noise=0)"), ("table", "random(noise=1)")):
-        answer = call(word, *SMALL, "--store", tmp_path, "--estimators", f"random,{name}")
-        assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert not list(tmp_path.iterdir())
-
-
 def test_a_row_of_a_newer_version_is_left_out(made_up_store):
     """A store whose rows have a parameter that this version does not know is read all the same."""
     with ResultsStore.open(default_url(made_up_store), read_only=True) as results:

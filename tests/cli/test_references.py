@@ -87,23 +87,6 @@ def test_every_file_can_be_reproduced_by_itself(call, two, tmp_path):
     assert (right.code, right.out.startswith("equal: ")) == (0, True)
 
 
-def test_one_of_them_alone_has_the_rows_that_explain_it_and_a_trained_one_its_own(call, two, tmp_path):
-    """What was done with the other is not done again, and each is shown where it is asked for."""
-    store = shutil.copytree(two.store, tmp_path / "store")
-    asked = (*SMALL, "--reference", two.asked[1], "--store", store)
-    before = json.loads(call("table", *asked, "--format", "json").out)
-    assert {row["estimator"]: row["seeds"] for row in before["rows"]}["grad"] == 1
-    alone = call("table", *SMALL, "--store", store)
-    assert "reference trained by planted@1" in " ".join(alone.out.split())
-    other = " ".join(f"--reference {name[:13]}" for name in two.titles)
-    assert f"this store also has: roarbench table --suite planted --limit 40 {other} --store" in alone.err
-    assert call("run", *asked, "--seeds", "2").code == 0
-    assert set(explained(store)) == {(0, two.titles[0]), (1, two.titles[1]), (1, two.titles[0])}
-    assert call("run", *SMALL, "--store", store).code == 0
-    trained = json.loads(call("table", *SMALL, "--store", store, "--format", "json").out)
-    assert trained["reference"] is None and None not in (row["gain"] for row in trained["rows"])
-
-
 def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, two, tmp_path, monkeypatch):
     def download(*arguments, **options):
         raise AssertionError("nothing is to be fetched")

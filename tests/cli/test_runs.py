@@ -7,8 +7,9 @@ import pytest
 
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
-from roarbench.plan.suites import SUITES, with_entries
+from roarbench.plan.suites import SUITES, VERSIONS, with_entries
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, RUNS, SMALL
 
 pytestmark = pytest.mark.slow
@@ -142,11 +143,13 @@ def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, st
     assert (shown(call, store, done)["state"], len(shown(call, store, done)["forgotten"])) == ("done", 1)
 
 
-def test_failed_runs_are_due_again_once_somebody_asks(call, store):
-    key = fail(store)
-    assert shown(call, store, key)["state"] == "failed"
-    assert "no failed runs of planted" in call("retry", *SMALL, "--store", store, "--estimators", "random").err
-    answer = call("retry", *SMALL, "--store", store)
-    assert answer.err.startswith("1 failed run of planted v1") and " is due again; `roarbench run " in answer.err
-    again = shown(call, store, key)
-    assert (again["state"], again["failures"][0]["reason"]) == ("missing", "died of it")
+def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_asked_to(tmp_path, call):
+    name = "mine@0123abcd~trusted~cuda"
+    suite = with_entries(VERSIONS["quick", 1], [name])
+    url = make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)
+    with ResultsStore.open(url, read_only=True) as store:
+        key = store.keys("")[0]
+    told = call("reproduce", key, "--store", tmp_path)
+    assert (told.code, told.out) == (2, "")
+    assert f"{name} is run without the sandbox, with your rights" in " ".join(told.err.split())
+    assert "--trust-submission" in told.err

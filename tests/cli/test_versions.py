@@ -61,44 +61,31 @@ def table(call, store, *words):
 
 def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, made, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    for words in (("status",), ("table",), ("validity",), ("claims",), ("plot", "-o", "x.svg")):
+    for words in (("table",), ("claims",), ("plot", "-o", "x.svg")):
         other = f"roarbench {words[0]} --suite quick --limit 10 --data {made.data} --store {made.store}"
         answer = call(*words, *SMALL, "--store", made.store)
         said = answer.err.partition(" (small version: 10 images a split; images of")[0].removeprefix("roarbench: ")
         assert said == f"nothing of {TITLE} is in this store, but: {' '.join([other, *words[1:]])}"
     for name in (made.photos, made.data, shutil.copytree(made.photos, tmp_path / "moved")):  # with its files' times
-        shown = call("table", *SMALL, "--store", made.store, "--data", name, "--format", "json")
-        assert (shown.code, "nothing of" in shown.err, json.loads(shown.out)["images"]) == (0, False, 10)
-    found = table(call, made.store)
-    assert (found["images"], {row["gain"] for row in found["rows"]}) == (0, {None})
+        assert table(call, made.store, "--data", name)["images"] == 10
+    assert {row["gain"] for row in table(call, made.store)["rows"]} == {None}
+    folder = write_photos(tmp_path / "more")
+    run = f"roarbench run --suite quick --data {folder} --store {made.store} --limit 10"
+    for name, said in ((folder, f"`{run}` makes it"), ("/nowhere", "--data /nowhere is missing")):
+        answer = call("table", *SMALL, "--store", made.store, "--data", name)
+        assert (answer.code, answer.out, said in answer.err) == (2, "", True)
 
 
-def test_both_are_shown_by_their_names_and_planned_apart(call, made, tmp_path):
+def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(call, made, tmp_path):
     store = Path(shutil.copytree(made.store, tmp_path / "store"))
     assert call("run", *SMALL, "--store", store).code == 0
     own, other = (table(call, store, *words) for words in ((), ("--data", made.photos)))
     assert own["rows"] != other["rows"]
-    text = call("table", *SMALL, "--store", store)
-    assert f"{TITLE} (the suite's own images, " in " ".join(text.out.split())
-    asked = f"roarbench table --suite quick --limit 10 --data {made.data} --store {store}"
-    assert f"this store also has: {asked} (" in text.err
-    text = call("table", *SMALL, "--store", store, "--data", made.data)
-    assert f"{TITLE} (images of photos, {made.data})" in " ".join(text.out.split())
-    more = write_photos(tmp_path / "more")
-    for words, done in (((), RUNS), (("--data", made.photos), RUNS), (("--data", more), 0)):
-        assert json.loads(call("plan", *SMALL, "--store", store, "--format", "json", *words).out)["done"] == done
-
-
-def test_a_run_says_how_its_results_are_read_and_a_folder_that_is_gone_is_known_by_its_name(call, made, tmp_path):
-    photos, store = shutil.copytree(made.photos, tmp_path / "gone"), tmp_path / "store"
-    shutil.copytree(made.store, store)
+    photos = shutil.copytree(made.photos, tmp_path / "gone")
+    for words in ((), ("--data", made.photos)):
+        assert json.loads(call("plan", *SMALL, "--store", store, "--format", "json", *words).out)["done"] == RUNS
     answer = call("run", *SMALL, "--data", photos, "--store", store)
     asked = f"--suite quick --store {store} --data {photos} --limit 10"
     assert (answer.code, f"next:\n  roarbench table {asked}\n" in answer.err) == (0, True)
     shutil.rmtree(photos)
     assert table(call, store, "--data", photos)["images"] == 10
-    folder = write_photos(tmp_path / "more")
-    run = f"roarbench run --suite quick --data {folder} --store {store} --limit 10"
-    for name, said in ((folder, f"`{run}` makes it"), ("/nowhere", "--data /nowhere is missing")):
-        answer = call("table", *SMALL, "--store", store, "--data", name)
-        assert (answer.code, answer.out, said in answer.err) == (2, "", True)

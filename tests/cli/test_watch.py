@@ -72,12 +72,6 @@ def test_a_log_has_a_line_for_each_change_and_it_ends_when_nothing_is_left(tmp_p
     assert counts == ["0", "30", "40", "50", str(len(made))]
 
 
-def test_one_look_is_enough_for_a_program(call, tmp_path):
-    answer = call("status", *SMALL, "--store", tmp_path, "--watch", "--format", "json")
-    said = "--watch draws on a terminal; leave --format json out, or --watch for one look as JSON"
-    assert answer == (2, "", f"roarbench: {said}\n")
-
-
 @pytest.mark.process
 def test_ctrl_c_ends_it_with_exit_code_0(store):
     """On a terminal, on a store where somebody is at work."""

@@ -2,17 +2,13 @@
 
 import json
 from dataclasses import replace
-from io import StringIO
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-from typer.testing import CliRunner
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.validity import Panel, Twin, panel
-from roarbench.cli.main import app
 from roarbench.plan import suites
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
@@ -23,8 +19,8 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
 from roarbench.terms import Retrain, Unit
-from tests.helpers.command_line import publish
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky
+from tests.helpers.tables import printed
 
 BOOTSTRAP = Bootstrap(200)
 
@@ -35,9 +31,7 @@ def made() -> Panel:
 
 
 def text(panel: Panel, width: int = 300) -> str:
-    console = Console(file=StringIO(), width=width, highlight=False, markup=False)
-    console.print(as_text(panel, width), crop=False)
-    return str(console.file.getvalue())  # type: ignore[attr-defined]
+    return printed(as_text(panel, width), width)
 
 
 def cells(panel: Panel, title: str, estimator: str) -> dict[str, str]:
@@ -139,36 +133,6 @@ def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
     empty = json.loads(as_json(panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)))
     nothing = {"value": None, "low": None, "high": None}
     assert empty["rows"][2]["retrained_gap"] == nothing and empty["rows"][2]["flag"] is None
-
-
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A store of the made-up suite, which the command line knows."""
-    publish(monkeypatch, SUITE)
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        store.add_all(held(accuracy=leaky(0.5)).results.values())
-    return tmp_path
-
-
-def asked(folder: Path, command: str, *more: str) -> str:
-    found = CliRunner().invoke(app, [command, "--suite", SUITE.name, "--store", str(folder), *more])
-    assert found.exit_code == 0, found.output
-    return found.stdout
-
-
-@pytest.mark.slow
-def test_the_commands_show_the_panel_and_its_flags(folder: Path) -> None:
-    whole = panel(held(accuracy=leaky(0.5)))
-    assert json.loads(asked(folder, "validity", "--format", "json")) == json.loads(as_json(whole))
-    assert asked(folder, "validity", "--format", "markdown").rstrip("\n") == as_markdown(whole)
-    flagged = {row.estimator: row.flag.reason or None for row in whole.rows}
-    rows = json.loads(asked(folder, "table", "--format", "json"))["rows"]
-    assert {row["estimator"]: row["flag"] for row in rows if row["estimator"] in flagged} == flagged
-    assert not any(row["flag"] for row in rows if row["estimator"] not in flagged)
-    shown = asked(folder, "table")
-    assert shown.count("grad (!)") == 1 and "random (!)" not in shown
-    pixels = json.loads(asked(folder, "table", "--format", "json", "--unit", "pixel"))["rows"]
-    assert {row["flag"] for row in pixels} == {None}
 
 
 @pytest.mark.slow

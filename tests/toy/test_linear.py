@@ -89,12 +89,5 @@ def test_retrained_inverted_ranking_is_as_good_as_theory_allows(scores):
 
 
 @pytest.mark.slow
-def test_same_seed_same_numbers_and_more_draws_keep_the_first():
-    assert experiment(0, 2) == experiment(0, 2)
-    assert experiment(0, 2) != experiment(1, 2)
-    one, two = experiment(0, 1), experiment(0, 2)
-    streams = np.random.default_rng(0).spawn(2)
-    second = score_draw(streams[1])
-    for index, curve in enumerate(two.curves):
-        mean = (np.array(one.curves[index].accuracy) + second[index // 2, index % 2]) / 2
-        np.testing.assert_allclose(curve.accuracy, mean, atol=1e-15)
+def test_same_seed_same_numbers():
+    assert experiment(0, 2) == experiment(0, 2) != experiment(1, 2)
