@@ -3,17 +3,15 @@
 import json
 import re
 import sqlite3
-from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from roarbench.execution import reproduce
-from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
-from tests.helpers.command_line import PART, SMALL, Answer, Call
+from tests.helpers.command_line import PART, SMALL
 
 pytestmark = pytest.mark.process
 
@@ -29,50 +27,50 @@ LATE = GOOD.replace('"good"', '"late"').replace("    inputs", "    assert len(im
 
 
 @pytest.fixture(autouse=True)
-def bubblewrap(require: Callable[[str, str], str]) -> None:
+def bubblewrap(require):
     require("bwrap", "apt-get install bubblewrap")
 
 
 @pytest.fixture
-def call(call: Call, monkeypatch, tmp_path) -> Call:
+def call(call, monkeypatch, tmp_path):
     """Run a command in an empty folder, on a wide terminal."""
     monkeypatch.setenv("COLUMNS", "200")
     monkeypatch.chdir(tmp_path)
     return call
 
 
-def write(name: str, source: str) -> Path:
+def write(name, source):
     path = Path(name)
     path.write_text(source)
     return path
 
 
-def rows(store: str) -> dict[str, Result]:
+def rows(store):
     """Every stored result by key."""
     with ResultsStore.open(default_url(Path(store)), read_only=True) as results:
         return results.results(results.keys(""))
 
 
-def answers_of(store: str, estimator: str) -> dict[tuple[object, ...], bytes]:
+def answers_of(store, estimator):
     """The answers of an estimator's networks by cell and seed."""
     runs = [(found.run.cell, found.run.seed, found.bits) for found in rows(store).values()]
     own = [(cell, seed, bits) for cell, seed, bits in runs if cell.estimator == estimator]
     return {(cell.t, cell.order, cell.retrain, cell.unit, seed): bits for cell, seed, bits in own}
 
 
-def one_key(store: str, estimator: str) -> str:
+def one_key(store, estimator):
     with closing(sqlite3.connect(f"{store}/results.sqlite")) as database:
         wanted = "SELECT key FROM results WHERE estimator = ? AND t = 0.5 ORDER BY key LIMIT 1"
         return str(database.execute(wanted, (estimator,)).fetchone()[0])
 
 
-def flags(call: Call, store: str) -> dict[str, str]:
+def flags(call, store):
     """Why each row should be doubted; empty where nothing says so."""
     found = json.loads(call("table", *SMALL, "--store", store, "--format", "json").out)
     return {row["estimator"]: row["flag"] or "" for row in found["rows"]}
 
 
-def refused(answer: Answer) -> str:
+def refused(answer):
     """The one line of a refusal, after those of the stages before it."""
     assert (answer.code, answer.out) == (2, "")
     (line,) = (line for line in answer.err.splitlines() if not re.match(r"\d of 4: ", line))
@@ -81,7 +79,7 @@ def refused(answer: Answer) -> str:
     return line.removeprefix("roarbench: ")
 
 
-def test_new_writes_a_file_that_validate_accepts(call: Call) -> None:
+def test_new_writes_a_file_that_validate_accepts(call):
     assert call("new", "my-own").err == "written: my_own.py; next: roarbench validate my_own.py\n"
     answer = call("validate", "my_own.py")
     assert answer.code == 0 and answer.out.startswith("accepted: my-own@")
@@ -92,7 +90,7 @@ def test_new_writes_a_file_that_validate_accepts(call: Call) -> None:
     assert "is there already" in refused(call("new", "my-own"))
 
 
-def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call: Call) -> None:
+def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call):
     fails = "    raise ValueError('\\x1b]0;title\\x07 no\\nway' + 'y' * 300)\n"
     write("bad.py", GOOD.split("    inputs")[0] + fails)
     line = refused(call("validate", "bad.py"))
@@ -107,7 +105,7 @@ def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call: Call) -> Non
     assert str(Path.cwd()) not in answer.err
 
 
-def test_a_row_a_failure_and_a_row_without_the_sandbox(call: Call) -> None:
+def test_a_row_a_failure_and_a_row_without_the_sandbox(call):
     good, late = write("good.py", GOOD), write("late.py", LATE)
     names = {path.stem: read_submission(path).id for path in (good, late)}
     answer = call("run", *PART, "--store", "store", "--submission", good)
@@ -158,9 +156,7 @@ estimate = Gradient()
 """
 
 
-def test_results_of_a_file_with_a_parameter_move_and_are_self_reported_until_they_are_reproduced(
-    call: Call, monkeypatch
-) -> None:
+def test_results_of_a_file_with_a_parameter_move_and_are_self_reported_until_they_are_reproduced(call, monkeypatch):
     plain, by_hand = write("turned.py", TURNED), write("by_hand.py", TURNED.replace("sign = 1", "sign = -1"))
     name, written = f"{read_submission(plain).id}(sign=-1)", read_submission(by_hand).id
     answer = call("run", *PART, "--store", "there", "--submission", f"{plain}(sign=-1)", "--submission", by_hand)
@@ -196,7 +192,7 @@ def test_results_of_a_file_with_a_parameter_move_and_are_self_reported_until_the
     assert "no difference of versions or hardware is known" in answer.out
 
 
-def change_first_answer(store: str, key: str) -> None:
+def change_first_answer(store, key):
     with closing(sqlite3.connect(f"{store}/results.sqlite")) as database, database:
         bits, correct = database.execute("SELECT bits, correct FROM results WHERE key = ?", (key,)).fetchone()
         was_right = bits[0] >> 7
@@ -204,7 +200,7 @@ def change_first_answer(store: str, key: str) -> None:
         database.execute("UPDATE results SET bits = ?, correct = ? WHERE key = ?", changed)
 
 
-def test_what_cannot_be_is_said_before_anything_runs(call: Call) -> None:
+def test_what_cannot_be_is_said_before_anything_runs(call):
     run = ("run", *PART, "--store", "store", "--submission", write("good.py", GOOD))
     assert "sees no GPU" in refused(call(*run, "--submission-device", "cuda"))
     assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
