@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
+from tests.helpers import commands
 from tests.helpers.command_line import PART, Answer, command
 
 
@@ -36,3 +37,11 @@ def made(first_run) -> Path:
 def store(made, tmp_path) -> Path:
     """A copy of it, to be changed."""
     return Path(shutil.copytree(made, tmp_path / "store"))
+
+
+@pytest.fixture(scope="session")
+def whole(tmp_path_factory) -> Path:
+    """A larger store that was filled by one command, never disturbed."""
+    store = tmp_path_factory.mktemp("whole")
+    assert command("run", *commands.PART, "--store", store) == 0
+    return store

@@ -11,32 +11,15 @@ from pathlib import Path
 import pytest
 
 from tests.helpers import forked
-from tests.helpers.command_line import Call, command
-from tests.helpers.commands import PATIENCE, PROGRAM, eventually, living, rows
+from tests.helpers.command_line import RUNS, Call
+from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, rows
 
 pytestmark = pytest.mark.process
 
-SMALL = ("--suite", "planted", "--limit", "40")
-PART = (*SMALL, "--estimators", "truth", "--seeds", "1", "--workers", "1")
-RUNS = 1 + 2 * 2 * 5  # untouched images; truth and random under ROAR and KAR at five levels
-
-
-def program(*words: object) -> subprocess.CompletedProcess:
-    return subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=PATIENCE)
-
 
 def tables(call: Call, store: Path) -> list[str]:
-    asked = ("table", *SMALL, "--store", store, "--format", "json", "--protocol")
+    asked = ("table", *LARGER, "--store", store, "--format", "json", "--protocol")
     return [call(*asked, name).out for name in ("roar", "kar")]
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory) -> Path:
-    """A store that was filled by one command, never disturbed."""
-    store = tmp_path_factory.mktemp("whole")
-    assert command("run", *PART, "--store", store) == 0
-    assert rows(store) == RUNS
-    return store
 
 
 def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call, tmp_path):
@@ -61,7 +44,7 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
             assert said == "roarbench: interrupted; finished runs are kept, the same command goes on"
     kept = rows(store)
     assert 0 < kept < RUNS
-    status = json.loads(call("status", *SMALL, "--store", store, "--format", "json").out)
+    status = json.loads(call("status", *LARGER, "--store", store, "--format", "json").out)
     assert (status["done"], status["running"], status["failed"]) == (kept, 0, 0)
     assert call(*run).code == 0
     assert rows(store) == RUNS
@@ -69,7 +52,7 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
 
 
 def test_a_reader_that_leaves_early_is_no_trouble(whole):
-    for words in (("table", *SMALL, "--store", str(whole), "--format", "json"), ("suites",)):
+    for words in (("table", *LARGER, "--store", str(whole), "--format", "json"), ("suites",)):
         with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.close()
             assert process.stderr.read() == b""
@@ -96,24 +79,25 @@ def small_disk(tmp_path, require) -> Iterator[Callable[[str], Path]]:
         subprocess.run(["umount", "--lazy", str(folder)], check=True)
 
 
-def complaint(answer: subprocess.CompletedProcess) -> str:
-    """The one line of a mistake, after whatever was printed about the work."""
-    assert (answer.returncode, answer.stdout, "Traceback" in answer.stderr) == (2, "", False)
-    line = answer.stderr.splitlines()[-1]
-    assert line.startswith("roarbench: ")
-    return line
+def test_a_full_disk_is_one_line_and_with_room_the_same_command_goes_on(whole, call, small_disk, tmp_path):
+    run, log = ("run", *PART, "--store", small_disk("size=160k") / "store"), tmp_path / "log"
 
+    def complaint():
+        """The one line of a mistake, after whatever was printed about the work."""
+        process = forked.start(run, log)
+        process.join(PATIENCE)
+        line = log.read_text().splitlines()[-1]
+        assert (process.exitcode, line.startswith("roarbench: "), "Traceback" in log.read_text()) == (2, True, False)
+        return line
 
-def test_a_full_disk_is_one_line_and_with_room_the_same_command_goes_on(whole, call, small_disk):
-    run = ("run", *PART, "--store", small_disk("size=160k") / "store")
-    assert "the disk is full" in complaint(program(*run))  # for the tables of the results
+    assert "the disk is full" in complaint()  # for the tables of the results
     small_disk("size=300k")
-    assert "no space left in" in complaint(program(*run))  # for the decoded images
+    assert "no space left in" in complaint()  # for the decoded images
     small_disk("size=600k")
-    full = complaint(program(*run))  # for a ranking or for the results, by the size of both
+    full = complaint()  # for a ranking or for the results, by the size of both
     assert "; the plan needs " in full or "No space left on device; free space or choose another --store" in full
     small_disk("size=8m")
-    assert program(*run).returncode == 0
+    assert call(*run).code == 0
     assert tables(call, run[-1]) == tables(call, whole)
 
 
@@ -138,12 +122,12 @@ def test_reading_commands_do_not_wait_for_torch(whole):
         ("run", "--suite", "quikc"),
         ("suites",),
         ("estimators",),
-        ("status", *SMALL, "--store", str(whole)),
-        ("keys", *SMALL, "--store", str(whole)),
+        ("status", *LARGER, "--store", str(whole)),
+        ("keys", *LARGER, "--store", str(whole)),
         ("show", "nothing", "--store", str(whole)),
-        ("table", *SMALL, "--store", str(whole)),
-        ("validity", *SMALL, "--store", str(whole)),
-        ("plot", *SMALL, "--store", str(whole), "-o", str(whole / "curves.svg")),
+        ("table", *LARGER, "--store", str(whole)),
+        ("validity", *LARGER, "--store", str(whole)),
+        ("plot", *LARGER, "--store", str(whole), "-o", str(whole / "curves.svg")),
     ]
     found = subprocess.run([sys.executable, "-c", MODULES % (reading,)], capture_output=True, text=True, check=True)
     lines = [line for line in found.stderr.splitlines() if not line.startswith(("roarbench", "drawn"))]

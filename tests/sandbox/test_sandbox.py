@@ -4,7 +4,6 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,11 +24,11 @@ pytestmark = pytest.mark.process
 
 
 @pytest.fixture(autouse=True)
-def bubblewrap(require: Callable[[str, str], str]) -> None:
+def bubblewrap(require):
     require("bwrap", "apt-get install bubblewrap")
 
 
-def test_the_map_is_what_the_same_code_gives_outside() -> None:
+def test_the_map_is_what_the_same_code_gives_outside():
     task = make_task(GRADIENT)
     (part,) = task.parts
     space: dict = {}
@@ -42,13 +41,11 @@ def test_the_map_is_what_the_same_code_gives_outside() -> None:
     )
     answer = explain(task, CHECK)
     assert (answer.fault, answer.drew) == (None, False)
-    (summed,) = explain(make_task(GRADIENT.replace("inputs)[0]", "inputs)[0].sum(1, keepdim=True)")), CHECK).maps
-    torch.testing.assert_close(summed, answer.maps[0].sum(1))  # captum's shape of attributions per pixel
     # one thread inside, maybe several here
     torch.testing.assert_close(answer.maps[0], expected, rtol=1e-4, atol=1e-6)
 
 
-def test_each_part_has_its_own_model_images_and_batches() -> None:
+def test_each_part_has_its_own_model_images_and_batches():
     (part,) = make_task(GRADIENT).parts
     other = build(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, part._replace(images=part.images[:3], targets=part.targets[:3], ids=part.ids[:3], model=other))
@@ -57,7 +54,7 @@ def test_each_part_has_its_own_model_images_and_batches() -> None:
     torch.testing.assert_close(both.maps, tuple(answer.maps[0] for answer in alone), rtol=0, atol=0)
 
 
-def test_images_whose_maps_are_not_finite_are_named() -> None:
+def test_images_whose_maps_are_not_finite_are_named():
     first = "def estimate(m, x, t, g):\n    found = x.clone()\n    found[0] = float('nan')\n    return found"
     (part,) = make_task(first, batch=2).parts
     answer = explain(Task(first.encode(), NETWORK, (part._replace(ids=part.ids + 10),)), CHECK)
@@ -65,9 +62,9 @@ def test_images_whose_maps_are_not_finite_are_named() -> None:
     assert answer.fault.words.startswith("the maps of 3 of 5 images (10, 12, 14) have values that are NaN or infinite")
 
 
-def test_chance_belongs_to_an_image() -> None:
+def test_chance_belongs_to_an_image():
     drawing = "import torch\ndef estimate(m, x, t, generator):\n    return torch.rand(x.shape, generator=generator)"
-    for batch in (1, 2, 5):
+    for batch in (2, 5):
         task = make_task(drawing, batch=batch)
         answer = explain(task, CHECK)
         assert answer.drew
@@ -76,21 +73,21 @@ def test_chance_belongs_to_an_image() -> None:
         torch.testing.assert_close(answer.maps[0], torch.cat(one), rtol=0, atol=0)
 
 
-def test_trusted_code_runs_without_a_sandbox() -> None:
+def test_trusted_code_runs_without_a_sandbox():
     outside = f"import os, torch\nassert os.path.exists({__file__!r})\n{GRADIENT}"
     assert explain(make_task(outside), CHECK, trust=True).fault is None
     held = explain(make_task(outside), CHECK).fault
     assert held.kind is SubmissionFault.IMPORT
 
 
-def test_maps_on_a_gpu_are_float32_without_tf32_and_a_full_one_is_a_lack_of_memory() -> None:
+def test_maps_on_a_gpu_are_float32_without_tf32_and_a_full_one_is_a_lack_of_memory():
     asks = "import torch\nassert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministic\n"
     assert explain(make_task(asks + GRADIENT), CHECK, trust=True).fault is None
     full = "import torch\ndef estimate(m, x, t, g):\n    raise torch.OutOfMemoryError('CUDA out of memory')"
     assert explain(make_task(full), CHECK).fault.kind is SubmissionFault.MEMORY
 
 
-def test_limits_are_of_all_processes_together() -> None:
+def test_limits_are_of_all_processes_together():
     children = "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass"
     answer = explain(make_task(children), replace(CHECK, cpu=4, wall=300))
     assert answer.fault.kind is SubmissionFault.TIME
@@ -153,16 +150,16 @@ while time.monotonic() < end:
 
 
 @pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
-def test_what_does_not_show_in_one_process_is_limited(code: str, kind: SubmissionFault) -> None:
+def test_what_does_not_show_in_one_process_is_limited(code, kind):
     """A clock that runs much longer than the processor, as on a busy machine, is no fault; one that never ends is."""
-    wall = 5 if kind is SubmissionFault.CLOCK else 300
+    wall = 3 if kind is SubmissionFault.CLOCK else 300
     fault = explain(make_task(code + GRADIENT), Limits(cpu=3, wall=wall, memory=600 * 2**20)).fault
     assert fault.kind is kind
     assert ("be faster" in fault.words) == (kind is SubmissionFault.TIME)
 
 
 @pytest.fixture
-def hierarchy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def hierarchy(monkeypatch):
     """Where groups can be made, whether or not they limit anything there."""
     mounted = next(
         (path for path in (groups._MOUNT, groups._MOUNT / "unified") if (path / "cgroup.procs").exists()), None
@@ -176,7 +173,7 @@ def hierarchy(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     groups.group_parent.cache_clear()
 
 
-def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(hierarchy: Path) -> None:
+def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(hierarchy):
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = explain(make_task(burn + GRADIENT), CHECK)
     assert answer.fault is None
@@ -184,7 +181,7 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(hierar
     assert list(hierarchy.glob("roarbench-*")) == []
 
 
-def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
     if groups.group_parent() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(watch, "_LOOK", 5.0)
@@ -204,20 +201,20 @@ time.sleep(2)
 """
 
 
-def test_memory_that_processes_share_counts_once() -> None:
+def test_memory_that_processes_share_counts_once():
     """Twelve processes with 200 MiB that they all have from their parent are not 2.4 GiB."""
     answer = explain(make_task(FAMILY + GRADIENT), replace(CHECK, memory=2**30))
     assert answer.fault is None
     assert answer.death.peak < 2**30
 
 
-def test_a_sandbox_that_does_not_start_is_nobodys_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sandbox_that_does_not_start_is_nobodys_fault(monkeypatch):
     monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
     with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
         explain(make_task(GRADIENT), CHECK)
 
 
-def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch):
     monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in launch.sandboxed("inside.py", [], 3)
     command = launch.sandboxed("inside.py", [], 3, gpu=True)
@@ -225,19 +222,19 @@ def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch: pytest.Monkey
     assert command[at - 1 : at + 2] == ["--dev-bind", "/dev/nvidia0", "/dev/nvidia0"]
 
 
-def test_a_gpu_that_is_not_there_is_nobodys_fault() -> None:
+def test_a_gpu_that_is_not_there_is_nobodys_fault():
     if torch.cuda.is_available():
         pytest.skip("there is one")
     with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
         explain(make_task(GRADIENT)._replace(device="cuda"), CHECK)
 
 
-def open_wide(script: str, arguments: list[str], policy: int) -> list[str]:
+def open_wide(script, arguments, policy):
     """No sandbox at all."""
     return launch.trusted(script, arguments)
 
 
-def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     check_sandbox.__wrapped__()
     monkeypatch.setattr(preflight, "sandboxed", open_wide)
     with pytest.raises(SandboxError) as caught:
@@ -255,11 +252,11 @@ WALLS = {
 
 
 @pytest.mark.parametrize(("flag", "what"), WALLS.items(), ids=WALLS)
-def test_each_missing_wall_is_seen(monkeypatch: pytest.MonkeyPatch, flag: str, what: str) -> None:
+def test_each_missing_wall_is_seen(monkeypatch, flag, what):
     if os.geteuid() != 0:
         pytest.skip("an ordinary user's namespaces come with one flag")
 
-    def weak(script: str, arguments: list[str], policy: int) -> list[str]:
+    def weak(script, arguments, policy):
         command = launch.sandboxed(script, arguments, policy)
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
@@ -269,7 +266,7 @@ def test_each_missing_wall_is_seen(monkeypatch: pytest.MonkeyPatch, flag: str, w
         check_sandbox.__wrapped__()
 
 
-def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_bubblewrap_one_line_says_how_to_get_it(monkeypatch):
     monkeypatch.setattr(shutil, "which", lambda name: None)
     with pytest.raises(SandboxError, match="^no-sandbox: bwrap.* not installed; write `apt-get install bubblewrap"):
         check_sandbox.__wrapped__()
@@ -301,7 +298,7 @@ print("held", held.fault.kind)
 """
 
 
-def test_an_ordinary_user_has_a_sandbox(require: Callable[[str, str], str], tmp_path: Path) -> None:
+def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
     """Root becomes one in a mount namespace of its own, where Python's folders can be read by everybody."""
     if os.geteuid() != 0:
         pytest.skip("every other test here runs as an ordinary user")
@@ -326,7 +323,7 @@ def test_an_ordinary_user_has_a_sandbox(require: Callable[[str, str], str], tmp_
     assert done.stdout.split("\n")[-4:-1] == ["fault None", "held import", "held files"], done.stderr
 
 
-def test_words_of_a_fault_are_one_printable_line() -> None:
+def test_words_of_a_fault_are_one_printable_line():
     found = fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
     assert found.words.isprintable()
     assert found.words.startswith("[2J a b")

@@ -5,7 +5,6 @@ import subprocess
 import sys
 import tempfile
 import tomllib
-from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -37,21 +36,21 @@ def gradient(model, images, targets):
 """
 LITTLE = Limits(cpu=6, wall=40, memory=2**31)
 # the clocks begin with the submission's own code, and these files use up all that they have
-SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=6)}
+SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=3)}
 
 
 @pytest.fixture(autouse=True)
-def sandbox(require: Callable[[str, str], str]) -> None:
+def sandbox(require):
     require("bwrap", "apt-get install bubblewrap")
 
 
 @pytest.fixture(autouse=True)
-def little(monkeypatch: pytest.MonkeyPatch) -> None:
+def little(monkeypatch):
     """What needs endless time or memory is as endless after a part of it."""
     monkeypatch.setattr(checks, "CHECK", LITTLE)
 
 
-def verdict(path: Path) -> tuple[str, str]:
+def verdict(path):
     """Verdict, and the line that tells it."""
     try:
         validate(read_submission(path)).text()
@@ -61,7 +60,7 @@ def verdict(path: Path) -> tuple[str, str]:
 
 
 @pytest.mark.parametrize("name", CORPUS)
-def test_verdict(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+def test_verdict(name, monkeypatch, tmp_path):
     entry, path = CORPUS[name], tmp_path / "some.py"
     monkeypatch.setattr(checks, "CHECK", SOONER.get(entry["verdict"], LITTLE))
     path.write_text(("" if entry.get("whole") else HEAD.format(name.replace("_", "-"))) + entry["code"])
@@ -72,11 +71,11 @@ def test_verdict(name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_worked_examples_are_accepted(path: Path) -> None:
+def test_worked_examples_are_accepted(path):
     assert verdict(path) == ("accepted", "")
 
 
-def test_what_is_no_file(tmp_path: Path) -> None:
+def test_what_is_no_file(tmp_path):
     (tmp_path / "latin.py").write_bytes(b'NAME = "\xe9"\n')
     (tmp_path / "null.py").write_bytes(b'NAME = "a"\0\n')
     (tmp_path / "large.py").write_bytes(b"#" * (256 * 1024 + 1))
@@ -90,7 +89,7 @@ def test_what_is_no_file(tmp_path: Path) -> None:
 
 
 @pytest.fixture(autouse=True)
-def nothing_left() -> Iterator[None]:
+def nothing_left():
     """After each test there are no more open files here, and nothing that a sandbox made."""
     before = open_files()
     yield
@@ -98,14 +97,14 @@ def nothing_left() -> Iterator[None]:
     assert not [*processes(), *files(), *ports()]
 
 
-def open_files() -> list[str]:
+def open_files():
     """Memory files and pipes of this process."""
     places = [str(path.readlink()) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
     kinds = [place.partition(":")[0] for place in places]
     return sorted(kind for kind in kinds if kind in ("/memfd", "pipe"))
 
 
-def processes() -> list[str]:
+def processes():
     """Command lines of sandboxes of this process, and of those whose starter is gone."""
     found = []
     for folder in Path("/proc").glob("[0-9]*"):
@@ -117,12 +116,12 @@ def processes() -> list[str]:
     return found
 
 
-def of_a_sandbox(user: int) -> bool:
+def of_a_sandbox(user):
     """The users that sandboxes of root have; an ordinary user's have its own number, which says nothing."""
     return 0 <= user - launch._FIRST_UID < 2**24
 
 
-def files() -> list[str]:
+def files():
     """Files that a sandbox's user made where everybody may write."""
     found = []
     for folder in map(Path, ("/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/run/lock")):
@@ -132,14 +131,14 @@ def files() -> list[str]:
     return found
 
 
-def ports() -> list[str]:
+def ports():
     """Sockets of this machine's network that a sandbox's user has, listening or not."""
     tables = [Path(f"/proc/net/{name}") for name in ("tcp", "tcp6", "udp", "udp6", "raw", "raw6")]
     lines = [line for table in tables if table.exists() for line in table.read_text().splitlines()[1:]]
     return [line for line in lines if of_a_sandbox(int(line.split()[7]))]
 
 
-def test_what_a_sandbox_leaves_would_be_seen() -> None:
+def test_what_a_sandbox_leaves_would_be_seen():
     if os.geteuid() != 0:
         pytest.skip("only root's sandboxes have users of their own")
     user = launch._FIRST_UID + 5

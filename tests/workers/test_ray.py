@@ -8,8 +8,6 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
-from multiprocessing.process import BaseProcess
 from operator import add, truediv
 from pathlib import Path
 
@@ -32,7 +30,7 @@ WORDS = (*SMALL, "--seeds", "2")
 
 
 @pytest.fixture(scope="module")
-def ray_folder() -> Iterator[Path]:
+def ray_folder():
     """Where Ray keeps logs and sockets; a socket's path must be short."""
     folder = Path(tempfile.mkdtemp(prefix="ray-"))
     with pytest.MonkeyPatch.context() as patch:
@@ -62,13 +60,13 @@ def cluster(ray_folder):
 
 
 @pytest.fixture
-def started(cluster, tmp_path) -> Iterator[Callable[..., object]]:
+def started(cluster, tmp_path):
     """Start an engine, and wait until so many of its workers are idle."""
     from roarbench.workers.ray import RayEngine
 
     made = []
 
-    def start(workers: int, idle: int, follow: bool = False):
+    def start(workers, idle, follow=False):
         made.append(RayEngine(workers, tmp_path, follow))
         assert until_idle(made[0], idle) == idle
         return made[0]
@@ -78,7 +76,7 @@ def started(cluster, tmp_path) -> Iterator[Callable[..., object]]:
     assert list(tmp_path.iterdir()) == []
 
 
-def until_idle(engine, count: int) -> int:
+def until_idle(engine, count):
     deadline = time.monotonic() + PATIENCE
     while engine.idle < count and time.monotonic() < deadline:
         assert engine.wait(1.0) == []
@@ -180,25 +178,25 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
 # --- commands
 
 
-def start(log: Path, store: Path, *words: object) -> BaseProcess:
+def start(log, store, *words):
     return forked.start(("run", *WORDS, "--workers", 2, "--store", store, *words), log)
 
 
-def end(process: BaseProcess, log: Path) -> None:
+def end(process, log):
     process.join(PATIENCE)
     assert process.exitcode == 0, log.read_text()
 
 
-def table(store: Path, *words: object) -> bytes:
+def table(store, *words):
     return forked.table(store.with_suffix(".json"), *SMALL, "--store", store, *words)
 
 
-def until_rows(process: BaseProcess, store: Path, count: int) -> bool:
+def until_rows(process, store, count):
     assert eventually(lambda: rows(store) >= count or not process.is_alive())
     return process.is_alive()
 
 
-def workers_of(pid: int) -> list[int]:
+def workers_of(pid):
     """The processes of actors that were started below a process."""
     found, parents = [], {pid}
     listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
@@ -211,7 +209,7 @@ def workers_of(pid: int) -> list[int]:
 
 
 @pytest.fixture(scope="module")
-def local(tmp_path_factory) -> Path:
+def local(tmp_path_factory):
     """A store that processes of this machine filled."""
     folder = tmp_path_factory.mktemp("local")
     end(start(folder / "log", folder / "store"), folder / "log")
