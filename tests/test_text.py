@@ -19,9 +19,9 @@ def test_a_place_is_an_interval_and_a_gain_has_its_sign_unless_it_is_zero_in_pri
 
 def test_an_interval_of_any_number():
     accuracy = Estimate(0.523, 0.51, 0.536)
-    assert interval(accuracy, percent, "%") == "52.3% [51.0, 53.6]"
+    assert interval(accuracy, percent) == "52.3 [51.0, 53.6]"
     assert interval(accuracy, "{:.2f}".format) == "0.52 [0.51, 0.54]"
-    assert interval(accuracy._replace(high=None), percent, "%") == "52.3%"
+    assert interval(accuracy._replace(high=None), percent) == "52.3"
 
 
 def test_numbers_that_are_missing_are_a_dash():
