@@ -31,6 +31,12 @@ def test_paper_schedule_by_hand(title: str, step: int, expected: float) -> None:
     assert rate == pytest.approx(expected, rel=1e-5, abs=1e-12)  # the hand's steps per epoch have six digits
 
 
+def test_the_rate_falls_with_the_first_step_of_an_epoch() -> None:
+    recipe = find_recipe("imagenet@1")
+    rates = [learning_rate(recipe, step, 10) for step in (299, 300, 599, 600)]
+    assert rates == pytest.approx([1.6, 0.16, 0.16, 0.016])
+
+
 @pytest.mark.parametrize(
     ("title", "full", "expected"),
     [
