@@ -14,7 +14,7 @@ from roarbench.stats.board import Row
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.text import SAME, interval
 
-_LONGEST = 500  # characters of a sentence that has text from outside
+LONGEST = 500  # characters of a sentence that has text from outside
 _WEAKER = {  # what has a share of a gain under ROAR, within a few words
     "blurred": "its own blur",
     "untrained": "untrained network",
@@ -70,7 +70,7 @@ def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
         if text:
-            yield Doubt(short, f"{capital(plain(text, _LONGEST)).rstrip('.')}.", grave=short == "see validate")
+            yield Doubt(short, f"{capital(plain(text, LONGEST)).rstrip('.')}.", grave=short == "see validate")
     made = results.by_estimator.get(name, ())
     changed = sum("dirty" in result.provenance.code_version for _, result in made)
     if changed:

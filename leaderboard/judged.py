@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
-from leaderboard.doubts import doubts_of
+from leaderboard.doubts import LONGEST, doubts_of
 from leaderboard.headline import headline
 from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, in_points, linear_axis
 from leaderboard.source import slug
@@ -133,7 +133,7 @@ def _gap(table: SuiteTable, scores: Scores, row: Row) -> Iterator[Doubt]:
         return
     lacking = filter(None, (_absent(table, scores, name) for name in (row.estimator, RANDOM)))
     chance = f"at chance, {VOID}" if table.suite_results.at_chance else ""
-    if said := plain(table.mixed.get(row.estimator, ""), 500) or next(lacking, chance):
+    if said := plain(table.mixed.get(row.estimator, ""), LONGEST) or next(lacking, chance):
         yield Doubt("no place", f"No place: {said}.")
 
 

@@ -12,7 +12,7 @@ from roarbench.api.suites import Suite, console
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.choosing import part_of
-from roarbench.plan.keys import ranked_splits
+from roarbench.plan.keys import only_tested
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite as Plan
 from roarbench.store.layout import Workspace
@@ -137,9 +137,11 @@ class _Evaluation(NamedTuple):
     def _askable(self, name: str, maps: "Maps") -> Plan:
         """Return the protocols that ask of no images but those that have maps."""
         plan = part_of(self.suite.fitted, protocol=self.protocol)
-        if Split.TRAIN in maps or ranked_splits(plan) == (Split.TEST,):
+        if Split.TRAIN in maps:
             return plan
-        blocks = tuple(block for block in plan.blocks if ranked_splits(replace(plan, blocks=(block,))) == (Split.TEST,))
+        blocks = tuple(block for block in plan.blocks if only_tested(plan, block.protocol.retrain))
+        if blocks == plan.blocks:
+            return plan
         asked, all_of = ({block.protocol.name: None for block in each} for each in (blocks, plan.blocks))
         left = ", ".join(protocol for protocol in all_of if protocol not in asked)
         if not blocks:
