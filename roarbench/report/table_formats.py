@@ -92,16 +92,17 @@ class Column(NamedTuple):
 
 def _legend(columns: list[Column]) -> str:
     """Return what the columns of verdicts say."""
-    shown = [column.short for column in columns if column.short in ("Random", "Sobel", "Blurred")]
-    text = f"{', '.join(shown)}: gain compared with theirs. " if shown else ""
-    text += f"{SAME}: not significantly different."
-    if any(column.heading == _KNOWS for column in columns):
-        text = f"Knows: the image if better than Random, the network if above its untrained twin, too. {text}"
-    for beats in (column.short for column in columns if column.heading == _BEATS):
-        text = (
-            f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network. {text}"
+    headings = {column.heading: column.short for column in columns}
+    said = []
+    if beats := headings.get(_BEATS):
+        said.append(
+            f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network."
         )
-    return text
+    if _KNOWS in headings:
+        said.append("Knows: the image if better than Random, the network if above its untrained twin, too.")
+    if shown := [name for name in headings.values() if name in ("Random", "Sobel", "Blurred")]:
+        said.append(f"{', '.join(shown)}: gain compared with theirs.")
+    return " ".join([*said, f"{SAME}: not significantly different."])
 
 
 def columns_of(table: SuiteTable) -> list[Column]:
@@ -226,13 +227,10 @@ def as_html(table: SuiteTable) -> str:
     heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
     lines = zip(*(column.cells for column in columns), strict=True)
     rows = "".join(f"<tr>{''.join(map(_cell, line, (column.justify for column in columns)))}</tr>" for line in lines)
-    title, notes = (
-        escape(table.suite_results.title),
-        escape(f"{table.caption}. {remarks(table)} {table.falling}".rstrip()),
-    )
-    return (
-        f"<table><caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table><p>{notes}</p>"
-    )
+    title = escape(table.suite_results.title)
+    notes = escape(f"{table.caption}. {remarks(table)} {table.falling}".rstrip())
+    body = f"<caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
+    return f"<table>{body}</table><p>{notes}</p>"
 
 
 def _cell(text: str, side: str) -> str:
