@@ -129,11 +129,8 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of one group by each of several references."""
     if not parts[0].estimators[0].submitted:
         return _variant_maps(parts)
-    made = []
-    for explained, estimators, batch in parts:
-        found = _submitted_map(explained, estimators[0], batch)
-        made.append({estimator.id: _twin_of(found, estimator) for estimator in estimators})
-    return made
+    made = zip(parts, _submitted_maps(parts), strict=True)
+    return [{estimator.id: _twin_of(found, estimator) for estimator in part.estimators} for part, found in made]
 
 
 def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
@@ -144,21 +141,24 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
     return made._replace(importance=blurred(made.importance.view(n, -1, h, w)).view_as(made.importance))
 
 
-def _submitted_map(explained: ReferenceModel, estimator: Estimator, batch: Batch) -> TimedMap:
-    """Return a submission's maps, made where it can touch nothing."""
+def _submitted_maps(parts: list[_Explaining]) -> list[TimedMap]:
+    """Return a submission's maps by each reference, made where it can touch nothing, in one sandbox."""
+    explained, (estimator, *_), batch = parts[0]
     place, record = explained.place, explained.place.images.record
     network = Network(explained.reference.model, record.classes, record.channels, record.size, place.source)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
     source = check_source(place.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
-    model = twin_network(explained, estimator.variant)
-    part = Part(model, batch.images, batch.targets, batch.ids, size)
-    task = Task(source, network, (part,), CUDA if CUDA in estimator.marks else "cpu")
-    answer = explain(task, suite_limits(n, cost(network).flops), trust=TRUSTED in estimator.marks)
+    asked = tuple(
+        Part(twin_network(each, estimator.variant), images, targets, ids, size)
+        for each, _, (images, targets, ids, *_) in parts
+    )
+    task = Task(source, network, asked, CUDA if CUDA in estimator.marks else "cpu")
+    answer = explain(task, suite_limits(n * len(parts), cost(network).flops), trust=TRUSTED in estimator.marks)
     if answer.fault is not None:
         raise RunError(f"{answer.fault.kind}: {answer.fault.words}")  # never the worker's, however the sandbox ended
-    batches = ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, maps_device(estimator))
-    return TimedMap(answer.maps[0], MapProvenance(answer.death.cpu, batches=[batches]))
+    batches = [ExplainedBatches(n, 1 if answer.drew else min(n, size), Precision.FLOAT32, maps_device(estimator))]
+    return [TimedMap(each, MapProvenance(answer.death.cpu / len(parts), batches=batches)) for each in answer.maps]
 
 
 def maps_device(estimator: Estimator) -> str:

@@ -139,13 +139,11 @@ def _fill(name: str) -> str:
 def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:
     """Yield what ranks: by the controls, then by what explains the references, all in one pass over an image.
 
-    Noisy copies of an image take the same draws whichever reference is explained, so they are made once. A submission
-    has its own jobs for each reference.
+    Noisy copies of an image take the same draws whichever reference is explained, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
-    for spec, (estimator, number) in sorted(lacking.items(), key=lambda item: not item[1][0].control):
-        numbered = work.numbered(number) if estimator.submitted else ""
-        groups.setdefault(job_group(estimator) + numbered, []).append(spec)
+    for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: not item[1][0].control):
+        groups.setdefault(job_group(estimator), []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(work.place, specs):
             job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work.explained, todo, split, start, stop))

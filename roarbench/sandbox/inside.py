@@ -69,7 +69,7 @@ def main(request: int, answer: int, started: int) -> None:
     if about["gpus"] is not None:
         os.environ["CUDA_VISIBLE_DEVICES"] = about["gpus"]
     parts = [_part(i, about, arrays) for i in range(len(about["batches"]))]
-    _limit(about["cpu"], about["memory"])
+    _limit(about["cpu"], about["memory"], os.fstat(answer).st_size)
     os.write(started, b".")
     os.close(started)
     header: dict[str, Any] = {"fault": None}
@@ -93,13 +93,13 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
     return _ReceivedPart(model.eval().to(device), images, targets, seeds.tolist(), about["batches"][number], device)
 
 
-def _limit(cpu: float, memory: int) -> None:
+def _limit(cpu: float, memory: int, answer: int) -> None:
     """Set the kernel's limits of each process; the watchdog outside limits all of them together."""
     Path("/proc/self/oom_score_adj").write_text("1000")  # where this machine lacks memory, this is what has to end
     for kind, value in (
         (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
         (resource.RLIMIT_DATA, memory),
-        (resource.RLIMIT_FSIZE, limits.SCRATCH),
+        (resource.RLIMIT_FSIZE, max(limits.SCRATCH, answer)),
         (resource.RLIMIT_NPROC, limits.PROCESSES),
         (resource.RLIMIT_NOFILE, limits.OPEN_FILES),
         (resource.RLIMIT_CORE, 0),

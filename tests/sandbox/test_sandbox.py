@@ -16,7 +16,7 @@ from roarbench.sandbox import explain as module
 from roarbench.sandbox import groups, launch, preflight, watch
 from roarbench.sandbox.explain import Task, explain, seeds
 from roarbench.sandbox.faults import LINE, HarnessFault, SubmissionFault, fault
-from roarbench.sandbox.limits import CHECK, Limits
+from roarbench.sandbox.limits import CHECK, SCRATCH, Limits
 from roarbench.sandbox.preflight import check_sandbox
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
@@ -52,6 +52,15 @@ def test_each_part_has_its_own_model_images_and_batches():
     both = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
     alone = [explain(Task(GRADIENT.encode(), NETWORK, (one,)), CHECK) for one in parts]
     torch.testing.assert_close(both.maps, tuple(answer.maps[0] for answer in alone), rtol=0, atol=0)
+
+
+def test_an_answer_may_be_larger_than_a_scratch_file():
+    (part,) = make_task(GRADIENT).parts
+    images = torch.zeros((SCRATCH // part.images[0].nbytes + 1, *part.images.shape[1:]))
+    ids = torch.arange(len(images))
+    asked = part._replace(images=images, targets=torch.zeros_like(ids), ids=ids, batch=len(images))
+    answer = explain(Task(b"def estimate(m, x, t, g):\n    return x + 1", NETWORK, (asked,)), CHECK)
+    assert answer.fault is None and bool((answer.maps[0] == 1).all())
 
 
 def test_images_whose_maps_are_not_finite_are_named():

@@ -27,7 +27,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
 from roarbench.terms import Retrain, Split
-from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
 
 pytestmark = pytest.mark.slow
 
@@ -86,7 +86,8 @@ def do(work, runs, store):
 def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     """However a bad one ends, that is its own failure and no machine's, which would be tried again elsewhere."""
     entries = [check_source(code) for code in (GOOD, LATE, KILLS)]
-    suite = with_entries(SMALL, [entry.id for entry in entries])
+    two = replace(SMALL, blocks=(replace(SMALL.blocks[0], seeds=2),), references=2)
+    suite = with_entries(two, [entry.id for entry in entries])
     work = make_work(tmp_path, suite)
     for entry in entries:
         work.workspace.keep_submission(entry.id, entry.source)
@@ -100,13 +101,13 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     assert "tried" not in reason
     assert {run.cell.estimator for run in runs if store.done([run.key])} == {"none", "random", "grad", good}
 
-    def planes(name):
-        run = next(run for run in runs if run.cell.estimator == name)
-        spec = work.ranking_spec(find_estimator(name), run.cell.unit)
-        return work.place.rankings.open(spec).planes(Split.TEST)
+    def planes(name, seed):  # one of each reference
+        (run,) = [run for run in runs if run.cell.estimator == name and run.seed == seed]
+        return rankings_of(work, run).planes(Split.TEST)
 
-    differ = np.bitwise_count(planes(good) ^ planes("grad")).mean() / 8
-    assert differ < 0.01  # the same gradient, but for its rounding
+    for seed in (0, 1):
+        differ = np.bitwise_count(planes(good, seed) ^ planes("grad", seed)).mean() / 8
+        assert differ < 0.01, seed  # the same gradient, but for its rounding
 
 
 def test_entries_join_blocks_with_random_and_change_no_key():
