@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from roarbench.api.evaluate import evaluate
     from roarbench.api.finding import load
     from roarbench.api.functions import submission
-    from roarbench.api.primitives import bootstrap, fill, matched, rank, remove
+    from roarbench.api.primitives import bootstrap, degraded, fill, matched, rank, remove
     from roarbench.api.published import results
     from roarbench.api.suite_result import Difference, Result
     from roarbench.api.suites import Suite
@@ -24,7 +24,7 @@ _HOMES = {
     "api.curve": ("Curve", "curve"),
     "api.evaluate": ("evaluate",),
     "api.functions": ("submission",),
-    "api.primitives": ("bootstrap", "fill", "matched", "rank", "remove"),
+    "api.primitives": ("bootstrap", "degraded", "fill", "matched", "rank", "remove"),
     "api.published": ("results",),
     "api.suite_result": ("Difference", "Result"),
     "api.finding": ("load",),
@@ -41,6 +41,7 @@ __all__ = [
     "Suite",
     "bootstrap",
     "curve",
+    "degraded",
     "evaluate",
     "fill",
     "load",

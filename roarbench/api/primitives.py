@@ -100,6 +100,46 @@ def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", 
     return torch.from_numpy(matching.matched(own, bins, strata, _order(order), ties)).view(shape)
 
 
+def degraded(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
+    """Make maps worse by a known step: a share of each comes from another image's map by the same estimator.
+
+    Of two maps of which one is degraded further, that one knows less of its image; a protocol is right that says so
+    (after F-Fidelity's test, Zheng et al. 2024, arXiv 2410.02970). Whole squares are exchanged, so that a map stays as
+    smooth, and what is exchanged at a smaller share is so at a larger one, too.
+
+    Args:
+        maps: (n, c, h, w) or (n, h, w), larger is more important.
+        others: The map of another image for each, of the same shape. Where an `other image` of a protocol is asked,
+            too, take a third one's.
+        share: Of the squares, in [0, 1].
+        square: Side of a square in pixels.
+        seed: Of the chance that orders an image's squares.
+
+    Returns:
+        float32 of the maps' shape: instead of values, which have no common scale, the fraction of the image's features
+        that a map calls less important, in [0, 1). Ties stay ties.
+    """
+    own, other = tensor(maps), tensor(others)
+    if own.shape != other.shape or own.ndim not in (3, 4):
+        seen = f"maps have shape {tuple(own.shape)}, others {tuple(other.shape)}"
+        raise CallerError(f"{seen}; expected the same, (n, c, h, w) or (n, h, w)")
+    if not 0 <= share <= 1 or square < 1:
+        raise CallerError(f"share {share} and square {square}; expected a share in [0, 1] and 1 pixel or more")
+    n, (height, width) = len(own), own.shape[-2:]
+    rows, columns = -(-height // square), -(-width // square)
+    drawn = torch.rand((n, rows * columns), generator=torch.Generator().manual_seed(seed))
+    taken = (drawn.argsort(1).argsort(1) < round(share * rows * columns)).view(n, rows, columns)
+    taken = taken.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
+    return torch.where(taken if own.ndim == 3 else taken[:, None], _places(other), _places(own))
+
+
+def _places(maps: Tensor) -> Tensor:
+    """Return the fraction of its image's features that lie below each one, float32 of the maps' shape."""
+    flat = maps.float().flatten(1).contiguous()
+    below = torch.searchsorted(flat.sort(1).values, flat)
+    return (below / flat.shape[1]).view(maps.shape)
+
+
 def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = None) -> Estimate:
     """Return a mean over images with its interval, or the mean difference of two, paired.
 

@@ -24,6 +24,7 @@ from torch.nn import functional as F
 sys.path.insert(0, str(Path(__file__).parents[1] / "matched"))
 from lab import LAYOUT, LEVELS, SHAPE, Answers, Lab, asking, keep, not_asking, stored
 
+from roarbench import degraded
 from roarbench.kernels.bit_planes import bin_codes, encode, removed_bits
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.matching import matched, strata
@@ -34,7 +35,6 @@ RESULTS = Path(__file__).with_name("results.npz")
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 BASES = ("gradcam", "sgsq", "ig-mean", "random-blurred")
 KINDS = ("image", "chance")
-SQUARE = 8
 PROTOCOLS = ("specific", "matched", "augmented", "morf", "lerf", "lerf-morf")
 
 
@@ -53,30 +53,13 @@ def grad_cam(model: nn.Module, x: Tensor) -> Tensor:
     return torch.cat(made)
 
 
-def places(importance: Tensor) -> Tensor:
-    """Return each feature's place in its image's ranking, in [0, 1), larger is more important."""
-    flat = importance.flatten(1)
-    return (flat.argsort(1).argsort(1) / flat.shape[1]).view(importance.shape)
-
-
-def degraded(importance: Tensor, donors: NDArray[np.int64], share: float, kind: str, seed: int) -> Tensor:
-    """Return a map of which a share of the places comes from another image's map, or from chance."""
+def worse(importance: Tensor, donors: NDArray[np.int64], share: float, kind: str, seed: int) -> Tensor:
+    """Return a map of which a share comes from another image's map in squares, or from chance feature by feature."""
+    if kind == "image":
+        return degraded(importance, importance[donors], share, seed=seed)
     generator = torch.Generator().manual_seed(seed)
-    own = places(importance)
-    n, c, h, w = own.shape
-    if kind == "chance":
-        return torch.where(
-            torch.rand(own.shape, generator=generator) < share, torch.rand(own.shape, generator=generator), own
-        )
-    side = h // SQUARE
-    order = torch.rand((n, side * side), generator=generator).argsort(1).argsort(1)  # nested: a square keeps its turn
-    taken = (
-        (order < round(share * side * side))
-        .view(n, 1, side, side)
-        .repeat_interleave(SQUARE, 2)
-        .repeat_interleave(SQUARE, 3)
-    )
-    return torch.where(taken, own[donors], own)
+    taken, chance = (torch.rand(importance.shape, generator=generator) for _ in range(2))
+    return torch.where(taken < share, chance, degraded(importance, importance, 0))
 
 
 def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tensor) -> Answers:
@@ -123,8 +106,8 @@ def make(decoded: Path, seeds: list[int]) -> None:
                     if name in found:
                         continue
                     start = time.process_time()
-                    worse = degraded(importance, lab.others[lab.others], share, kind, 7 + seed)
-                    found[name] = answers(lab, common, reference, worse)
+                    mixed = worse(importance, lab.others[lab.others], share, kind, 7 + seed)
+                    found[name] = answers(lab, common, reference, mixed)
                     keep(found, RESULTS)
                     print(name, round(time.process_time() - start, 1), flush=True)
 

@@ -57,6 +57,24 @@ def test_with_the_own_map_in_the_other_s_place_the_matched_mask_is_the_own_one()
         assert torch.equal(other.flatten(1).sum(1), own.flatten(1).sum(1)) and not torch.equal(other, own)
 
 
+def test_a_degraded_map_takes_nested_squares_of_places_from_another_image():
+    assert roarbench.degraded(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # its own places
+    assert torch.equal(roarbench.degraded(MAPS, MAPS.flip(0), 1), roarbench.degraded(MAPS.flip(0), MAPS, 0))
+    assert roarbench.degraded(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0).unique().tolist() == [
+        0,
+        0.5,  # ties stay ties
+    ]
+    own, other = torch.arange(2 * 3 * 9 * 9.0).view(2, 3, 9, 9), torch.full((2, 3, 9, 9), 5.0)
+    taken = {share: roarbench.degraded(own, other, share, square=4) == 0 for share in (0.25, 0.5, 0.75)}
+    for small, large in ((0.25, 0.5), (0.5, 0.75)):
+        assert (taken[large] >= taken[small]).all()
+        assert taken[large][:, 1:].sum() > taken[small][:, 1:].sum()
+    squares = taken[0.5][:, 2, [0, 0, 0, 4, 4, 4, 8, 8, 8], [0, 4, 8] * 3]
+    assert squares.sum(1).tolist() == [4, 4] and not torch.equal(*squares)  # round(4.5), for each image its own
+    corner = taken[0.5][:, 1, :4, :4].flatten(1)
+    assert (corner.all(1) | ~corner.any(1)).all()
+
+
 def test_a_paired_difference_is_drawn_over_the_same_images():
     one, two = np.array([1, 1, 0, 1]), np.array([1, 0, 0, 1])
     found = roarbench.bootstrap(one, two)
