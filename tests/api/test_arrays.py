@@ -37,6 +37,7 @@ def test_the_reference_is_the_network_itself_on_the_images_as_they_were(own):
     torch.testing.assert_close(reference.model(own.test.images), network().eval()(own.test.images))
 
 
+@pytest.mark.slow
 def test_it_runs(own):
     result = roarbench.evaluate(own, quiet=True)
     assert {"grad", "random"} <= set(result.to_dataframe()["name"])

@@ -28,6 +28,7 @@ def test_the_rows_that_come_with_the_package_are_a_board():
     assert difference.points == pytest.approx(0.5, abs=0.1) and difference.verdict == "not significantly different"
 
 
+@pytest.mark.slow
 def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
     """Others add files of their own to a suite that has some."""
     whole = ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet"

@@ -14,7 +14,7 @@ from tests.helpers.given import gradient_x_input
 
 ONE = torch.ones(8, 16, 16)
 
-pytestmark = pytest.mark.usefixtures("inline")
+pytestmark = [pytest.mark.usefixtures("inline"), pytest.mark.process]  # a submission is a process of its own
 
 
 def test_rows_are_called_as_they_were_given_and_say_that_no_sandbox_held(result):

@@ -4,16 +4,12 @@ import csv
 import hashlib
 import json
 import re
-import sqlite3
 import tomllib
-from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from io import StringIO
 from pathlib import Path
 
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 import typer
 
@@ -103,6 +99,7 @@ def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_pat
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert " are left out here: no room" in answer.err and "roarbench retry" not in answer.err
+    assert found(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
 
 
 # --- plan and status
@@ -267,6 +264,7 @@ BAD = [
     (("run", *SMALL, "--budget", "2h"), "--difference and --budget say when a course ends; add --until-decided"),
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
+    (("run", *SMALL, "--address", "auto"), "--address says which Ray cluster does the work; add --engine ray"),
     (("run", *SMALL, "--engine", "moon"), "Invalid value for '--engine'"),
     (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
     (("reproduce", ""), "there is an empty value after reproduce"),
@@ -324,21 +322,3 @@ def test_reading_a_store_that_is_not_there(call, tmp_path):
     for command in (("table",), ("status",), ("plot", "-o", "x.png"), ("validity",)):
         assert call(*command, *SMALL, "--store", tmp_path / "none") == (2, "", said)
     assert list(tmp_path.iterdir()) == []
-
-
-def test_a_store_of_a_newer_version_is_left_alone(call, store):
-    with closing(sqlite3.connect(store / "results.sqlite")) as database, database:
-        database.execute("UPDATE roarbench_version SET version_num = '0042'")
-    before = contents(store)
-    answer = call("run", *SMALL, "--store", store)
-    assert (answer.code, answer.out, len(answer.err.splitlines())) == (2, "", 1)
-    assert "schema 0042" in answer.err and contents(store) == before
-
-
-def test_images_with_other_columns(call, tmp_path):
-    for split in ("train", "validation"):
-        rows = pa.table({"picture": [b"", b""], "class": [0, 1]})
-        pq.write_table(rows, tmp_path / f"{split}-00000-of-00001.parquet")
-    answer = call("run", "--suite", "quick", "--data", tmp_path, "--store", tmp_path / "store")
-    assert (answer.code, answer.out, len(answer.err.splitlines())) == (2, "", 1)
-    assert "has the columns picture, class; expected 'image' and 'label'" in answer.err

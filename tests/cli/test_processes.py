@@ -1,20 +1,31 @@
-"""The command line as a process of its own: signals, kills, a full disk, imports."""
+"""The command line as a process of its own: signals, kills, a database that goes away, imports."""
 
 import json
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+import time
 from pathlib import Path
 
 import pytest
+from sqlalchemy import select
 
+from roarbench.errors import StoreError
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.schema import leases
 from tests.helpers import forked
 from tests.helpers.command_line import RUNS, Call
-from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, rows
+from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, outcomes, rows
+from tests.helpers.postgres import PrivateServer
 
 pytestmark = pytest.mark.process
+
+
+def lessees(store: Path) -> set[int]:
+    """The numbers of the processes that hold leases, dead or alive."""
+    with ResultsStore.open(default_url(store), read_only=True) as results, results.database.read() as connection:
+        return set(connection.scalars(select(leases.c.pid)))
 
 
 def tables(call: Call, store: Path) -> list[str]:
@@ -38,6 +49,7 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
         process.join(PATIENCE)
         assert process.exitcode == code, log.read_text()
         assert eventually(lambda process=process: not living(process.pid))
+        assert number == signal.SIGKILL or process.pid not in lessees(store), "it gave them up"
         assert "Traceback" not in log.read_text()
         if number == signal.SIGINT:
             said = log.read_text().splitlines()[-1]
@@ -51,54 +63,39 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
     assert tables(call, store) == tables(call, whole)
 
 
+def rows_of(url: str) -> int:
+    try:
+        return len(outcomes(url))
+    except StoreError:  # no tables yet
+        return 0
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.soak)])
+def test_the_database_is_killed_twice_and_nothing_is_lost(own_server: PrivateServer, whole, tmp_path, seconds: float):
+    log, url = tmp_path / "log", own_server.url
+    process = forked.start(("run", *PART, "--store", tmp_path / "store", "--db", url), log)
+    for least in (1, 10):
+        assert eventually(lambda least=least: rows_of(url) >= least)
+        own_server.stop()
+        time.sleep(seconds)
+        own_server.start()
+    process.join(PATIENCE)
+    assert process.exitcode == 0, log.read_text()
+    assert "until then this command waits, and nothing is lost" in log.read_text()
+    assert "it is back after" in log.read_text()
+    assert outcomes(url) == outcomes(default_url(whole))
+    with ResultsStore.open(url, read_only=True) as store:
+        assert store.running() == []
+        assert store.failures.stopped(store.keys("")) == {}
+
+
 def test_a_reader_that_leaves_early_is_no_trouble(whole):
     for words in (("table", *LARGER, "--store", str(whole), "--format", "json"), ("suites",)):
         with subprocess.Popen([PROGRAM, *words], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
             process.stdout.close()
             assert process.stderr.read() == b""
         assert process.returncode in (0, 1)
-
-
-@pytest.fixture
-def small_disk(tmp_path, require) -> Iterator[Callable[[str], Path]]:
-    """Mounts a file system of its own, or mounts it anew with other options."""
-    mount, folder = require("mount", "part of util-linux"), tmp_path / "disk"
-    folder.mkdir()
-
-    def make(options: str) -> Path:
-        again = ["-o", f"remount,{options}"] if folder.is_mount() else ["-t", "tmpfs", "-o", options, "none"]
-        found = subprocess.run([mount, *again, str(folder)], capture_output=True, text=True)
-        if found.returncode and os.environ.get("CI") == "true":
-            pytest.fail(f"cannot mount a small disk: {found.stderr}")
-        if found.returncode:
-            pytest.skip(f"cannot mount a small disk: {found.stderr}")
-        return folder
-
-    yield make
-    if folder.is_mount():
-        subprocess.run(["umount", "--lazy", str(folder)], check=True)
-
-
-def test_a_full_disk_is_one_line_and_with_room_the_same_command_goes_on(whole, call, small_disk, tmp_path):
-    run, log = ("run", *PART, "--store", small_disk("size=160k") / "store"), tmp_path / "log"
-
-    def complaint():
-        """The one line of a mistake, after whatever was printed about the work."""
-        process = forked.start(run, log)
-        process.join(PATIENCE)
-        line = log.read_text().splitlines()[-1]
-        assert (process.exitcode, line.startswith("roarbench: "), "Traceback" in log.read_text()) == (2, True, False)
-        return line
-
-    assert "the disk is full" in complaint()  # for the tables of the results
-    small_disk("size=300k")
-    assert "no space left in" in complaint()  # for the decoded images
-    small_disk("size=600k")
-    full = complaint()  # for a ranking or for the results, by the size of both
-    assert "; the plan needs " in full or "No space left on device; free space or choose another --store" in full
-    small_disk("size=8m")
-    assert call(*run).code == 0
-    assert tables(call, run[-1]) == tables(call, whole)
 
 
 MODULES = """

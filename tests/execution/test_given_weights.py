@@ -121,18 +121,6 @@ def test_a_damaged_safetensors_file_is_refused(tmp_path):
         load_given(str(tmp_path / "w.safetensors"), network(), 3)
 
 
-def test_without_network_it_says_where_to_put_the_file(monkeypatch, published):
-    published.unlink()
-
-    def download(*arguments, **options):
-        raise OSError("no network")
-
-    monkeypatch.setattr(torch.hub, "download_url_to_file", download)
-    with pytest.raises(CallerError) as error:
-        load_given("torchvision:small", network(), 3)
-    assert f"put it into {published.parent}, or give it by --reference FILE" in str(error.value)
-
-
 def test_old_files_count_no_batches(tmp_path, weights):
     old = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
     torch.save(old, tmp_path / "w.pt")

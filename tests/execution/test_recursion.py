@@ -23,6 +23,8 @@ from roarbench.protocols.roar import ROAR
 from roarbench.terms import Order, Retrain, Split, Unit
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, score_all
 
+pytestmark = pytest.mark.slow
+
 LEVELS = (0.1, 0.3, 0.5)
 RECURSIVE = replace(
     SUITE,

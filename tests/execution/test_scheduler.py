@@ -4,6 +4,7 @@ import time
 from collections import Counter
 from dataclasses import replace
 from itertools import islice, zip_longest
+from threading import Event
 from types import SimpleNamespace
 
 import numpy as np
@@ -27,7 +28,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
 from roarbench.terms import Retrain, Split
 from roarbench.workers.job import Job, JobOutcome
-from tests.helpers.commands import eventually
+from tests.helpers.commands import PATIENCE, eventually
 from tests.helpers.leasing import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_runs, make_work, score
 
@@ -490,3 +491,15 @@ def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypat
     held = beat()
     assert eventually(lambda: beat() > held)
     assert len(list(events)) == 1
+
+
+def test_a_database_that_does_not_answer_keeps_nobody(fresh, store, monkeypatch):
+    """A server that is gone without a word answers neither yes nor no."""
+    monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
+    answered = Event()
+    monkeypatch.setattr(store, "leave", lambda owner: answered.wait(PATIENCE))
+    events = complete(fresh[0], fresh[1][:1], store, InlineEngine())
+    next(events)
+    events.close()
+    assert not answered.is_set()
+    answered.set()

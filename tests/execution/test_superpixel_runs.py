@@ -13,6 +13,8 @@ from roarbench.terms import Split, Unit
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, removed, score_all
 
 pytest.importorskip("skimage")
+pytestmark = pytest.mark.slow
+
 LEVELS, PIXELS = (0.3, 0.5), 64
 SUPERPIXELS = replace(
     SUITE,

@@ -186,6 +186,7 @@ def test_what_an_address_gives_is_bounded(monkeypatch):
         pass
 
 
+@pytest.mark.process
 def test_the_projects_own_folder_passes_and_so_does_its_workflow(capsys):
     assert command("results", "check", ROOT / "results") == 0
     program = Path(sys.executable).with_name("check-jsonschema")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import re
 import shutil
 from dataclasses import replace
 from pathlib import Path
@@ -135,14 +134,6 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
     assert not parts_of(store).exists()
 
 
-def test_parts_that_overlap_are_joined_like_others(sealed, other):
-    for start, stop in ((0, 30), (8, 16), (10, 40), (20, 50)):
-        write(other, Split.TRAIN, start, stop)
-    write(other, Split.TEST, 0, 20)
-    other.seal(SPEC, COUNTS)
-    assert other.open(SPEC).checksum == sealed.open(SPEC).checksum
-
-
 def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, other):
     """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
     made = {
@@ -200,11 +191,6 @@ def test_parts_that_do_not_do_are_named(store, spoil, said):
     with pytest.raises(StoreError, match=said):
         store.seal(SPEC, COUNTS)
     assert not store.has(SPEC)
-
-
-def test_planes_of_another_size_are_refused(store):
-    with pytest.raises(ValueError, match=re.escape("have shape (15, 3, 12), expected (16, 3, 12)")):
-        store.write_part(SPEC, Split.TRAIN, 0, 16, PLANES[Split.TRAIN][:15], MapProvenance(0.0))
 
 
 # --- done is the last write
@@ -343,18 +329,6 @@ def test_rankings_in_the_wrong_folder(sealed, change):
     sealed.folder(SPEC).rename(sealed.folder(wanted))
     with pytest.raises(StoreError, match=rf"holds rankings with {name} \w+, expected {value}; delete"):
         sealed.open(wanted)
-
-
-@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs /dev/full")
-def test_a_full_disk(store):
-    """The scratch file of the planes is a link to a device that is always full."""
-    write_all(store)
-    (parts_of(store) / "train.tmp").symlink_to("/dev/full")
-    with pytest.raises(StoreError, match=r"cannot write .*No space left on device"):
-        store.seal(SPEC, COUNTS)
-    assert not store.has(SPEC)
-    store.seal(SPEC, COUNTS)
-    np.testing.assert_array_equal(store.open(SPEC).planes(Split.TRAIN), PLANES[Split.TRAIN])
 
 
 def test_a_store_that_cannot_be_written(tmp_path):

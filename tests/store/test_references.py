@@ -159,7 +159,7 @@ def test_one_process_at_a_time(tmp_path):
     with store.lock():
         thread = threading.Thread(target=second)
         thread.start()
-        thread.join(0.3)
+        thread.join(0.05)
         events.append("first leaves")
     thread.join()
     assert events == ["waits", "first leaves", "second"]

@@ -3,7 +3,6 @@
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import threading
@@ -25,8 +24,6 @@ from tests.helpers.engines import PATIENCE, collect, do
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
-
-WORDS = (*SMALL, "--seeds", "2")
 
 
 @pytest.fixture(scope="module")
@@ -178,57 +175,22 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
 # --- commands
 
 
-def start(log, store, *words):
-    return forked.start(("run", *WORDS, "--workers", 2, "--store", store, *words), log)
+def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_processes(ray_folder, tmp_path):
+    def start(name, *words):
+        log = tmp_path / f"{name}.log"
+        return forked.start(("run", *SMALL, "--seeds", 2, "--workers", 2, "--store", tmp_path / name, *words), log)
 
-
-def end(process, log):
-    process.join(PATIENCE)
-    assert process.exitcode == 0, log.read_text()
-
-
-def table(store, *words):
-    return forked.table(store.with_suffix(".json"), *SMALL, "--store", store, *words)
-
-
-def until_rows(process, store, count):
-    assert eventually(lambda: rows(store) >= count or not process.is_alive())
-    return process.is_alive()
-
-
-def workers_of(pid):
-    """The processes of actors that were started below a process."""
-    found, parents = [], {pid}
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,args="], capture_output=True, text=True, check=True).stdout
-    for line in sorted(listed.splitlines(), key=lambda line: int(line.split()[0])):
-        child, parent, words = line.split(maxsplit=2)
-        if int(parent) in parents:
-            parents.add(int(child))
-            found += [int(child)] if words.startswith("ray::_JobActor") else []
-    return found
-
-
-@pytest.fixture(scope="module")
-def local(tmp_path_factory):
-    """A store that processes of this machine filled."""
-    folder = tmp_path_factory.mktemp("local")
-    end(start(folder / "log", folder / "store"), folder / "log")
-    return folder / "store"
-
-
-def test_a_killed_worker_and_a_killed_command_leave_the_table_of_local_processes(ray_folder, local, tmp_path):
-    store, log = tmp_path / "ray", tmp_path / "log"
-    first = start(log, store, "--engine", "ray")
-    assert until_rows(first, store, 2)
-    first.kill()
-    first.join()
-    assert 2 <= rows(store) < rows(local)
-    second = start(log, store, "--engine", "ray")
-    assert until_rows(second, store, rows(store) + 1)
-    os.kill(workers_of(second.pid)[0], signal.SIGKILL)
-    end(second, log)
-    assert rows(store) == rows(local)
-    assert table(store) == table(local)
+    killed = start("ray", "--engine", "ray")
+    assert eventually(lambda: rows(tmp_path / "ray") >= 2 or not killed.is_alive())
+    killed.kill()
+    killed.join()
+    tables = []
+    for name, words in (("ray", ("--engine", "ray")), ("local", ())):
+        process = start(name, *words)
+        process.join(PATIENCE)
+        assert process.exitcode == 0, (tmp_path / f"{name}.log").read_text()
+        tables.append(forked.table(tmp_path / f"{name}.json", *SMALL, "--store", tmp_path / name))
+    assert tables[0] == tables[1]
 
 
 def test_an_address_where_no_cluster_is(call, tmp_path):
@@ -238,14 +200,6 @@ def test_an_address_where_no_cluster_is(call, tmp_path):
     assert answer.err.startswith("roarbench: cannot join the Ray cluster at 'localhost:9' (")
     assert answer.err.endswith("; write HOST:PORT of its head, auto on one of its machines, or leave --address out\n")
     assert answer.err.count("\n") == 1
-
-
-def test_an_address_is_of_a_ray_cluster(call):
-    answer = call("run", *SMALL, "--address", "auto")
-    assert (answer.code, answer.err) == (
-        2,
-        "roarbench: --address says which Ray cluster does the work; add --engine ray\n",
-    )
 
 
 def test_without_ray_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
