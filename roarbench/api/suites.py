@@ -216,28 +216,28 @@ class Suite:
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return the workplace of a plan with its images and references, made first where the store has them not."""
-        from roarbench.execution.runner import begun, make_references
+        from roarbench.execution.runner import make_references
+
+        work = self.begun(plan, results, said)
+        make_references(self.request(plan), results, said, work)
+        return work
+
+    def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
+        """Return the workplace of a plan with its images, decoded first where the store has them not."""
+        from roarbench.execution.runner import begun
         from roarbench.store.layout import Workspace
 
-        request, workspace = self.request(plan), Workspace(self.store)
-        work = begun(request, workspace, results, said)
-        make_references(request, results, said, work)
-        return work
+        return begun(self.request(plan), Workspace(self.store), results, said)
 
     def _images(self, split: Split) -> Images:
         """Return images of a split, normalised as the references want them: given weights are read first."""
         import torch
 
-        from roarbench.execution.runner import begun
         from roarbench.kernels.inputs import normalise
-        from roarbench.store.layout import Workspace
 
-        plan, said = self.fitted, console()
+        said = console()
         with self.opened(said) as results:
-            if self.weights:
-                work = self.explained(plan, results, said)
-            else:
-                work = begun(self.request(plan), Workspace(self.store), results, said)
+            work = (self.explained if self.weights else self.begun)(self.fitted, results, said)
         norms = {each.norm for each in work.explained}
         if len(norms) > 1:
             raise CallerError("the given weights want their images normalised in different ways; load one at a time")

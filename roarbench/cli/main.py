@@ -73,6 +73,7 @@ for _name, _command, _example in _TABLE:
 
 
 app.add_typer(publishing.results, name="results")
+app.add_typer(publishing.rankings, name="rankings")
 
 
 def _tell_version(asked: bool) -> None:

@@ -13,6 +13,7 @@ from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, run_of
 from roarbench.store.database import Database, matching
 from roarbench.store.provenance import code_version
+from roarbench.store.remarks import Kind, remarks_within
 from roarbench.store.result import Result
 from roarbench.store.schema import entries, failures, imports, reproductions, results
 from roarbench.submissions.file import Submission, check_source
@@ -23,7 +24,7 @@ class Origin(StrEnum):
 
     VERIFIED = "verified"  # computed by this store's owner, a submission in the sandbox
     TRUSTED = "trusted"  # a submission that was run without the sandbox
-    SELF_REPORTED = "self-reported"  # imported, and not reproduced here
+    SELF_REPORTED = "self-reported"  # it or its rankings were imported, and it was not reproduced here
 
 
 class ReproductionOutcome(StrEnum):
@@ -96,18 +97,21 @@ def _entered(name: str) -> bool:
 def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
     """Return who vouches for each of the stored rows; of several reproductions the last one counts."""
     with database.read() as connection:
-        stored = matching(connection, select(results.c.key, results.c.estimator), results.c.key, keys)
-        return _vouched(connection, {row.key: row.estimator for row in stored})
+        columns = select(results.c.key, results.c.estimator, results.c.rankings)
+        stored = matching(connection, columns, results.c.key, keys)
+        return _vouched(connection, {row.key: (row.estimator, row.rankings) for row in stored})
 
 
-def _vouched(connection: Connection, names: Mapping[str, str]) -> dict[str, Origin]:
-    """Return who vouches for each of these rows, which are estimators by key."""
+def _vouched(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
+    """Return who vouches for each of these rows, which are estimators with the checksum of their rankings by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
-    imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, names)}
+    shipped = remarks_within(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
+    imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, rows)}
+    imported |= {key for key, (_, rankings) in rows.items() if rankings in shipped}
     again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
     doubted = {key for key in imported if again.get(key, different) == different}
-    return {key: _origin(name, key in doubted) for key, name in names.items()}
+    return {key: _origin(name, key in doubted) for key, (name, _) in rows.items()}
 
 
 _DOUBTS = {
@@ -118,10 +122,10 @@ _DOUBTS = {
 
 def unverified(database: Database, stored: Iterable[Result]) -> dict[str, str]:
     """Say why, for each estimator of which a row is not verified."""
-    estimators = {result.run.key: result.run.cell.estimator for result in stored}
+    rows = {result.run.key: (result.run.cell.estimator, result.rankings) for result in stored}
     with database.read() as connection:
-        found = _vouched(connection, estimators)
-    return {estimators[key]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}
+        found = _vouched(connection, rows)
+    return {rows[key][0]: _DOUBTS[origin] for key, origin in found.items() if origin in _DOUBTS}
 
 
 def _origin(name: str, imported: bool) -> Origin:

@@ -1,6 +1,7 @@
 """What is known of entries and rankings beside their results, and travels with them. Nothing here imports torch.
 
 Of an entry, what `validate` found; of rankings, on what share of the noisy copies the network keeps its prediction.
+That rankings were imported is noted here, too, and stays.
 """
 
 import json
@@ -22,6 +23,7 @@ class Kind(StrEnum):
 
     VALIDATE = "validate"
     KEPT = "kept"
+    IMPORTED = "imported"
 
 
 def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:
@@ -41,10 +43,15 @@ def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
 def remarks_on(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
     """Return what is noted of these, by subject."""
     with database.read() as connection:
-        if not subjects or not inspect(connection).has_table(remarks.name):
-            return {}
-        keys = {f"{kind} {subject}": subject for subject in subjects}
-        return {keys[row.key]: row.value for row in matching(connection, select(remarks), remarks.c.key, keys)}
+        return remarks_within(connection, kind, subjects)
+
+
+def remarks_within(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
+    """Return the same within a transaction."""
+    if not subjects or not inspect(connection).has_table(remarks.name):
+        return {}
+    keys = {f"{kind} {subject}": subject for subject in subjects}
+    return {keys[row.key]: row.value for row in matching(connection, select(remarks), remarks.c.key, keys)}
 
 
 def findings_of(database: Database, estimators: Collection[str]) -> dict[str, str]:
@@ -59,7 +66,8 @@ def exported_remarks(database: Database, kept: Mapping[str, float]) -> bytes:
     """Return all remarks for an export, with the shares that the store's folder says."""
     with database.read() as connection:
         here = inspect(connection).has_table(remarks.name)
-        stored = {row.key: row.value for row in connection.execute(select(remarks))} if here else {}
+        own = select(remarks).where(~remarks.c.key.startswith(f"{Kind.IMPORTED} "))
+        stored = {row.key: row.value for row in connection.execute(own)} if here else {}
     return json.dumps(stored | {f"{Kind.KEPT} {checksum}": share for checksum, share in kept.items()}).encode()
 
 

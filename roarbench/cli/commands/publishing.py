@@ -1,4 +1,4 @@
-"""Published results: a folder by suite and version that others add to by pull request."""
+"""Folders for others: published results, which they add to by pull request, and rankings, on which they retrain."""
 
 import subprocess
 from pathlib import Path
@@ -7,7 +7,9 @@ from typing import Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out
+from roarbench.cli.option_records import WorkOptions, command
 from roarbench.cli.options import STORE, Db, StoreDir, SuiteName
+from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.text import counted
 
@@ -18,6 +20,11 @@ Before = Annotated[
 results = typer.Typer(
     help="Check a folder of published results, or describe a change to it.",
     epilog="Example: `roarbench results check results`",
+    no_args_is_help=True,
+)
+rankings = typer.Typer(
+    help="Ship the rankings of a suite, on which others retrain without making maps.",
+    epilog="Example: `roarbench rankings export quick-rankings --suite quick --about lab`",
     no_args_is_help=True,
 )
 
@@ -65,6 +72,41 @@ def submit(
     verb = "written" if write else "would write (add --write)"
     err.print(f"{verb}: {folder / prepared.path} on the branch {prepared.branch}", soft_wrap=True)
     out.print(prepared.text, soft_wrap=True, markup=False, end="")
+
+
+@rankings.command("export")
+@command
+def export_rankings(
+    *,
+    folder: Annotated[Path, typer.Argument(help="New folder.")],
+    suite: SuiteName,
+    about: Annotated[str, typer.Option(help="Who made them and on what, one line.")],
+    work: WorkOptions,
+) -> None:
+    """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
+    from roarbench.execution.shipping import export_rankings as export
+
+    asked = work.load(suite)
+    with asked.opened(err) as store:
+        found = export(asked.begun(asked.fitted, store, err), folder, about)
+    err.print(f"written: {folder}: {counted(len(found), 'ranking')}", soft_wrap=True)
+
+
+@rankings.command("import")
+@command
+def import_rankings(
+    *,
+    folder: Annotated[Path, typer.Argument(help="Folder of `roarbench rankings export`.")],
+    suite: SuiteName,
+    work: WorkOptions,
+) -> None:
+    """Take the rankings of a suite from a folder; rows on them are self-reported until `reproduce KEY` agrees."""
+    from roarbench.execution.shipping import import_rankings as take
+
+    asked = work.load(suite)
+    with asked.opened(err) as store:
+        found = take(asked.begun(asked.fitted, store, err), store, folder)
+    err.print(f"read: {folder}: {counted(len(found), 'ranking')}; next: {propose('run')}", soft_wrap=True)
 
 
 def _git(folder: Path, *words: str) -> None:
