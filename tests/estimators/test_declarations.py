@@ -19,11 +19,11 @@ from tests.helpers.networks import CountingPasses
 ROOT = Path(__file__).parents[2]
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
 MAPPED = [row for row in ESTIMATORS.values() if row.mapped]
-BRIEF = {"samples": "3", "patches": "3"}  # few, so that a map takes milliseconds
+BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # few, so that a map takes milliseconds
 
 
 def brief(row: Estimator) -> Estimator:
-    """The same estimator with few draws and squares."""
+    """The same estimator with few draws, steps and squares."""
     values = ",".join(f"{name}={BRIEF[name]}" for name in row.parameters if name in BRIEF)
     return find_estimator(f"{row.id}({values})") if values else row
 
@@ -55,11 +55,16 @@ def test_a_declaration_says_everything(row):
 
 
 @pytest.mark.parametrize("row", MAPPED, ids=lambda row: row.id)
-def test_maps_are_like_the_images_and_repeat(row, model, batch):
+def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, batch):
     if row.most_features:
         model, batch = columns()
     asked, before, weights = brief(row), batch.images.clone(), copy.deepcopy(model.state_dict())
-    found = explained(asked, model, batch)
+    counting = CountingPasses(model).eval()
+    follows = row.id == "lrp"  # the network's own steps: test_relevance.py
+    found = explained(asked, model if follows else counting, batch)
+    if row.cost and not follows:
+        cost = (1 + 64, 0) if row.id == "score-cam" else passes([asked], batch.images[0].numel())  # of 64 channels
+        assert (counting.forwards, counting.backwards) == tuple(len(batch.ids) * count for count in cost)
     assert (found.shape, found.dtype) == (batch.images.shape, batch.images.dtype)
     assert found.isfinite().all() and not found.requires_grad
     assert found.std() > 0
@@ -71,21 +76,9 @@ def test_maps_are_like_the_images_and_repeat(row, model, batch):
     torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
 
 
-@pytest.mark.parametrize("row", [row for row in MAPPED if row.cost], ids=lambda row: row.id)
-def test_a_cost_is_the_passes_that_are_counted(row, model, batch):
-    if row.id == "lrp":  # it follows the network's own steps: test_relevance.py
-        return
-    asked, counting = brief(row), CountingPasses(model if not row.most_features else columns()[0]).eval()
-    given = columns()[1] if row.most_features else batch
-    explained(asked, counting, given)
-    counted = counting.forwards / len(given.ids), counting.backwards / len(given.ids)
-    expected = passes([asked], given.images[0].numel())
-    assert counted == ((1 + 64, 0) if row.id == "score-cam" else expected)  # this network's last block has 64 channels
-
-
 @pytest.mark.parametrize("row", [row for row in MAPPED if not row.neighbours], ids=lambda row: row.id)
 def test_what_looks_at_no_neighbours_tells_the_columns_of_a_table_apart(row):
-    found = explained(row, *columns())
+    found = explained(brief(row), *columns())
     assert (found.std(1) > 0).all(), "say neighbours=True: its map of a table says nothing"
 
 

@@ -184,16 +184,6 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
             assert counted.kept[name].tolist() == kept.tolist()
 
 
-def test_a_batch_too_large_for_one_of_several_models_is_halved_for_all(tiny, batch, black):
-    asked = estimators("grad", "var-grad")
-    told: list[list[Explained]] = []
-    subjects = [Subject(asked, tiny, batch, black), Subject(asked, Small(tiny, 1).eval(), batch, black)]
-    found = maps_together(subjects, note=told.append)
-    assert [[each.images for each in both] for both in told] == [[1, 1]] * 3
-    for name in ("grad", "var-grad"):
-        torch.testing.assert_close(found[0][name], found[1][name], rtol=0, atol=0)
-
-
 def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
     names = ("sgsq-grad(noise=0.1,samples=4)", "ig(steps=7,baseline=mean)", "ig(baseline=blur)", "ig", "grad")
     found = importance_maps(estimators(*names), tiny, batch, black)

@@ -58,8 +58,13 @@ class Reused(nn.Module):
         return self.last(x.mean((2, 3)).relu())
 
 
-@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
-@pytest.mark.parametrize("name", ["resnet-quick", "resnet50", "reused"])
+LAST = torch.channels_last
+
+
+@pytest.mark.parametrize(
+    ("name", "form"),
+    [("resnet-quick", torch.contiguous_format), ("resnet-quick", LAST), ("resnet18", LAST), ("reused", LAST)],
+)
 def test_every_relu_has_the_bits_of_hooks(name, form):
     model, targets = Reused().eval() if name == "reused" else network(name, 32), torch.tensor([0, 3, 1])
     images = torch.randn(3, 3, 32, 32, generator=seeded()).contiguous(memory_format=form)

@@ -35,11 +35,11 @@ def recordable(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def training(recipe: Recipe, model: nn.Module | None = None) -> train._Training:
-    pixels = torch.randint(0, 256, (60, 3, 16, 16), dtype=torch.uint8, generator=seeded(1))
-    removed = torch.randint(0, 256, (60, 96), dtype=torch.uint8, generator=seeded(2))
+    pixels = torch.randint(0, 256, (40, 3, 16, 16), dtype=torch.uint8, generator=seeded(1))
+    removed = torch.randint(0, 256, (40, 96), dtype=torch.uint8, generator=seeded(2))
     inputs = DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR)
     model = model or build("resnet-planted", 4, 3, 16, seeded(0))
-    return train._Training(model, inputs, torch.arange(60) % 4, NORM, recipe, seed=5)
+    return train._Training(model, inputs, torch.arange(40) % 4, NORM, recipe, seed=5)
 
 
 def done(begun: train._Training, by_graph: bool) -> tuple[list[Tensor], list[Tensor]]:
@@ -54,9 +54,7 @@ def sizes_recorded(begun: train._Training) -> list[int]:
     return list(begun._graphs.sizes)
 
 
-@pytest.mark.parametrize(
-    ("kind", "micro_batch"), [(Augmentation.NOISE_FLIP, 4), (Augmentation.CROP_FLIP, 4), (Augmentation.SHIFT_FLIP, 0)]
-)
+@pytest.mark.parametrize(("kind", "micro_batch"), [(Augmentation.NOISE_FLIP, 0), (Augmentation.CROP_FLIP, 4)])
 def test_trainings_by_graphs_are_those_without_bit_for_bit(kind: Augmentation, micro_batch: int) -> None:
     recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch)
     by_graph, alone = training(recipe), training(recipe)
@@ -69,7 +67,7 @@ def test_a_state_that_is_taken_back_is_no_longer_the_graphs() -> None:
     """Momenta are other tensors then, and a graph would go on with the old ones."""
     begun, alone = training(RECIPE), training(RECIPE)
     begun._graphs = Graphs(CPU)
-    for _ in range(12):
+    for _ in range(8):
         begun.advance()
     begun.restore(begun.state())
     assert sizes_recorded(begun) == []

@@ -52,11 +52,11 @@ def test_strata_are_quantile_bins_within_quantile_bins(bound: int) -> None:
     first, second = numbers(1, bound), numbers(2, bound)
     found = strata([first, second], 4)
     for image in range(N):
+        outer = 4 * np.array([(first[image] < value).sum() for value in first[image]]) // D
         for feature in range(D):
-            outer = 4 * (first[image] < first[image, feature]).sum() // D
-            peers = 4 * np.array([(first[image] < value).sum() for value in first[image]]) // D == outer
+            peers = outer == outer[feature]
             inner = 4 * (second[image, peers] < second[image, feature]).sum() // peers.sum()
-            assert found[image, feature] == 4 * outer + inner
+            assert found[image, feature] == 4 * outer[feature] + inner
 
 
 @pytest.mark.parametrize("order", Order)

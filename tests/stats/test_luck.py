@@ -12,7 +12,7 @@ from roarbench.stats.reference_spread import PRIORS, References
 from roarbench.stats.spread import Spread, Trainings
 
 LEVELS = (0.5, 0.9)
-MANY = Bootstrap(40_000, seed=2)
+MANY = Bootstrap(20_000, seed=2)
 COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
 KNOWN = References(
     levels=LEVELS,

@@ -25,13 +25,6 @@ def test_by_hand_and_by_the_normal_interval() -> None:
     assert (one.aopc.low, one.aopc.high) == (None, None)
 
 
-def test_bad_input_says_what_was_expected() -> None:
-    with pytest.raises(ValueError, match=r"must be \(levels, 3\)"):
-        probability_drop(np.ones(3), np.ones((2, 4)))
-    with pytest.raises(ValueError, match="above 0"):
-        probability_drop(np.zeros(3), np.ones((2, 3)))
-
-
 def test_the_gap_between_the_orders_by_hand() -> None:
     """LeRF keeps all of 1.0; MoRF falls to .5 and .25: (.5 * .25 + .5 * (.5 + .75) / 2) of accuracy."""
     full, half, quarter = (np.arange(4)[None] < count for count in (4, 2, 1))

@@ -19,7 +19,7 @@ from toy.linear import (
     true_ranking,
 )
 
-DRAWS = 50
+DRAWS = 20
 
 
 @pytest.fixture(scope="module")
