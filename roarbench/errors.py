@@ -60,7 +60,8 @@ class UnknownName(CallerError):
 
     def __init__(self, kind: str, name: str, known: Iterable[str], command: str = "") -> None:
         names = sorted(known)
-        ways = {_HASH.sub("", one): one for one in names} | {one: one for one in names}  # `mine` for `mine@1a2b3c4d`
+        ways = {one.partition("@")[0]: one for one in names if _HASH.search(one)}  # `mine` for `mine@1a2b3c4d(n=2)`
+        ways |= {_HASH.sub("", one): one for one in names} | {one: one for one in names}
         close = get_close_matches(name, ways, n=1)
         guess = f"did you mean '{ways[close[0]]}'?" if close else f"known: {', '.join(names[:8])}"
         super().__init__(f"no {kind} '{name}'; {guess}", Hint(" (list: {})", command) if command else None)

@@ -127,15 +127,22 @@ def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[st
 
 
 def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults:
-    """Return what `run` would find done, on these images or on the suite's own if None; nothing without a store."""
-    if data == "":  # of images that are still to be decoded nothing can be known
-        return SuiteResults(suite, data, asked.limit, {})
+    """Return what `run` would find done, nothing without a store.
+
+    `data` are its images: the suite's own if None. Of a folder that is still to be decoded, where it is empty, those of
+    the same files are known.
+    """
     try:
         with open_results(asked.store, asked.db, suite=suite.called) as results:
             notes = image_notes(results, asked.store, suite.dataset)
-            return collect(suite, results, asked.limit, data, notes)
+            if data == "":
+                alike = _of_folder(suite, asked.data, [note for note in notes if note.limit == asked.limit])
+                data = alike[-1] if alike else ""
+            if data != "":
+                return collect(suite, results, asked.limit, data, notes)
     except EmptyStore:
-        return SuiteResults(suite, data or "", asked.limit, {})
+        pass
+    return SuiteResults(suite, data or "", asked.limit, {})
 
 
 def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:

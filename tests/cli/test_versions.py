@@ -82,7 +82,7 @@ def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(c
     own, other = (table(call, store, *words) for words in ((), ("--data", made.photos)))
     assert own["rows"] != other["rows"]
     photos = shutil.copytree(made.photos, tmp_path / "gone")
-    for words in ((), ("--data", made.photos)):
+    for words in ((), ("--data", made.photos), ("--data", photos)):
         assert json.loads(call("plan", *SMALL, "--store", store, "--format", "json", *words).out)["done"] == RUNS
     answer = call("run", *SMALL, "--data", photos, "--store", store)
     asked = f"--suite quick --store {store} --data {photos} --limit 10"

@@ -73,3 +73,10 @@ def test_twins_are_their_parents_with_a_twin(entry):
 def test_unknown_names_are_guessed(name, guess):
     with pytest.raises(UnknownName, match=guess):
         find_estimator(name)
+
+
+def test_a_submission_is_guessed_by_its_name_alone():
+    for entry in ("turned@1a2b3c4d(sign=-1)", "turned@1a2b3c4d"):
+        with pytest.raises(UnknownName) as refused:
+            find_estimator("turned", ("grad", entry))
+        assert f"did you mean '{entry}'?" in str(refused.value)
