@@ -1,17 +1,15 @@
 """The board as a Streamlit app: the HTML of the static pages, rendered anew when the store changes."""
 
+import json
 import os
 from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.commands import DATA, REFERENCE, STORE, URL
-from leaderboard.links import AppLinks, Asked, NotThere, from_query
-from leaderboard.render import TEMPLATES, known, message, render
-from leaderboard.source import Selection
-from leaderboard.views import live_store
+from leaderboard.first import ASKED, Page, Shown, keep, recall, seen
 from roarbench.errors import StoreError
 
+TEMPLATES = Path(__file__).parent / "templates"
 LOOK = 3.0  # seconds between two looks for new results
 
 
@@ -28,21 +26,33 @@ def main() -> None:
 @st.fragment(run_every=LOOK)
 def show() -> None:
     """Show it as the store is now; text from outside is escaped by the templates."""
-    links = AppLinks()
-    asked = from_query({name: st.query_params[name] for name in st.query_params})
-    try:
-        selection = Selection(os.environ.get(DATA, ""), os.environ.get(REFERENCE, ""))
-        live = live_store(os.environ[URL], Path(os.environ.get(STORE, ".")), selection)
-        views = live.views()
-        title, html = render(Asked(asked, views, links, known(views)))
-        live.shown.set()
-    except (NotThere, StoreError) as error:
-        title, html = message(str(error), links)
-    st.set_page_config(page_title=f"{title} – roarbench")
-    st.html(html)
+    shown, query = Shown(*json.loads(os.environ[ASKED])), st.query_params.to_dict()
+    page = (None if query else recall(shown)) or fresh(shown, query)
+    st.set_page_config(page_title=f"{page.title} – roarbench")
+    st.html(page.html)
     with st.container(horizontal=True):
-        for name, content in links.files.items():
+        for name, content in page.files.items():
             st.download_button(name, content, file_name=name, on_click="ignore")
+    seen.set()
+
+
+def fresh(shown: Shown, query: dict[str, str]) -> Page:
+    """Return the page that a query asks for, or a sentence where the store does not have it."""
+    from leaderboard.links import AppLinks, Asked, NotThere, address  # a page that was kept needs none of these
+    from leaderboard.render import known, message, render
+    from leaderboard.views import live_store
+
+    links = AppLinks()
+    try:
+        live = live_store(shown)
+        views = live.views()
+        title, html = render(Asked(address(**query), views, links, known(views)))
+    except (NotThere, StoreError) as error:
+        return Page(*message(str(error), links), {})
+    page = Page(title, html, {name: content.decode() for name, content in links.files.items()})
+    if not query:
+        keep(shown, live.state, page)
+    return page
 
 
 if __name__ == "__main__":

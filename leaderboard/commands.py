@@ -1,5 +1,6 @@
 """`roarbench leaderboard`: the app, or the static pages."""
 
+import json
 import os
 import socket
 from collections.abc import Sized
@@ -7,17 +8,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from leaderboard.source import ALL, Selection, read_suites
+from leaderboard.first import ASKED, Shown, place
+from leaderboard.source import ALL, Selection
+from leaderboard.views import live_store, read_views
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
-URL, STORE = "ROARBENCH_BOARD_URL", "ROARBENCH_BOARD_STORE"  # tell the app's script what to show
-DATA, REFERENCE = "ROARBENCH_BOARD_DATA", "ROARBENCH_BOARD_REFERENCE"
 _FOLDER = Path(__file__).parent  # Streamlit reads its settings from .streamlit/ in the working folder
 
 
 def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
-    """Run the app until it is stopped.
+    """Run the app on 127.0.0.1 until it is stopped.
 
     Raises:
         CallerError: Streamlit is not installed, the port is not free, or nothing is of what is asked for.
@@ -25,34 +26,26 @@ def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     """
     _need("streamlit")
     _check_port(port)
-    with ResultsStore.open(url, read_only=True) as results:
-        if any(selection):
-            _refuse_none(read_suites(results, store, selection), selection)
     folder = selection.data and Path(selection.data).is_dir()
     data = str(Path(selection.data).resolve()) if folder else selection.data
     head, mark, path = url.partition("sqlite:///")
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
-    run_app(anywhere, store.resolve(), port, selection._replace(data=data))
+    shown = Shown(anywhere, str(store.resolve()), data, selection.reference)
+    if any(selection):
+        _refuse_none(live_store(shown).views(), selection)
+    run_app(shown, port)
 
 
-def run_app(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
-    """Run the app in this process, with a thread that computes ahead of visitors, until it is stopped.
-
-    Args:
-        url: Of the results.
-        store: The store's folder; this and the others hold from any working folder.
-        port: On 127.0.0.1.
-        selection: Which boards are shown.
+def run_app(shown: Shown, port: int) -> None:
+    """Run the app in this process, with a thread that computes ahead of visitors; paths hold from any folder.
 
     Raises:
         StoreError: The store cannot be opened.
     """
     from streamlit.web import cli
 
-    from leaderboard.views import live_store
-
-    Thread(target=live_store(url, store, selection).keep_ready, daemon=True).start()
-    os.environ |= {URL: url, STORE: str(store), DATA: selection.data, REFERENCE: selection.reference}
+    Thread(target=live_store(shown).keep_ready, args=[place(shown).exists()], daemon=True).start()
+    os.environ[ASKED] = json.dumps(shown)
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
 
@@ -66,7 +59,6 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
     """
     _need("jinja2")
     from leaderboard.export import export
-    from leaderboard.views import read_views
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)

@@ -1,7 +1,7 @@
 """What a page is asked for, and how it links to other pages and keeps files: on the static site, or in the app."""
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from hashlib import sha256
 from mimetypes import guess_type
 from typing import NamedTuple
@@ -15,12 +15,9 @@ class NotThere(LookupError):
 
 
 class Address(NamedTuple):
-    """What a page is asked for.
+    """What a page is asked for: its name, a key of `render.PAGES`, the slug of a suite, and further choices by name.
 
-    Attributes:
-        page: Its name, a key of `render.PAGES`.
-        suite: Slug of the suite; empty where it is of none, or of the first.
-        choices: Further choices by name, such as `protocol` or `estimator`; only those that are not the first.
+    What is shown anyway, such as the first suite or protocol, is left out.
     """
 
     page: str
@@ -32,27 +29,17 @@ class Address(NamedTuple):
         return dict(self.choices).get(name, "")
 
 
-def address(page: str, suite: str = "", **choices: str) -> Address:
+def address(page: str = "board", suite: str = "", **choices: str) -> Address:
     """Return an address; empty choices are left out."""
     return Address(page, suite, tuple(sorted((name, value) for name, value in choices.items() if value)))
 
 
-def from_query(query: Mapping[str, str]) -> Address:
-    """Return what the app is asked for by its address."""
-    return address(**{"page": "board", **query})
-
-
 class StaticLinks:
-    """Links between the files of an exported site.
+    """Links between the files of an exported site. `files` has, by name, all that pages show or offer."""
 
-    Attributes:
-        live: Whether a running program answers: any level, any pair.
-        files: By name, all that pages show or offer.
-    """
+    live = False  # whether a running program answers: any level, any pair
 
-    live = False
-
-    def __init__(self, known: Sequence[Address]) -> None:
+    def __init__(self, known: Sequence[Address] = ()) -> None:
         """Take the pages of the site, of which the first one is its index."""
         self.files: dict[str, bytes] = {}
         self._names = {each: file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
@@ -75,9 +62,6 @@ class AppLinks(StaticLinks):
     """Links within the app: queries that it answers. Pictures stand in their address; other files wait for buttons."""
 
     live = True
-
-    def __init__(self) -> None:
-        super().__init__(())
 
     def at(self, page: Address) -> str:
         """Return the query that the app answers with a page."""
@@ -106,14 +90,7 @@ def file_name(of: Address) -> str:
 
 
 class Asked(NamedTuple):
-    """A page that is asked for.
-
-    Attributes:
-        at: Its address.
-        views: All suites of the store, by slug, in the order of the pages.
-        links: How the page links to others and keeps files.
-        known: All pages that there are.
-    """
+    """A page that is asked for, of all suites of a store, with its links and the addresses of all pages there are."""
 
     at: Address
     views: Views

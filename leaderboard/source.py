@@ -45,12 +45,6 @@ def shown_first(results: SuiteResults) -> tuple[bool, bool]:
     return not results.has_rows, results.leading != MATCHED
 
 
-def read_suites(store: ResultsStore, folder: Path, selection: Selection = ALL) -> dict[str, SuiteResults]:
-    """Return every suite that has at least one result, by slug, in the order of the pages, those with rows first."""
-    found = [each for suite in shown_order(store) for each in read_suite(store, suite, folder, selection)]
-    return {slug(each): each for each in sorted(found, key=shown_first)}
-
-
 def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
     """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 

@@ -5,14 +5,15 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from pathlib import Path
-from threading import Event, RLock
+from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
+from leaderboard.first import Shown, judged, seen
 from leaderboard.judged import NOWHERE, Places, board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.source import ALL, Selection, read_suite, read_suites, shown_first, shown_order, slug, units
+from leaderboard.source import ALL, Selection, read_suite, shown_first, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -36,11 +37,7 @@ _PAUSE = 10.0  # seconds between two looks for new results
 class SuiteView:
     """One suite of a store, ready to be laid out; each part is computed when it is first asked for.
 
-    Attributes:
-        results: The suite and its results.
-        folder: The store's folder.
-        beside: Returns all suites of the store, this one among them.
-        store: Its results; pages that say how runs stand need it.
+    `beside` returns all suites of the store, this one among them. Pages that say how runs stand need the store.
     """
 
     results: SuiteResults
@@ -60,16 +57,16 @@ class SuiteView:
         """Return suite and version, and what nobody may overlook."""
         return self.results.title
 
-    @cached_property
-    def protocols(self) -> tuple[Protocol, ...]:
-        """Return the protocols of its boards: the leading one, then ROAR, then the others."""
-        others = sorted(SHOWN.values(), key=lambda protocol: protocol != ROAR)
-        return (self.leading, *(each for each in others if each != self.leading and self.units(each)))
-
     @property
     def leading(self) -> Protocol:
         """Return the protocol of the first board."""
         return self.results.leading
+
+    @cached_property
+    def protocols(self) -> tuple[Protocol, ...]:
+        """Return the protocols of its boards: the leading one, then ROAR, then the others."""
+        order = dict.fromkeys((self.leading, ROAR, *SHOWN.values()))
+        return tuple(protocol for protocol in order if protocol == self.leading or self.units(protocol))
 
     def units(self, protocol: Protocol) -> tuple[Unit, ...]:
         """Return what one feature is on the boards of a protocol, that of its tables first."""
@@ -157,33 +154,21 @@ class SuiteView:
             return made
 
 
-def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
-    """Return the view of every suite that has at least one result; the arguments are those of `read_suites`."""
-    views: dict[str, SuiteView] = {}
-    with store.database.at_once():
-        found = read_suites(store, folder, selection)
-    views.update({name: SuiteView(each, folder, lambda: views, store) for name, each in found.items()})
-    return views
-
-
 class LiveStore:
-    """The suites of a store that have results, as a running app shows them.
+    """The suites of a store that have results, as they are whenever they are asked for.
 
-    Attributes:
-        shown: Whether a visitor has been shown a page.
+    `state` is the stamp of the store when it was read last.
     """
 
-    def __init__(self, url: str, folder: Path, selection: Selection = ALL) -> None:
-        self.shown = Event()
-        self._store = ResultsStore.open(url, read_only=True)
-        self._folder, self._selection = folder, selection
+    def __init__(self, store: ResultsStore, folder: Path, selection: Selection = ALL) -> None:
+        self.state = ""
+        self._store, self._folder, self._selection = store, folder, selection
         self._lock = RLock()
-        self._state = ""
         self._read: dict[Suite, tuple[str, list[SuiteView]]] = {}  # with the stamp of each
         self._views: Views = {}
 
     def views(self) -> Views:
-        """Return the suites by slug, in the order of the pages, as the store is now.
+        """Return the suites by slug, in the order of the pages, those with rows first.
 
         A suite without new results stays the same object, with all that it has computed.
 
@@ -192,11 +177,11 @@ class LiveStore:
         """
         with self._lock, self._store.database.at_once():
             state = self._store.state()
-            if state != self._state:
+            if state != self.state:
                 self._read = {suite: self._fresh(suite) for suite in shown_order(self._store)}
                 found = [view for _, views in self._read.values() for view in views]
                 self._views = {view.slug: view for view in sorted(found, key=lambda view: shown_first(view.results))}
-                self._state = state
+                self.state = state
             return self._views
 
     def _fresh(self, suite: Suite) -> tuple[str, list[SuiteView]]:
@@ -206,23 +191,35 @@ class LiveStore:
         found = read_suite(self._store, suite, self._folder, self._selection)
         return stamp, [SuiteView(each, self._folder, lambda: self._views, self._store) for each in found]
 
-    def keep_ready(self) -> None:
-        """Compute ahead of visitors, for ever: the first board, and once it was shown those of every suite."""
+    def keep_ready(self, later: bool = False) -> None:
+        """Compute ahead of visitors, for ever: the first board, and once a page was seen those of every suite.
+
+        Later, the first one waits for a visitor too, whom a page that was kept can be shown.
+        """
+        if later:
+            seen.wait(_PAUSE)
         while True:
             with suppress(StoreError):  # a visitor is told
                 for view in self.views().values():
                     view.board  # noqa: B018
-                    self.shown.wait(_PAUSE)
+                    judged.set()
+                    seen.wait(_PAUSE)
                 for view in self.views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)
 
 
+def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
+    """Return the suites of a store that have results, as they are now."""
+    return LiveStore(store, folder, selection).views()
+
+
 @cache
-def live_store(url: str, folder: Path, selection: Selection = ALL) -> LiveStore:
+def live_store(shown: Shown) -> LiveStore:
     """Return the one of this process.
 
     Raises:
         StoreError: The store cannot be opened.
     """
-    return LiveStore(url, folder, selection)
+    store = ResultsStore.open(shown.url, read_only=True)
+    return LiveStore(store, Path(shown.folder), Selection(shown.data, shown.reference))

@@ -112,12 +112,11 @@ def first_view(estimators: int, folder: Path) -> None:
     """Show the app's first page as a visitor of a fresh server gets it."""
     from streamlit.testing.v1 import AppTest
 
-    import leaderboard
-    from leaderboard.commands import STORE, URL
+    from leaderboard import first
 
     install(estimators)
-    os.environ |= {URL: default_url(folder), STORE: str(folder)}
-    shown = AppTest.from_file(str(Path(leaderboard.__file__).parent / "app.py"), default_timeout=600).run()
+    os.environ[first.ASKED] = json.dumps((default_url(folder), str(folder)))
+    shown = AppTest.from_file(str(Path(first.__file__).with_name("app.py")), default_timeout=600).run()
     assert not shown.exception, shown.exception
     assert any('class="board"' in getattr(part, "value", "") for part in shown.get("html"))
 
@@ -181,9 +180,10 @@ def serving(folder: Path, estimators: int) -> Iterator[Server]:
 def serve(folder: Path, port: int, estimators: int) -> None:
     """Serve the app on that store; the tables are of this process, so it is started in it."""
     from leaderboard.commands import run_app
+    from leaderboard.first import Shown
 
     install(estimators)
-    run_app(default_url(folder), folder, port)
+    run_app(Shown(default_url(folder), str(folder)), port)
 
 
 def wait(driver: "Chrome", count: int) -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from leaderboard.profile import command as command_of
 from leaderboard.profile import profile
-from leaderboard.source import read_suites
+from leaderboard.views import read_views
 from roarbench.cli.completion import estimators as complete_estimators
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
@@ -94,18 +94,18 @@ def test_its_row_is_its_own(call, made):
 @pytest.mark.slow
 def test_it_has_a_place_on_the_board_and_is_not_run_again(call, made):
     with ResultsStore.open(default_url(made), read_only=True) as results:
-        (suite_results,) = read_suites(results, made).values()
-    assert suite_results.suite.placed == ("random", "var-grad", NAME)
+        (view,) = read_views(results, made).values()
+    assert view.results.suite.placed == ("random", "var-grad", NAME)
     assert profile(NAME).settings == "15 noisy copies, noise 0.05 of the image's range"
-    assert f"--estimators '{NAME}' --limit 40" in command_of(suite_results, NAME)
+    assert f"--estimators '{NAME}' --limit 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call("run", *SMALL, "--estimators", NAME, "--store", made).err
 
 
 def test_a_row_of_a_newer_version_is_left_out(made_up_store):
     """A store whose rows have a parameter that this version does not know is read all the same."""
     with ResultsStore.open(default_url(made_up_store), read_only=True) as results:
-        (suite_results,) = read_suites(results, made_up_store).values()
-    assert "var-grad(copies=50)" not in suite_results.suite.estimators
+        (view,) = read_views(results, made_up_store).values()
+    assert "var-grad(copies=50)" not in view.results.suite.estimators
 
 
 @pytest.fixture

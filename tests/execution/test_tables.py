@@ -5,7 +5,7 @@ import json
 import pytest
 
 from leaderboard.pictures import read_pictures
-from leaderboard.source import read_suites
+from leaderboard.views import read_views
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import command
@@ -31,8 +31,8 @@ def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictu
         assert protocol == "mask-only" or found["grad"]["0.0"] > 0.8, protocol  # a guess is right on one of two
     assert f"Left out: sobel, random-blurred: {NO_NEIGHBOURS}." in " ".join(call(*words).out.split())
     with ResultsStore.open(default_url(made)) as store:
-        (found,) = read_suites(store, made).values()
-    assert read_pictures(found, made) is None
+        (view,) = read_views(store, made).values()
+    assert read_pictures(view.results, made) is None
 
 
 @pytest.mark.parametrize("name", ["sobel", "grad~blurred", "ig(baseline=blur)"])

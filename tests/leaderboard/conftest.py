@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from leaderboard.export import export
-from leaderboard.source import read_suites
 from leaderboard.views import SuiteView, read_views
 from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.suites import SUITES, VERSIONS
@@ -25,14 +24,8 @@ def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="session")
-def suites(quick_folder: Path) -> dict[str, SuiteResults]:
-    with ResultsStore.open(default_url(quick_folder), read_only=True) as store:
-        return read_suites(store, quick_folder)
-
-
-@pytest.fixture(scope="session")
-def quick(suites: dict[str, SuiteResults]) -> SuiteResults:
-    return suites["quick-v1"]
+def quick(views: dict[str, SuiteView]) -> SuiteResults:
+    return views["quick-v1"].results
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,7 @@
 """The pages in headless Chromium, static and in the app: what a reader does, and what must never happen."""
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -190,9 +191,9 @@ def test_cost_is_a_choice_of_the_axis(driver: webdriver.Chrome, demo_site: Path)
     assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
 
 
-def serve(command: list[str]) -> Iterator[str]:
-    port = free_port()
-    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT)
+def serve(command: list[str], cache: Path) -> Iterator[str]:
+    port, own = free_port(), {**os.environ, "XDG_CACHE_HOME": str(cache / "cache")}
+    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT, env=own)
     try:
         until_up(port)
         yield f"http://127.0.0.1:{port}"
@@ -211,13 +212,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def app(folder: Path) -> Iterator[str]:
-    yield from serve([*CLI, "leaderboard", "--store", str(folder)])
+    yield from serve([*CLI, "leaderboard", "--store", str(folder)], folder)
 
 
 @pytest.fixture(scope="module")
 def hostile_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made = tmp_path_factory.mktemp("hostile")
-    yield from serve([sys.executable, "-m", "tests.helpers.hostile_app", str(made)])
+    yield from serve([sys.executable, "-m", "tests.helpers.hostile_app", str(made)], made)
 
 
 @pytest.fixture(scope="module")

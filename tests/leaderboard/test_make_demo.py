@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from leaderboard.pictures import Pictures, pictures_file, save_pictures
-from leaderboard.source import read_suites
 from leaderboard.views import read_views
 from roarbench.plan.suites import VERSIONS, with_entries
 from roarbench.store.entries import keep_entry
@@ -26,7 +25,7 @@ def demo(tmp_path: Path) -> Path:
     folder = tmp_path / "demo"
     make_store(folder, FIRST, images=20)
     with ResultsStore.open(default_url(folder), read_only=True) as store:
-        first = read_suites(store, folder)["quick-v1"]
+        first = read_views(store, folder)["quick-v1"].results
     made = Pictures((7,), "By hand.", 0.5, ("map", "own"), 64, ("grad",), (), {"grad": 2.0}, str.encode)
     save_pictures(made, pictures_file(first, folder))
     return folder
@@ -43,7 +42,7 @@ def test_what_is_added_leaves_the_rest_as_it_was(demo: Path, tmp_path: Path) -> 
     before = {path.name: path.read_bytes() for path in (demo / "pictures").iterdir()}
     import_module("make_demo").main(store, demo, add=True)
     with ResultsStore.open(default_url(demo), read_only=True) as shipped:
-        found = read_suites(shipped, demo)
+        found = {slug: view.results for slug, view in read_views(shipped, demo).items()}
     assert list(found) == ["quick-v2", "quick-v1"]
     assert all(suite_results.complete and not suite_results.doubts for suite_results in found.values())
     assert found["quick-v2"].submissions[mine.id].source == FILE

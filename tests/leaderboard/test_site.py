@@ -10,7 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from leaderboard.export import export
-from leaderboard.links import AppLinks, Asked, NotThere, address, file_name, from_query
+from leaderboard.links import AppLinks, Asked, NotThere, address, file_name
 from leaderboard.render import PAGES, known, message, render, templates
 from leaderboard.views import SuiteView, read_views
 from roarbench.cli.main import app
@@ -120,7 +120,7 @@ UNKNOWN = {
 def test_what_is_not_there_is_said_in_a_sentence(views: dict[str, SuiteView], asked: str) -> None:
     query = dict(part.split("=") for part in asked.split("&"))
     with pytest.raises(NotThere, match=re.escape(UNKNOWN[asked])):
-        render(Asked(from_query(query), views, AppLinks(), known(views)))
+        render(Asked(address(**query), views, AppLinks(), known(views)))
     assert "&lt;b&gt;" in message("<b>", AppLinks()).html
 
 

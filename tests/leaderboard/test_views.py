@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.source import Selection, read_suites
+from leaderboard.first import Shown
+from leaderboard.source import Selection
 from leaderboard.views import LiveStore, live_store, read_views
 from roarbench.analysis.boards import SuiteResults
 from roarbench.cli.main import app
@@ -36,7 +37,7 @@ def early(point: Point) -> bool:
 @pytest.fixture
 def live(tmp_path: Path) -> LiveStore:
     make_store(tmp_path, SUITES["planted"], early, images=40)
-    return LiveStore(make_store(tmp_path, QUICK, early, images=40), tmp_path)
+    return live_store(Shown(make_store(tmp_path, QUICK, early, images=40), str(tmp_path)))
 
 
 def test_suites_are_read_again_only_where_results_came_or_somebody_vouched(live: LiveStore, tmp_path: Path) -> None:
@@ -64,7 +65,7 @@ def test_runs_are_counted_as_they_are_now(live: LiveStore, tmp_path: Path) -> No
 
 def test_the_newest_version_with_rows_comes_first(tmp_path: Path) -> None:
     """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
-    live = LiveStore(make_store(tmp_path, QUICK, lambda point: False), tmp_path)
+    live = live_store(Shown(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))
     assert live.views() == {}
     second = VERSIONS["quick", 2]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
@@ -80,9 +81,9 @@ def test_the_newest_version_with_rows_comes_first(tmp_path: Path) -> None:
 
 
 def test_there_is_one_of_each_store_and_parts_are_computed_once(live: LiveStore, tmp_path: Path) -> None:
-    assert live_store(default_url(tmp_path), tmp_path) is live_store(default_url(tmp_path), tmp_path)
+    assert live_store(Shown(default_url(tmp_path), str(tmp_path))) is live
     with pytest.raises(StoreError):
-        live_store(f"sqlite:///{tmp_path}/nothing.sqlite", tmp_path)
+        live_store(Shown(f"sqlite:///{tmp_path}/nothing.sqlite", str(tmp_path)))
     view = live.views()["quick-v1"]
     assert view.board_of(ROAR) is view.board and view.board_of(KAR) is view.board_of(KAR)
 
@@ -118,7 +119,7 @@ def several(tmp_path: Path) -> Path:
 
 def read(folder: Path, *only: str) -> dict[str, SuiteResults]:
     with ResultsStore.open(default_url(folder), read_only=True) as store:
-        return read_suites(store, folder, Selection(*only))
+        return {slug: view.results for slug, view in read_views(store, folder, Selection(*only)).items()}
 
 
 @pytest.mark.slow
@@ -132,7 +133,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(several: 
         f"quick v1 {own} (reference file@0a1b2c3d)",
     ]
     assert "small version: 40" in found["planted-v1-small-40"].title
-    live = LiveStore(default_url(several), several, Selection("07e4"))
+    live = live_store(Shown(default_url(several), str(several), "07e4"))
     assert list(live.views()) == list(read(several, str(several / "photos"))) == SLUGS[1:2]
     assert list(read(several, "", GIVEN[:10])) == SLUGS[2:] and not read(several, "", "file@ffff")
     out = several / "out"

@@ -1,0 +1,73 @@
+"""The first page as the app showed it last: it stands at once, while the store behind it is read and judged again."""
+
+import json
+from contextlib import suppress
+from pathlib import Path
+from threading import Event
+from typing import Any, NamedTuple
+
+from platformdirs import user_cache_path
+
+from roarbench.files import write_whole
+from roarbench.identity import fingerprint
+from roarbench.store.provenance import code_version
+from roarbench.store.results import ResultsStore
+
+ASKED = "ROARBENCH_BOARD"  # environment variable that tells the app's script what to show, as JSON
+judged, seen = Event(), Event()  # set once this process has judged a board, and once a visitor has seen a page
+
+
+class Shown(NamedTuple):
+    """What an app shows: the results at a URL, their store's folder, and which boards, as `source.Selection`."""
+
+    url: str
+    folder: str
+    data: str = ""
+    reference: str = ""
+
+
+class Page(NamedTuple):
+    """A page of the app: its title for the browser, its HTML, and files to download by name."""
+
+    title: str
+    html: str
+    files: dict[str, str]
+
+
+def recall(shown: Shown) -> Page | None:
+    """Return the page that was kept; None where something came into the store since, or the code is another.
+
+    Raises:
+        StoreError: The store cannot be opened.
+    """
+    kept = {} if judged.is_set() else _read(shown)
+    if not kept:
+        return None
+    with ResultsStore.open(shown.url, read_only=True) as results:
+        return Page(**kept["page"]) if kept["stamp"] == _stamp(results.state()) else None
+
+
+def keep(shown: Shown, state: str, page: Page) -> None:
+    """Keep the page of a store in this state, where the user's cache can be written."""
+    if _read(shown).get("stamp") != _stamp(state):
+        path = place(shown)
+        text = json.dumps({"stamp": _stamp(state), "page": page._asdict()})
+        with suppress(OSError):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
+
+
+def place(shown: Shown) -> Path:
+    """Return where it is kept: among the user's own files, as a store and its folder may be somebody else's."""
+    return user_cache_path("roarbench") / "board" / f"{fingerprint(list(shown))}.json"
+
+
+def _read(shown: Shown) -> dict[str, Any]:
+    with suppress(OSError, ValueError):
+        kept: dict[str, Any] = json.loads(place(shown).read_text("utf-8"))
+        return kept
+    return {}
+
+
+def _stamp(state: str) -> str:
+    return f"{code_version()} | {state}"
