@@ -56,7 +56,9 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
             assert set(maps) == {e.id for e in wanted}
 
 
-@pytest.mark.parametrize("name", ["gradient-shap", "layer-cam", "score-cam", "kernel-shap", "rise"])  # without captum
+@pytest.mark.parametrize(
+    "name", ["gradient-shap", "layer-cam", pytest.param("score-cam", marks=pytest.mark.slow), "kernel-shap", "rise"]
+)  # without captum
 def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
     brief = {"samples": "3", "patches": "2"}
     values = ",".join(f"{key}={brief[key]}" for key in ("samples", "patches") if key in ESTIMATORS[name].parameters)

@@ -186,6 +186,7 @@ def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, m
     assert 0.9 < same < 1 if "bf16" in done else same > 0.999
 
 
+@pytest.mark.slow
 def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
     counted = ("var-grad", "sg-grad(noise=0.5)~blurred")
     names = (*counted, "grad", "var-grad~untrained", "sg-grad~other-target")

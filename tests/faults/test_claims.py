@@ -32,14 +32,6 @@ def take_all(barrier, url, noted, estimator, count):
     noted.write_text("\n".join(mine))
 
 
-def write(barrier, url, estimator, count):
-    """Store results, one after the other, that nobody else has."""
-    with ResultsStore.open(url) as store:
-        barrier.wait(PATIENCE)
-        for seed in range(count):
-            assert store.add(make_result(make_run(seed, estimator=estimator), total=8))
-
-
 def at_once(call, each):
     """Call a function in a process for each of these arguments; the first one is a barrier."""
     barrier = CONTEXT.Barrier(len(each))
@@ -61,13 +53,6 @@ def test_no_run_is_given_twice_and_none_is_left(store_url, tmp_path, claimers, r
     with ResultsStore.open(store_url, read_only=True) as store:
         assert len(store.keys("")) == repetitions * runs
         assert store.running() == []
-
-
-@pytest.mark.parametrize("writers, results", [(6, 20), pytest.param(16, 250, marks=pytest.mark.soak)])
-def test_no_writer_is_refused_and_no_result_is_lost(store_url, writers, results):
-    at_once(write, [(store_url, f"writer-{number}", results) for number in range(writers)])
-    with ResultsStore.open(store_url, read_only=True) as store:
-        assert len(store.keys("")) == writers * results
 
 
 def open_once(barrier, url):

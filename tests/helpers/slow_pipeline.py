@@ -1,6 +1,6 @@
 """The pipeline once more, slowly: what docs/protocol.md and the stores' formats say, in plain loops and numpy.
 
-Nothing of roarbench is used here. Torch computes the network and its gradients, draws permutations and first weights.
+Nothing of roarbench is used here. Torch computes the network and its gradients, and draws permutations.
 """
 
 import math
@@ -61,23 +61,6 @@ def features_of(shape: tuple[int, int, int], unit: str) -> list[list[tuple[int, 
     ]
 
 
-def smoothness(removed: np.ndarray, unit: str) -> float:
-    """Removed neighbours of a removed feature against what chance gives."""
-    side = {"patch:4": 4, "patch:8": 8}.get(unit, 1)
-    maps = (removed if unit == "scalar" else removed[:, :1])[:, :, ::side, ::side]
-    n, channels, height, width = maps.shape
-    found = pairs = 0
-    for c in range(channels):
-        for y in range(height):
-            for x in range(width):
-                for down, right in ((0, 1), (1, 0)):
-                    if y + down < height and x + right < width:
-                        pairs += 1
-                        found += sum(bool(maps[i, c, y, x] and maps[i, c, y + down, x + right]) for i in range(n))
-    d, count = channels * height * width, int(maps[0].sum())
-    return found / n / (pairs * count * (count - 1) / (d * (d - 1)))
-
-
 def moments(pixels: np.ndarray) -> tuple[list[float], list[float]]:
     """Mean and standard deviation of each channel of the training pixels."""
     means, deviations = [], []
@@ -108,38 +91,13 @@ def normalised(images: np.ndarray, means: list[float], deviations: list[float]) 
 # --- the network: a stem of 16 channels, residual blocks of 16 and, at half the size, 32, mean, linear
 
 
-def first_weights(classes: int, channels: int, seed: int) -> Weights:
-    """Kaiming-normal convolutions by fan-out, linear N(0, 0.01), last gamma of each block 0."""
-    generator = torch.Generator().manual_seed(seed)
-    weights: Weights = {}
-
-    def convolution(name: str, inputs: int, outputs: int, side: int, norm: str, gamma: float = 1.0) -> None:
-        drawn = torch.empty(outputs, inputs, side, side).normal_(
-            0, math.sqrt(2) / math.sqrt(outputs * side * side), generator=generator
-        )
-        weights[f"{name}.weight"] = drawn
-        weights[f"{norm}.weight"], weights[f"{norm}.bias"] = torch.full((outputs,), gamma), torch.zeros(outputs)
-        weights[f"{norm}.running_mean"], weights[f"{norm}.running_var"] = torch.zeros(outputs), torch.ones(outputs)
-
-    convolution("conv", channels, 16, 3, "norm")
-    for block, inputs, outputs in ((0, 16, 16), (1, 16, 32)):
-        name = f"blocks.{block}"
-        convolution(f"{name}.conv1", inputs, outputs, 3, f"{name}.norm1")
-        convolution(f"{name}.conv2", outputs, outputs, 3, f"{name}.norm2", gamma=0.0)
-        if inputs != outputs:
-            convolution(f"{name}.shortcut.0", inputs, outputs, 1, f"{name}.shortcut.1")
-    weights["linear.weight"] = torch.empty(classes, 32).normal_(0, 0.01, generator=generator)
-    weights["linear.bias"] = torch.zeros(classes)
-    return weights
-
-
-def logits(weights: Weights, images: Tensor, training: bool = False) -> Tensor:
-    """(n, classes); in training the running means and variances of batch norm move by a tenth."""
+def logits(weights: Weights, images: Tensor) -> Tensor:
+    """(n, classes)."""
 
     def step(x: Tensor, conv: str, norm: str, stride: int = 1, padding: int = 1) -> Tensor:
         x = F.conv2d(x, weights[f"{conv}.weight"], stride=stride, padding=padding)
-        moving = weights[f"{norm}.running_mean"], weights[f"{norm}.running_var"]
-        return F.batch_norm(x, *moving, weights[f"{norm}.weight"], weights[f"{norm}.bias"], training)
+        parts = (weights[f"{norm}.{part}"] for part in ("running_mean", "running_var", "weight", "bias"))
+        return F.batch_norm(x, *parts)
 
     x = F.relu(step(images, "conv", "norm"))
     for block, stride in ((0, 1), (1, 2)):
@@ -163,55 +121,11 @@ def channels_last(images: np.ndarray) -> Tensor:
     return torch.from_numpy(images).contiguous(memory_format=torch.channels_last)
 
 
-class SlowRecipe:
-    """Of the test's trainings: the learning rate rises for one epoch, then falls in a line to 0 at the end."""
-
-    epochs, batch, peak, warmup = 8, 8, 0.2, 1
-    momentum, decay, smoothing = 0.9, 1e-4, 0.1
-
-
-def batch_order(n: int, seed: int) -> list[list[int]]:
+def batch_order(n: int, seed: int, epochs: int, batch: int) -> list[list[int]]:
     """Images of each step: shuffled passes one after the other, cut into full batches."""
     generator = torch.Generator().manual_seed(seed)
-    waiting: list[int] = []
-    for _ in range(SlowRecipe.epochs + 1):
-        waiting += torch.randperm(n, generator=generator).tolist()
-    steps = round(SlowRecipe.epochs * n / SlowRecipe.batch)
-    return [waiting[step * SlowRecipe.batch : (step + 1) * SlowRecipe.batch] for step in range(steps)]
-
-
-def learning_rate(step: int, n: int) -> float:
-    epoch = step * SlowRecipe.batch / n
-    if epoch < SlowRecipe.warmup:
-        return SlowRecipe.peak * epoch / SlowRecipe.warmup
-    return SlowRecipe.peak * (SlowRecipe.epochs - epoch) / (SlowRecipe.epochs - SlowRecipe.warmup)
-
-
-def trained(weights: Weights, inputs: np.ndarray, labels: np.ndarray, seed: int) -> list[np.ndarray]:
-    """Train these weights in place; returns what the network saw at each step."""
-    learnt = {name: weight for name, weight in weights.items() if "running" not in name}
-    velocity = {name: torch.zeros_like(weight) for name, weight in learnt.items()}
-    seen = []
-    for step, index in enumerate(batch_order(len(inputs), seed)):
-        seen.append(np.stack([inputs[i] for i in index]))
-        for weight in learnt.values():
-            weight.requires_grad_()
-        log_odds = F.log_softmax(logits(weights, torch.from_numpy(seen[-1]), training=True), dim=1)
-        classes = log_odds.shape[1]
-        target = torch.full_like(log_odds, SlowRecipe.smoothing / classes)
-        for row, i in enumerate(index):
-            target[row, labels[i]] += 1 - SlowRecipe.smoothing
-        gradients = torch.autograd.grad(-(target * log_odds).sum() / len(index), list(learnt.values()))
-        rate = learning_rate(step, len(inputs))
-        with torch.no_grad():
-            for (name, weight), gradient in zip(learnt.items(), gradients, strict=True):
-                if weight.ndim > 1:
-                    gradient = gradient + SlowRecipe.decay * weight
-                velocity[name] = SlowRecipe.momentum * velocity[name] + gradient
-                weight -= rate * (gradient + SlowRecipe.momentum * velocity[name])
-    for weight in learnt.values():
-        weight.requires_grad_(False)
-    return seen
+    waiting = [image for _ in range(epochs) for image in torch.randperm(n, generator=generator).tolist()]
+    return [waiting[start : start + batch] for start in range(0, epochs * n, batch)]
 
 
 def correct_answers(weights: Weights, inputs: np.ndarray, labels: np.ndarray) -> list[bool]:
