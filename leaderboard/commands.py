@@ -58,7 +58,7 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
         StoreError: The store cannot be opened.
     """
     _need("jinja2")
-    from leaderboard.export import export
+    from leaderboard.render import export
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)

@@ -1,7 +1,6 @@
 """Make boards from the evidence of a suite: what was judged, as records to show."""
 
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
 
 from leaderboard.doubts import LONGEST, doubts_of
 from leaderboard.headline import headline
@@ -20,30 +19,30 @@ from roarbench.stats.places import Place
 from roarbench.text import counted
 
 
-class Places(NamedTuple):
-    """Where rows stand under ROAR, by their ids, in the suite of this title."""
-
-    title: str
-    by_id: Mapping[str, Place]
-
-
-NOWHERE = Places("", {})
-
-
 def board_record(
-    evidence: Evidence, table: SuiteTable, roar: Places = NOWHERE, seconds: Mapping[str, float] | None = None
+    evidence: Evidence, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
 ) -> BoardRecord:
-    """Return a board of a suite, as it is shown.
-
-    Args:
-        evidence: Of the suite.
-        table: The board with what it is of.
-        roar: Places that stand beside.
-        seconds: For the maps of 1,000 images, by estimator.
-    """
+    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps."""
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
-    scores, places = evidence.drawn(protocol, table.unit).scores, {} if protocol == ROAR else roar.by_id
-    rows = tuple(_row(evidence, table, row, places, (seconds or {}).get(row.estimator), scores) for row in table.rows)
+    here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
+    scores = evidence.drawn(protocol, table.unit).scores
+    rows = tuple(
+        BoardRow(
+            row.estimator,
+            *human_name(row.estimator),
+            about=about(results, row.estimator),
+            control=lookup_estimator(row.estimator).control,
+            place=row.place,
+            value=row.gain if table.judged else in_points(row.accuracies[-1]),
+            beating=row.beating,
+            knows=table.knows(row),
+            roar=there.get(row.estimator),
+            reversed_by=reversed_by(row.estimator, here, there),
+            doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
+            seconds=(seconds or {}).get(row.estimator),
+        )
+        for row in table.rows
+    )
     controls = [row for row in rows if lookup_estimator(row.id).asks_nothing and row.value.value is not None]
     return BoardRecord(
         slug=slug(results),
@@ -59,9 +58,13 @@ def board_record(
         best=controls[0] if controls and table.judged else None,
         axis=linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=cost_axis([row.seconds for row in rows if row.seconds]),
-        roar_from=roar.title if any(row.roar for row in rows) else "",
+        roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         gained=table.judged,
     )
+
+
+def _places(table: SuiteTable) -> dict[str, Place]:
+    return {row.estimator: row.place for row in table.rows if row.place}
 
 
 def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
@@ -76,33 +79,6 @@ def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
         f"{board.images:,} test images",
         f"{counted(len(rows) - controls, 'estimator')}, {counted(controls, 'control')}",
         f"{newest.day} {newest:%b %Y}" if newest else "",
-    )
-
-
-def _row(
-    evidence: Evidence,
-    table: SuiteTable,
-    row: Row,
-    roar: Mapping[str, Place],
-    seconds: float | None,
-    scores: Scores,
-) -> BoardRow:
-    name = row.estimator
-    here = {row.estimator: row.place for row in table.rows if row.place}
-    return BoardRow(
-        name,
-        *human_name(name),
-        about=about(table.suite_results, name),
-        control=lookup_estimator(name).control,
-        place=row.place,
-        value=row.gain if table.judged else in_points(row.accuracies[-1]),
-        beating=row.beating,
-        knows=table.knows(row),
-        seeds=row.seeds,
-        roar=roar.get(name),
-        reversed_by=reversed_by(name, here, roar),
-        doubts=(*_gap(table, scores, row), *doubts_of(evidence, table.board.protocol, row)),
-        seconds=seconds,
     )
 
 

@@ -34,12 +34,9 @@ class Level(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two rows under one protocol.
+    """Two rows under one protocol: the first's gain minus the second's in accuracy points, and the levels of both.
 
-    Attributes:
-        gain: The first's gain minus the second's, in accuracy points, paired; missing where one has none.
-        levels: Those at which both were measured.
-        counted: What is counted, and what against it, in words; the second is empty where nothing is.
+    What is counted, and what against it, is said in words; the second are empty where nothing is.
     """
 
     gain: Estimate

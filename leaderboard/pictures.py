@@ -42,9 +42,7 @@ class Pictures:
     """A few test images, and sheets of small pictures of them: one column for each image, one line for each kind.
 
     Attributes:
-        numbers: Of the images among the test images.
-        rule: By which they were chosen, in a sentence.
-        level: At which features are removed.
+        numbers: Of the images among the test images, chosen by the `rule`; features are removed at this `level`.
         kinds: What the lines of a row's sheet show: `map`, `own`, and where the protocol has them, other masks.
         side: Height and width of a picture in pixels.
         rows: Estimators that have a sheet.
@@ -99,12 +97,9 @@ def _from_file(path: Path) -> Pictures:
 
 
 class Answers(NamedTuple):
-    """How many answers to each of some images are right, over all levels.
+    """How many of some answers to each image are right: with a row's own masks, and with those it is held against.
 
-    Attributes:
-        own: With a row's own masks.
-        against: With those that it is held against; empty where there are none.
-        of: How many answers there are to each image.
+    Of all levels together; the second are empty where there are none.
     """
 
     own: tuple[int, ...]

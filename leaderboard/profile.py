@@ -17,14 +17,8 @@ from roarbench.text import printable
 class Profile:
     """Facts about an estimator, as plain text; empty where there are none.
 
-    Attributes:
-        about: One sentence.
-        source: File of the repository that computes it, or what was submitted.
-        settings: Its parameters in words.
-        papers: Where its base and its form were published, one line each.
-        bibtex: The same for a bibliography.
-        claim: What the authors of a submission say that it is good for.
-        code: The file that was submitted, with spaces for what could move or hide letters.
+    Papers are those of its base and its form, one line each; claim and code are of a submission, whose file has
+    spaces for what could move or hide letters.
     """
 
     about: str

@@ -23,12 +23,9 @@ KINDS = {  # of rows, by what they are coloured, in words
 
 
 class Doubt(NamedTuple):
-    """A reason to doubt a row.
+    """A reason to doubt a row: in a few words that name the rival and the size (`masks alone 53 %`), and in full.
 
-    Attributes:
-        short: A few words that name the rival and the size: `≈ Local contrast`, `masks alone 53 %`.
-        sentence: The same in full.
-        grave: Whether it alone takes the row's success away.
+    A grave one alone takes the row's success away.
     """
 
     short: str
@@ -41,15 +38,11 @@ class BoardRow:
     """One row of a board.
 
     Attributes:
-        id: What the command line takes.
-        name, detail: What people call it, and what changes the answer: `from the mean`.
-        about: What it is, in one sentence.
+        id: What the command line takes; `name` and `detail` are what people call it, and what changes the answer.
         control: Whether it never looks at the network.
-        place: Among all rows of the board; None where the gain is missing.
         value: What the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains.
         beating: Beside every control that asks no network; None of a control and where there is no verdict.
         knows: What it is shown to know: `image`, or that and `network`; nothing of a control.
-        seeds: Fewest trainings in a cell of its curve.
         roar: Its place under ROAR; None where that is not known.
         reversed_by: Ids of rows that it is significantly above here and below under ROAR, or the other way round.
         doubts: Why it has no place, or should be doubted, gravest first.
@@ -65,7 +58,6 @@ class BoardRow:
     value: Estimate
     beating: Beating | None
     knows: tuple[str, ...]
-    seeds: int
     roar: Place | None
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]
@@ -81,14 +73,6 @@ class BoardRow:
         return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN
 
 
-class Mark(NamedTuple):
-    """Where a row's interval and dot stand, in percent of the figure's width."""
-
-    low: float
-    width: float
-    dot: float
-
-
 class Axis(NamedTuple):
     """A common scale: its ends, the values that are written at its head, whether equal steps are equal ratios."""
 
@@ -101,13 +85,6 @@ class Axis(NamedTuple):
         """Return where a value lies, in percent of the width, within [0, 100]."""
         low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
-
-    def mark(self, found: Estimate) -> Mark | None:
-        """Return where an estimate stands; None where it is missing."""
-        if found.value is None:
-            return None
-        low, high = (self.at(found.value if end is None else end) for end in (found.low, found.high))
-        return Mark(low, round(high - low, 1), self.at(found.value))
 
 
 def in_points(fraction: Estimate) -> Estimate:
@@ -139,18 +116,12 @@ class BoardRecord:
     """A board as it is shown: one protocol and unit of a suite, over some levels.
 
     Attributes:
-        slug: Of the suite, for addresses.
-        title: Suite with version.
-        protocol: Whose question it answers.
-        unit: What one feature is.
-        levels: Levels above 0.
         headline: Who wins, in a sentence or two; empty where the verdicts do not say it.
         facts: What was asked of what, on how many networks, when.
         measured: What the figure shows, such as `matched gain, points`.
         caption: Of what the numbers are, what the intervals cover, and what is exceptional.
         rows: By value, the best first; those without one last.
         best: The control with the largest gain; None where there is none.
-        axis: Of the figure.
         costs: Scale of seconds for 1,000 maps; None where no row's cost is known.
         roar_from: Title of the suite whose ROAR places stand beside; empty where there are none.
         gained: Whether rows have gains and places; of masks alone there are accuracies.

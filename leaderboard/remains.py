@@ -21,14 +21,9 @@ _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]],
 
 
 class Makes:
-    """Makes pictures of some test images under a protocol.
+    """Makes pictures of some test images under a protocol, with features removed at one level.
 
-    Args:
-        images: The data set.
-        numbers: Which test images, int64 (n,).
-        protocol: Says which masks there are.
-        level: At which features are removed.
-        seed: Of the network whose other images are taken.
+    `numbers` are those of the images, int64 (n,); `seed` is that of the network whose other images are taken.
     """
 
     def __init__(
@@ -46,14 +41,14 @@ class Makes:
         return [self._heat(rankings) if kind == "map" else self._left(rankings, kind) for kind in kinds]
 
     def _left(self, rankings: Rankings, kind: str) -> Bytes:
-        removed = wide(self.mask(rankings, kind), rankings.layout)
+        removed = _wide(self.mask(rankings, kind), rankings.layout)
         return self.rgb(np.where(removed, np.rint(self.fill), self.pixels).astype(np.uint8))
 
     def mask(self, rankings: Rankings, kind: str) -> Masks:
         """Return what the `own` mask, that of the `other` image or the `matched` one removes, bool (n, d)."""
         planes, layout = rankings.planes(Split.TEST), rankings.layout
         whose = self.others if kind == "other" else self.numbers
-        own = _unpacked(removed_bits(planes[whose], self.level, self.protocol.order, layout), layout)
+        own = _removed(planes[whose], self.level, self.protocol.order, layout)
         if kind != "matched":
             return own
         codes, ties = bin_codes(planes[self.others], layout), matching_ties(self.seed, self.numbers, layout.features)
@@ -62,12 +57,11 @@ class Makes:
     def _heat(self, rankings: Rankings) -> Bytes:
         """Return how early each pixel is removed, the share of levels averaged over channels, as colours."""
         planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
-        gone = [wide(_unpacked(removed_bits(planes, t, Order.MORF, layout), layout), layout) for t in layout.levels]
-        values = np.mean(gone, axis=0).mean(1) * (len(_ANCHORS) - 1)
-        low = np.minimum(values.astype(int), len(_ANCHORS) - 2)
-        share = (values - low)[..., None]
-        colours: Bytes = np.rint(_ANCHORS[low] * (1 - share) + _ANCHORS[low + 1] * share).astype(np.uint8)
-        return colours
+        gone = [_wide(_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
+        values = np.mean(gone, axis=0).mean(1)
+        places = np.linspace(0, 1, len(_ANCHORS))
+        colours = [np.interp(values, places, _ANCHORS[:, channel]) for channel in range(3)]
+        return np.asarray(np.rint(np.stack(colours, axis=-1)), np.uint8)
 
     @staticmethod
     def rgb(pixels: Bytes) -> Bytes:
@@ -76,11 +70,12 @@ class Makes:
         return np.broadcast_to(colour, (*colour.shape[:3], 3))
 
 
-def _unpacked(packed: Bytes, layout: Layout) -> Masks:
+def _removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Masks:
+    packed = removed_bits(planes, t, order, layout)
     return np.unpackbits(packed, axis=1, count=layout.features).view(bool)
 
 
-def wide(removed: Masks, layout: Layout) -> Masks:
+def _wide(removed: Masks, layout: Layout) -> Masks:
     """Return removed features, bool (n, d), as removed numbers of the images, bool (n, c or 1, h, w)."""
     side, (_, height, width) = layout.unit.side, layout.shape
     grid = removed.reshape(len(removed), *layout.unit.grid(layout.shape))
@@ -89,29 +84,19 @@ def wide(removed: Masks, layout: Layout) -> Masks:
 
 def changes(pixels: Bytes, fill: NDArray[np.float32], unit: Unit) -> list[Bytes]:
     """Return what `kernels.fill.change_numbers` does for the fill by the mean, without torch."""
-    change = np.abs(pixels.astype(np.float32) - fill)
-    rows, columns = (_blur_matrix(side) for side in change.shape[2:])
-    made = [change, rows.T @ change @ columns]
-    if unit is not Unit.SCALAR:
-        made = [each.mean(1, keepdims=True) for each in made]
-        made = [_pooled(each, unit.side) for each in made]
+    from scipy.ndimage import gaussian_filter1d  # a quarter of a second that pages without pictures do without
+
+    change = blurred = np.abs(pixels.astype(np.float32) - fill)
+    for axis in (2, 3):
+        blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
+    made = [change, blurred] if unit is Unit.SCALAR else [_pooled(each, unit.side) for each in (change, blurred)]
     return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
 
 
 def _pooled(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Return the mean over each square; those that the border cuts have fewer pixels."""
-    for axis in (2, 3):
-        starts = np.arange(0, change.shape[axis], side)
-        sums, counts = np.add.reduceat(change, starts, axis), np.diff(np.append(starts, change.shape[axis]))
-        share = counts.reshape(-1, *(1,) * (3 - axis)).astype(np.float32)
-        change = (sums / share).astype(np.float32)
-    return change
-
-
-def _blur_matrix(side: int) -> NDArray[np.float32]:
-    """Return a (side, side) matrix; row i is the blur of a line that is 1 at i and 0 elsewhere."""
-    sigma = BLUR * side
-    radius = round(4 * sigma)
-    kernel = np.exp(-0.5 * (np.arange(-radius, radius + 1) / sigma) ** 2)
-    lines = np.pad(np.eye(side), ((0, 0), (radius, radius)), mode="reflect")
-    return np.stack([np.convolve(line, kernel / kernel.sum(), "valid") for line in lines]).astype(np.float32)
+    """Return the mean over channels and each square; those that the border cuts have fewer pixels."""
+    grey = change.mean(1)
+    count, height, width = grey.shape
+    edges = [(0, 0), (0, -height % side), (0, -width % side)]
+    squares = np.pad(grey, edges, constant_values=np.nan).reshape(count, -(-height // side), side, -1, side)
+    return np.asarray(np.nanmean(squares, axis=(2, 4)))

@@ -1,4 +1,4 @@
-"""Render pages: one set of templates for the static site and for the app."""
+"""Render pages: one set of templates for the app and for the static site, which is whole without scripts."""
 
 from datetime import UTC, datetime
 from functools import cache
@@ -8,15 +8,17 @@ from typing import Any, NamedTuple
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.links import Address, Asked, NotThere, StaticLinks, data_uri
+from leaderboard.links import Address, Asked, NotThere, StaticLinks, data_uri, file_name
 from leaderboard.page import board, cite, claims, compare, images, method, submit, suites, trust
 from leaderboard.records import KINDS
 from leaderboard.views import Views
 from leaderboard.words import ADVICE, REPOSITORY, plain
+from roarbench.errors import CallerError
 from roarbench.store.provenance import code_version
 from roarbench.text import place_interval, signed
 
 TEMPLATES = Path(__file__).parent / "templates"
+ASSETS = ("board.css", "board.js")
 PAGES: dict[str, tuple[str, ModuleType]] = {  # by name in addresses, with the label in the navigation, in its order
     "board": ("Board", board),
     "suites": ("Suites", suites),
@@ -79,6 +81,33 @@ def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Rend
 def known(views: Views) -> list[Address]:
     """Return the addresses of all pages that a static site of these suites has, the first board first."""
     return [at for _, page in PAGES.values() for at in page.addresses(views)]
+
+
+def export(views: Views, folder: Path) -> int:
+    """Write all pages; files of other names in the folder stay.
+
+    Returns:
+        The number of pages.
+
+    Raises:
+        CallerError: The folder cannot be written.
+    """
+    pages = known(views)
+    links = StaticLinks(pages)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if not views:
+            (folder / "index.html").write_text(message("No results yet.", links).html, encoding="utf-8")
+        for at in pages:
+            html = render(Asked(at, views, links, pages)).html
+            for name in {links.at(at), file_name(at)}:  # the first has two
+                (folder / name).write_text(html, encoding="utf-8")
+        files = links.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
+        for name, content in files.items():
+            (folder / name).write_bytes(content)
+    except OSError as error:
+        raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
+    return len(pages) or 1
 
 
 def _link(page: str, asked: Asked) -> str:

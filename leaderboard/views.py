@@ -10,7 +10,7 @@ from time import sleep
 from typing import Any, TypeVar
 
 from leaderboard.first import Shown, judged, seen
-from leaderboard.judged import NOWHERE, Places, board_record
+from leaderboard.judged import board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
 from leaderboard.source import ALL, Selection, read_suite, shown_first, shown_order, slug, units
@@ -126,13 +126,10 @@ class SuiteView:
         return [v for v in others if (v.results.data, v.results.suite.model, v.results.limit) == like]
 
     @property
-    def roar(self) -> Places:
-        """Return the places under ROAR: the suite's own, or those of another one on the same images and network."""
-        for view in (self, *self.siblings):
-            rows = view.table(ROAR).rows if ROAR in view.protocols else []
-            if found := {row.estimator: row.place for row in rows if row.place}:
-                return Places(view.title, found)
-        return NOWHERE
+    def roar(self) -> SuiteTable | None:
+        """Return a table under ROAR with places: the suite's own, or another one's on the same images and network."""
+        tables = (view.table(ROAR) for view in (self, *self.siblings) if ROAR in view.protocols)
+        return next((table for table in tables if any(row.place for row in table.rows)), None)
 
     @property
     def pictures(self) -> Pictures | None:

@@ -1,7 +1,6 @@
 """The board: who wins, and why to believe it."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.card import card
@@ -64,9 +63,7 @@ def context(asked: Asked) -> dict[str, Any]:
             Tab(f"{float(t):.0%} removed" if t else "all levels", at(_address(view, protocol, unit, t)), t == level)
             for t in ("", *(f"{t:g}" for t in measured if live and len(measured) > 1))
         ],
-        "suites": [
-            Tab(plain(each.title, 80), at(_address(each, each.leading)), each is view) for each in asked.views.values()
-        ],
+        "suites": [Tab(plain(v.title, 80), at(_address(v, v.leading)), v is view) for v in asked.views.values()],
         "runs": _runs(view.status),
         "files": list(_files(asked, view.table(protocol, unit, levels), "-".join((board.stem, *map(str, levels))))),
     }
@@ -87,19 +84,14 @@ def _files(asked: Asked, shown: SuiteTable, stem: str) -> Iterator[tuple[str, st
     The static site has one of each kind for all boards of a suite; a running program makes those of the board shown.
     """
     view, live = asked.view, asked.links.live
-    tables, name = ([shown], stem) if live else (view.tables, view.slug)
-    for kind, write in (("csv", as_csv), ("json", _json)):
-        made = view.kept((kind, name), partial(_written, write, tables))
-        yield kind.upper(), asked.links.file(f"{name}.{kind}", made)
+    name = stem if live else view.slug
 
+    def written() -> dict[str, str]:
+        tables = [shown] if live else view.tables
+        return {"csv": as_csv(*tables), "json": "[" + ",\n".join(map(as_json, tables)) + "]"}
 
-def _written(write: Callable[..., str], tables: list[SuiteTable]) -> bytes:
-    return f"{write(*tables)}\n".encode()
-
-
-def _json(*tables: SuiteTable) -> str:
-    lines = ",\n".join(map(as_json, tables))
-    return f"[{lines}]"
+    for kind, text in view.kept(("files", name), written).items():
+        yield kind.upper(), asked.links.file(f"{name}.{kind}", f"{text}\n".encode())
 
 
 def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:

@@ -33,14 +33,8 @@ def context(asked: Asked) -> dict[str, Any]:
         "title": "The paper’s claims, tested",
         "description": "The claims of Hooker et al. 2019 on its own numbers and on those of this board",
         "tables": ["the paper’s Table 2", *ours],
-        "rows": [
-            (
-                row["text"],
-                row["where"],
-                [(each, _against(each)) for each in (row["published"], *(o["ours"] for o in more))],
-            )
-            for row, *more in rows
-        ],
+        "rows": [(row, [row["published"], *(each["ours"] for each in more)]) for row, *more in rows],
+        "against": _against,
     }
 
 

@@ -16,14 +16,9 @@ _EACH = 2  # images that speak for each row
 
 
 class Compared(NamedTuple):
-    """Two rows beside each other.
+    """Two rows beside each other: their numbers, and where the store has them, sheets of pictures of both.
 
-    Attributes:
-        rows: Both.
-        pair: Their numbers.
-        sheets: Addresses of their pictures; empty where the store has none of one.
-        places: Of the images that speak most for the first, then for the second.
-        shown: What is shown of each, as `images.shown`.
+    Shown are, as in `images.shown`, the images that speak most for the first, then for the second.
     """
 
     rows: tuple[BoardRow, BoardRow]

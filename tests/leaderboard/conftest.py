@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard.export import export
+from leaderboard.render import export
 from leaderboard.views import SuiteView, read_views
 from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.suites import SUITES, VERSIONS

@@ -15,7 +15,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from leaderboard.export import export
+from leaderboard.render import export
 from leaderboard.views import SuiteView, read_views
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import ROAR

@@ -28,7 +28,7 @@ def row(word: str, name: str) -> BoardRow:
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
     roar = Place(int(low), int(low), 9, (int(low),)) if low else None
     return BoardRow(
-        "contrast" if control else name, name.upper(), "", "", control, None, value, found, (), 3, roar, (), (), None,
+        "contrast" if control else name, name.upper(), "", "", control, None, value, found, (), roar, (), (), None,
     )  # fmt: skip
 
 

@@ -43,8 +43,8 @@ def test_numbers_are_those_of_the_statistics(quick: SuiteResults, protocol: str,
     board = Evidence.of(quick, Bootstrap(200)).board(SHOWN[protocol], Unit.SCALAR, quick.suite.placed, levels)
     shown = record(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
-    assert {row.id: (row.value, row.place, row.beating, row.seeds) for row in shown.rows} == {
-        row.estimator: (row.gain, row.place, row.beating, row.seeds) for row in board.rows
+    assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == {
+        row.estimator: (row.gain, row.place, row.beating) for row in board.rows
     }
     gains = [row.value.value for row in shown.rows]
     assert gains == sorted(gains, reverse=True)

@@ -9,9 +9,8 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.export import export
 from leaderboard.links import AppLinks, Asked, NotThere, address, file_name
-from leaderboard.render import PAGES, known, message, render, templates
+from leaderboard.render import PAGES, export, known, message, render, templates
 from leaderboard.views import SuiteView, read_views
 from roarbench.cli.main import app
 from roarbench.datasets.catalogue import DATASETS

@@ -7,7 +7,7 @@ from unittest.mock import patch
 import pytest
 import time_board
 
-from leaderboard.export import export
+from leaderboard.render import export
 from leaderboard.views import Views, read_views
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS
