@@ -84,8 +84,7 @@ def wrong_with(one: Break, root: Path = ROOT) -> str:
     if (times := source.count(one.text)) != 1:
         return f"its text is in {one.file} {times} times, expected once"
     try:
-        if ast.dump(ast.parse(source)) == ast.dump(ast.parse(source.replace(one.text, one.into))):
-            return f"it changes nothing in {one.file}"
+        ast.parse(source.replace(one.text, one.into))
     except SyntaxError as error:
         return f"{one.file} would be no Python: {error}"
     missing = [test for test in one.tests if not _exists(test, root)]

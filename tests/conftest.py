@@ -10,6 +10,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
@@ -17,12 +18,15 @@ from hypothesis import settings
 
 from tests.helpers.postgres import PrivateServer
 
+if TYPE_CHECKING:
+    from roarbench.store.results import ResultsStore
+
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
 DEBIANS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
 PROGRAM_FOLDERS = [str(Path(sys.executable).parent), *DEBIANS]  # of this environment, though it need not be activated
 
-settings.register_profile("roarbench", deadline=None)  # a busy machine is no failure
+settings.register_profile("roarbench", deadline=None, max_examples=40)  # a busy machine is no failure
 settings.load_profile("roarbench")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and theirs
 
@@ -47,6 +51,21 @@ def require() -> Callable[[str, str], str]:
         return path
 
     return find
+
+
+@pytest.fixture
+def bubblewrap(require: Callable[[str, str], str]) -> str:
+    """What sandboxes are made with."""
+    return require("bwrap", "apt-get install bubblewrap")
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> "Iterator[ResultsStore]":
+    """A store of results in the folder of the test."""
+    from roarbench.store.results import ResultsStore, default_url
+
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        yield store
 
 
 @pytest.fixture

@@ -16,12 +16,12 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.report.claim_table import results_record
 from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import as_text, render
+from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import as_json, doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Retrain, Unit
 from tests.helpers.made_up import IMAGES, MAIN, SUITE, held, leaky, result, usual
-from tests.helpers.tables import printed, rows_of
+from tests.helpers.tables import rows_of, words_of
 
 
 def at(untouched, reference=0.9):
@@ -45,10 +45,6 @@ def sound():
     return replace(held(accuracy=at(0.9)), limit=2000)
 
 
-def text(table):
-    return " ".join(printed(as_text(table, 200), 200).split())
-
-
 @pytest.mark.slow
 def test_nothing_is_placed_and_nothing_flagged(void, sound):
     for protocol in (ROAR, KAR, MORF):
@@ -67,11 +63,11 @@ def test_nothing_is_placed_and_nothing_flagged(void, sound):
 @pytest.mark.slow
 def test_every_output_says_so(void, sound):
     table, other = (suite_table(suite_results, "roar", None, None) for suite_results in (void, sound))
-    for said in (text(table), render(table, "markdown"), chart(table).title, *doubts(panel(void))):
+    for said in (words_of(table), render(table, "markdown"), chart(table).title, *doubts(panel(void))):
         assert "the installation only" in said
-    for said in (text(other), render(other, "markdown"), chart(other).title, *doubts(panel(sound))):
+    for said in (words_of(other), render(other, "markdown"), chart(other).title, *doubts(panel(sound))):
         assert "installation" not in said
-    assert "At chance: 25." in text(table) and "(!)" not in text(table)
+    assert "At chance: 25." in words_of(table) and "(!)" not in words_of(table)
     for found in (
         json.loads(render(table, "json")),
         json.loads(as_json(panel(void))),
@@ -98,7 +94,7 @@ def test_the_reference_is_told_where_it_is_known():
     accuracy = json.loads(render(table, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in table.caption and "near" not in table.caption
-    assert f"reference {accuracy:.1%} correct" in text(table)
+    assert f"reference {accuracy:.1%} correct" in words_of(table)
     unknown = suite_table(replace(held(), references={}), "roar", None, None)
     assert json.loads(render(unknown, "json"))["reference_accuracy"] is None
     assert "correct" not in unknown.caption

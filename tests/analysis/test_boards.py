@@ -1,6 +1,5 @@
 """What a store holds of a suite: the right rows, of one version of the images, under the right protocol."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -23,7 +22,7 @@ from roarbench.report.table import suite_table
 from roarbench.report.validity_panel import doubts
 from roarbench.stats.board import Covers
 from roarbench.stats.curves import UNTOUCHED
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, answers, held, result, usual
@@ -31,12 +30,6 @@ from tests.helpers.tables import rows_of
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
-
-
-@pytest.fixture
-def store(tmp_path) -> Iterator[ResultsStore]:
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 @pytest.fixture(scope="module")

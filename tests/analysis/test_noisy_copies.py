@@ -9,14 +9,14 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.report.table import suite_table
-from roarbench.report.table_formats import as_text, render
+from roarbench.report.table_formats import render
 from roarbench.store.layout import Workspace
 from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Split, Unit
 from tests.helpers.made_up import held
-from tests.helpers.tables import printed, rows_of
+from tests.helpers.tables import rows_of, words_of
 
 
 def sealed(folder: Path, name: str, kept: list[int]) -> str:
@@ -49,7 +49,7 @@ def test_a_row_below_80_percent_of_all_its_rankings_is_marked_with_its_number(st
     assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
     assert with_kept(held(), Path("none")).kept == {}
     words = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
-    text = text_of(stored)
+    text = words_of(suite_table(stored, "roar", None, None))
     assert words in text
     assert text.count("†") == 2
     assert "var-grad †" in text
@@ -58,9 +58,5 @@ def test_a_row_below_80_percent_of_all_its_rankings_is_marked_with_its_number(st
     assert r"\textdagger{}" in render(shown, "latex")
     rows = rows_of(shown)
     assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
-    assert "†" not in text_of(replace(stored, kept={"var-grad": 0.8}))
-    assert "†" not in text_of(replace(stored, kept={}))
-
-
-def text_of(stored: SuiteResults) -> str:
-    return " ".join(printed(as_text(suite_table(stored, "roar", None, None), 100), 100).split())
+    assert "†" not in words_of(suite_table(replace(stored, kept={"var-grad": 0.8}), "roar", None, None))
+    assert "†" not in words_of(suite_table(replace(stored, kept={}), "roar", None, None))

@@ -1,6 +1,5 @@
 """Which images and which reference are shown, what a title says of them, and what else is told of."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -15,7 +14,6 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.protocols.roar import ROAR
 from roarbench.store.image_notes import LOCAL, ImageNote
-from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.made_up import SUITE, answers, result, usual
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
@@ -30,12 +28,6 @@ NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 def known(monkeypatch):
     """The suites of this file are of the table, which says what they explain by themselves."""
     monkeypatch.setitem(VERSIONS, ("made-up", 1), SMALL)
-
-
-@pytest.fixture
-def store(tmp_path) -> Iterator[ResultsStore]:
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 def rows(data, points=POINTS, suite=SMALL, limit=None, hour=0):

@@ -45,7 +45,7 @@ def test_passes_are_counted(names, forward, backward, tiny, batch, black):
 @pytest.fixture(scope="module")
 def short():
     """A network, images and black in float32."""
-    drawn = images_like_photographs(4, torch.float32)
+    drawn = images_like_photographs(2, torch.float32)
     return residual_network(torch.float32), drawn, torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
 
 

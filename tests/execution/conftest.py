@@ -1,4 +1,4 @@
-"""A store of results in a folder of the test, and weights as torchvision publishes them."""
+"""Weights as torchvision publishes them."""
 
 import pytest
 import torch
@@ -6,13 +6,6 @@ import torch
 from roarbench.files import sha256
 from roarbench.models.build import build
 from roarbench.plan.weights import PUBLISHED, Published
-from roarbench.store.results import ResultsStore, default_url
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 @pytest.fixture

@@ -54,15 +54,6 @@ def test_rates_are_measured_per_image(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("flops", "wanted", "images"),
-    [(1e8, 64, 64), (1e9, 64, 10), (1e12, 1, 2)],
-    ids=["all", "some", "never less than two"],
-)
-def test_a_measurement_takes_no_more_images_than_its_budget(flops, wanted, images):
-    assert rates._affordable(flops, wanted, torch.device("cpu")) == images
-
-
-@pytest.mark.parametrize(
     ("left", "tried"),
     [
         ({"references": 0}, ["quick@1"]),

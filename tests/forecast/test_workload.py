@@ -8,23 +8,20 @@ import pytest
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import VARIANTS, ensembles
-from roarbench.estimators.catalogue import TWINS, find_estimator
+from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs, shards
 from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels import train
 from roarbench.models.cost import network_cost
-from roarbench.plan.keys import ranked_splits
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Retrain, Split
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
@@ -133,19 +130,6 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
     assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
     cost = network_cost("resnet-quick", 10, 3, 64)
     assert jobs.memory == 4 * (64 * (cost.activations + 2 * SCALARS) + cost.parameters)  # 64 images' two maps
-
-
-def test_rows_rank_training_images_only_where_their_own_protocols_need_them():
-    blocks = (Block(MATCHED, ("random", "grad", "ig"), (0.5,), seeds=1), Block(ROAR, ("grad",), (0.9,), seeds=1))
-    suite = replace(SUITE, tuned_on=Split.TEST, blocks=blocks)
-    assert ranked_splits(suite, find_estimator("ig")) == (Split.TEST,)
-    assert ranked_splits(suite, find_estimator("grad")) == ranked_splits(suite) == tuple(Split)
-    points = expand(suite)
-    controls, grad, ig = 3 * (TRAIN + TEST), TRAIN + TEST, TEST  # common networks meet the controls' masks
-    assert count_work(suite, points, (), None).images_ranked == controls + grad + ig
-    done = [point for point in points if point.cell.retrain is Retrain.COMMON]  # as by a suite of matched gain alone
-    todo = [point for point in points if point not in done]
-    assert count_work(suite, todo, done, None).images_ranked == TRAIN
 
 
 def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():

@@ -7,7 +7,7 @@ from io import StringIO
 from rich.console import Console, RenderableType
 
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_formats import render
+from roarbench.report.table_formats import as_text, render
 
 
 def printed(shown: RenderableType, width: int = 80) -> str:
@@ -15,6 +15,11 @@ def printed(shown: RenderableType, width: int = 80) -> str:
     console = Console(file=StringIO(), width=width, highlight=False, markup=False)
     console.print(shown, crop=False)
     return console.file.getvalue()
+
+
+def words_of(table: SuiteTable, width: int = 200) -> str:
+    """All that a table says on a terminal of this width, in one line."""
+    return " ".join(printed(as_text(table, width), width).split())
 
 
 def rows_of(table: SuiteTable, style: str = "json") -> dict[str, dict]:

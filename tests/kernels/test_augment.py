@@ -12,19 +12,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from roarbench.kernels import augment as module
-from roarbench.kernels.augment import (
-    AREA,
-    ASPECT,
-    NOISE,
-    augment,
-    draw,
-    flip,
-    heads,
-    noise,
-    shift,
-    shifts,
-    shrink,
-)
+from roarbench.kernels.augment import AREA, ASPECT, NOISE, augment, draw, flip, heads, noise, shift, shifts, shrink
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.recipe import Augmentation

@@ -18,7 +18,7 @@ from tests.helpers.recorder import recorded
 from tests.helpers.streamed import seeded
 
 NORM = Normalisation((120.0, 100.0, 90.0), (60.0, 70.0, 50.0))
-RECIPE = Recipe("test", 1, 4, 10, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, sides=(0.5, 1.0, 1.0))
+RECIPE = Recipe("test", 1, 3, 10, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, sides=(0.5, 1.0, 1.0))
 CPU = torch.device("cpu")
 RECORDED = "steps are launched kernel by kernel"
 
@@ -92,13 +92,7 @@ class Unrecordable(train._Training):
         return super().compute(parts, rate)
 
 
-@pytest.mark.parametrize(
-    ("kind", "reason"),
-    [
-        (ByNumber, "differs from the step"),
-        (Unrecordable, "not permitted"),
-    ],
-)
+@pytest.mark.parametrize(("kind", "reason"), [(ByNumber, "differs from the step"), (Unrecordable, "not permitted")])
 def test_a_graph_that_does_something_else_is_not_believed(
     kind: type[train._Training], reason: str, caplog: pytest.LogCaptureFixture
 ) -> None:

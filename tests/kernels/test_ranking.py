@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
@@ -167,7 +167,6 @@ def test_planes_by_hand() -> None:
     np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
 
 
-@settings(max_examples=40)
 @given(maps(), st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.data())
 def test_any_set_of_levels_can_be_stored(importance: NDArray[np.float32], levels: list[float], data) -> None:
     t, order = data.draw(st.sampled_from([0.0, *levels, 1.0])), data.draw(st.sampled_from(Order))

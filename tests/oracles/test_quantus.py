@@ -74,13 +74,6 @@ def call(metric, importance):
     return np.array(metric(make_network(), images, targets(), importance, channel_first=True, softmax=True))
 
 
-def within_squares(importance, side):
-    """A map of pixels that has in each square the sum of its importances."""
-    places = SIDE // side
-    sums = importance.sum(axis=1).reshape(N, places, side, places, side).sum(axis=(2, 4))
-    return sums.repeat(side, axis=1).repeat(side, axis=2)
-
-
 def untouched():
     return logits_at(make_map(), 0.0).softmax(1).numpy()[np.arange(N), targets()]
 
@@ -95,15 +88,6 @@ def test_pixel_flipping_is_morf_without_retraining_at_the_scalar_unit():
     assert_same(our_curve(importance, 12), call(quantus.PixelFlipping(features_in_step=16, **OURS), importance))
     assert np.abs(our_curve(importance, 12) - our_curve(-importance, 12)).max() > 0.01
     assert len(set(targets())) > 1
-
-
-def test_selectivity_is_morf_at_the_pixel_unit():
-    """Of patches of one pixel, whose channels are summed; and of larger ones, of a map that is the same within each."""
-    importance = make_map()
-    theirs = call(quantus.Selectivity(patch_size=1, **OURS), importance)
-    assert_same(our_curve(importance, 16, Unit.PIXEL), theirs[:, 3::4])
-    theirs = call(quantus.Selectivity(patch_size=4, **OURS), importance)
-    assert_same(our_curve(within_squares(importance, 4), 4, Unit.PIXEL), theirs)
 
 
 @pytest.mark.parametrize("order", list(Order))

@@ -103,8 +103,6 @@ def test_a_file_is_written_for_a_table(tmp_path):
     ("text", "said"),
     [
         ("a,b,c\n1,2,0.5\n3,4,0.7\n", "no column has a usual name of classes"),
-        ("a,b,target\n1,2,0.5\n3,4,0.7\n", "the label column 'target' has fractions"),
-        ("target,a,flag\n0,1,0\n,2,1\n0,1,0\n,2,1\n", "the label column 'target' is empty in 2 of 4 rows"),
         ("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n", "missing or infinite values: column 'a' in 2 of 4 rows, 'b' in 1 of 4"),
     ],
 )

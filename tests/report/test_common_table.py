@@ -8,7 +8,6 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
-from roarbench.report.curve_chart import chart
 from roarbench.report.table import suite_table
 from roarbench.terms import Order, Retrain
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, usual
@@ -52,12 +51,3 @@ def test_gains_at_every_level_are_those_that_were_put_in(results, protocol):
         "grad": "worse",
         "var-grad": "better",
     }
-
-
-def test_a_picture_shows_gains_from_0_on(results):
-    drawn = chart(suite_table(results, "specific", None, None))
-    assert drawn.height == "specific gain, points"
-    curves = {curve.estimator: curve for curve in drawn.curves}
-    assert all(curve.accuracy[0] == curve.low[0] == curve.high[0] == 0.0 for curve in curves.values())
-    assert curves["var-grad"].accuracy[1] == pytest.approx(0.08, abs=0.015)
-    assert curves["var-grad"].low[1] < curves["var-grad"].accuracy[1] < curves["var-grad"].high[1]

@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
@@ -12,15 +10,8 @@ from roarbench.plan.runs import CLEAN
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states, status_record
 from roarbench.store.leases import Owner, Wanted
-from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.leasing import lease
 from tests.helpers.made_up import DATA, SUITE, held
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 def run_of(point):

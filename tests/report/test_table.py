@@ -26,7 +26,7 @@ from roarbench.store.result import pack_answers
 from roarbench.terms import Retrain, Unit
 from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import MAIN, SUITE, TWINS, held
-from tests.helpers.tables import printed, rows_of
+from tests.helpers.tables import printed, rows_of, words_of
 
 NONE = Estimate()
 CLEAN = Estimate(0.9, 0.88, 0.92)
@@ -78,12 +78,6 @@ def text(table, width=80):
     return printed(as_text(table, width), width)
 
 
-def test_rows_come_by_gain_and_those_without_last():
-    assert [row.estimator for row in TABLE.rows] == ["var-grad", "sobel", "random", "ig", "grad"]
-    tied = replace(TABLE, board=replace(BOARD, rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2])))
-    assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
-
-
 JSON = """{
     "suite": "made-up", "version": 1, "levels": [0.5, 0.9], "protocol": "roar", "unit": "scalar", "fill": "mean",
     "images": 2000, "limit": null, "data": "da7a", "reference": null, "reference_accuracy": null, "complete": false,
@@ -132,6 +126,8 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
             flat |= {f"{'accuracy' if key == 'curve' else key}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     assert rows["grad"]["accuracy_0.9"] == rows["grad"]["gain"] == ""
+    tied = replace(TABLE, board=replace(BOARD, rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2])))
+    assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
     board = replace(BOARD, rows=(replace(ROWS[3], estimator="-2@0123abcd"),))
     assert list(rows_of(replace(TABLE, board=board), "csv")) == ["'-2@0123abcd"]
 
@@ -190,7 +186,7 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
             line for line in printed(as_text(table, 200), 200).splitlines() if f" {row.estimator} " in line
         )
         assert rows[row.estimator] == (words if "image" in words else None)
-    assert "Knows: the image if better than Random" in " ".join(printed(as_text(table, 200), 200).split())
+    assert "Knows: the image if better than Random" in words_of(table)
 
 
 def test_a_twin_that_does_not_fit_goes_on_in_the_next_line():
@@ -341,7 +337,7 @@ def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks():
     epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
     one = made_on({("grad", 1): card}, epyc)
     said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
-    assert said in remarks(one) and said in " ".join(text(one).split())
+    assert said in remarks(one) and said in words_of(one)
     every = made_on({("none", 0): card}, epyc)  # the untouched images are part of all curves
     assert "(random, grad, var-grad): device" in remarks(every)
     assert "machines" not in remarks(made_on({("sobel", 0): card}, epyc))  # not shown

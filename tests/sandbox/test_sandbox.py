@@ -20,12 +20,7 @@ from roarbench.sandbox.limits import CHECK, SCRATCH, Limits
 from roarbench.sandbox.preflight import check_sandbox
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 
-pytestmark = pytest.mark.process
-
-
-@pytest.fixture(autouse=True)
-def bubblewrap(require):
-    require("bwrap", "apt-get install bubblewrap")
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 
 def test_the_map_is_what_the_same_code_gives_outside():

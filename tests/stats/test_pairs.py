@@ -2,7 +2,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.stats.bootstrap import Sample, half_width, quantile
@@ -17,7 +17,6 @@ def samples(size: int, seed: int, resamples: int = 40) -> list[Sample]:
     return [Sample(float(value), value + draws[generator.integers(len(draws))]) for value in values]
 
 
-@settings(max_examples=30)
 @given(st.integers(0, 8), st.integers(0, 10_000))
 def test_every_pair_is_the_difference_of_its_samples(size: int, seed: int) -> None:
     """To the last bit: a board must not change with the way that its pairs are counted."""

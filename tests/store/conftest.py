@@ -1,14 +1,8 @@
-"""A store of results in a folder of the test."""
+"""A second store of results."""
 
 import pytest
 
-from roarbench.store.results import ResultsStore, default_url
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
+from roarbench.store.results import ResultsStore
 
 
 @pytest.fixture

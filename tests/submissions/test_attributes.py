@@ -1,20 +1,15 @@
 """Parameters of submissions: which there are, how they are read, and what is run."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from leaderboard.profile import command as command_of
-from leaderboard.profile import profile
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.plan.suites import with_entries
 from roarbench.sandbox.conventions import _CONVENTIONS
 from roarbench.submissions.attributes import NAMES
 from roarbench.submissions.file import check_source, read_submission
-from tests.helpers.made_up import SUITE, held
 
 HEAD = 'NAME = "mine"\nDESCRIPTION = "ä"\n'
 KINDS = HEAD + (
@@ -116,10 +111,3 @@ def test_an_id_has_parameters_before_marks_and_twins():
     for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):
         with pytest.raises(CallerError, match="no estimator"):
             find_estimator(wrong)
-
-
-def test_the_board_names_values_and_a_command_that_asks_for_them():
-    tuned = entry().tuned("samples=50,noise=.1")
-    suite_results = replace(held(with_entries(SUITE, [tuned.id])), submissions={tuned.id: tuned})
-    assert profile(tuned.id, [suite_results]).settings == "samples 50; noise 0.1"
-    assert "--submission 'FILE(samples=50,noise=0.1)' " in command_of(suite_results, tuned.id)

@@ -13,7 +13,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import PART, SMALL
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 GOOD = """
 import torch
@@ -23,11 +23,6 @@ def estimate(model, images, targets, generator):
     inputs = images.clone().requires_grad_()
     return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
 """
-
-
-@pytest.fixture(autouse=True)
-def bubblewrap(require):
-    require("bwrap", "apt-get install bubblewrap")
 
 
 @pytest.fixture

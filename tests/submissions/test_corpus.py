@@ -17,7 +17,7 @@ from roarbench.submissions import checks
 from roarbench.submissions.checks import validate
 from roarbench.submissions.file import Refusal, read_submission
 
-pytestmark = pytest.mark.process
+pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 CORPUS = tomllib.loads(Path(__file__).with_name("corpus.toml").read_text("utf-8"))
 EXAMPLES = sorted((Path(__file__).parents[2] / "submissions").glob("*.py"))
@@ -37,11 +37,6 @@ def gradient(model, images, targets):
 LITTLE = Limits(cpu=6, wall=40, memory=2**31)
 # the clocks begin with the submission's own code, and these files use up all that they have
 SOONER = {"time": replace(LITTLE, cpu=2), "clock": replace(LITTLE, wall=3)}
-
-
-@pytest.fixture(autouse=True)
-def sandbox(require):
-    require("bwrap", "apt-get install bubblewrap")
 
 
 @pytest.fixture(autouse=True)

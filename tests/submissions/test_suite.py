@@ -23,13 +23,12 @@ from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
 from roarbench.store.entries import keep_entry
 from roarbench.store.layout import Workspace
-from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
 from roarbench.terms import Retrain, Split
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
 GOOD = b"""
 import torch
@@ -63,17 +62,6 @@ def estimate(model, images, targets, generator):
 """
 CONSOLE = Console(file=StringIO())
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
-
-
-@pytest.fixture(autouse=True)
-def bubblewrap(require):
-    require("bwrap", "apt-get install bubblewrap")
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        yield store
 
 
 def do(work, runs, store):
