@@ -46,7 +46,6 @@ class SuiteResults:
     """Results that the store holds of one suite on one version of its data.
 
     Attributes:
-        suite: Which cells there are.
         data: Fingerprint of the images.
         limit: Images per split if the data set was made small; None for the whole.
         results: By point; those that are missing are not in it.

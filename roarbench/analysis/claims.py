@@ -33,8 +33,6 @@ class Finding(NamedTuple):
 
     Attributes:
         verdict: Holds in all cells, fails in at least one, or there are none.
-        agree: Cells that agree with the claim.
-        cells: Cells that the table has.
         exceptions: The cells that do not agree, in words.
     """
 
@@ -73,8 +71,6 @@ class Check(NamedTuple):
     """One cell of a table that a claim is tested on.
 
     Attributes:
-        where: The cell in words.
-        agrees: Whether it agrees with the claim.
         pair: The accuracies that were compared, where it is those of two rows.
     """
 
@@ -88,10 +84,7 @@ class Claim:
     """One sentence of the paper.
 
     Attributes:
-        id: Short name.
-        text: The claim.
         where: Where the paper makes it.
-        checks: All cells that bear on it.
     """
 
     id: str

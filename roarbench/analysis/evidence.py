@@ -29,10 +29,8 @@ class Drawn:
 
     Attributes:
         scores: Rows, levels and correct answers; empty where the suite does not have the protocol.
-        draws: Of all accuracies.
         spread: How references and trainings vary; None where nothing says so.
         areas: Gains, or areas between the curves of both orders, by estimator, in accuracy points.
-        confidence: Of the intervals.
         repeated: False where nothing says how trainings vary; then there are values and no intervals.
     """
 
@@ -74,7 +72,6 @@ class Evidence:
     """Draws behind the boards and the panel of a suite; each part is drawn when it is first asked for, and kept.
 
     Attributes:
-        suite_results: The suite and its results.
         unit: What one feature is, but in `units`.
         bootstrap: How often and from which seed; one for all, so that everything is paired.
     """

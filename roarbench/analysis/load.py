@@ -44,7 +44,6 @@ class Question(NamedTuple):
     """Results of a suite that a reader asks for.
 
     Attributes:
-        store: Folder of the store.
         db: URL of its database, if that is named.
         limit: Images of each split of the small version; None for the whole.
         data: Folder of the images, or the start of their fingerprint; the suite's own images if empty.

@@ -64,7 +64,6 @@ class Flag:
     """Reason to doubt a row.
 
     Attributes:
-        grade: The highest of its marks.
         reason: In one sentence; empty where nothing speaks against the row.
     """
 

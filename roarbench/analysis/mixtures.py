@@ -66,9 +66,6 @@ class Dropped(NamedTuple):
     """A row that has no place though its results may all be there.
 
     Attributes:
-        protocol: Name of the protocol.
-        unit: What one feature is.
-        estimator: Id of the row.
         reason: Why its results do not belong together, or not to the others.
     """
 

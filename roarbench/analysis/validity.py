@@ -43,7 +43,6 @@ class Validity:
     """One estimator's row of the panel.
 
     Attributes:
-        estimator: Its id.
         gain: In accuracy points, as the board has it.
         masks: Mask-only accuracy per level of the panel's `mask_levels`, in [0, 1].
         over_random: That minus Random's mask-only accuracy, in [-1, 1], paired.
@@ -56,7 +55,6 @@ class Validity:
         above_masks: Accuracy under ROAR minus mask-only accuracy per level of `mask_levels`, in [-1, 1], paired.
         marks: What speaks against the row and by how much, in the order of `MARKS`; those that the suite has.
         floor: Levels at which its images tell no more than its mask.
-        flag: Why the row should be doubted.
     """
 
     estimator: str
@@ -93,7 +91,6 @@ class Panel:
     """The rows of a suite with what they share.
 
     Attributes:
-        suite_results: The suite and its results.
         protocol: Whose gains and order the checks are of: ROAR, or the one that leads where there is nothing of ROAR.
         unit: What one feature is: the first that the suite has under this protocol, but in `units`.
         bootstrap: Resamples, seed and confidence of every interval here.

@@ -90,7 +90,6 @@ class Versions:
     """All versions of a suite that a store has.
 
     Attributes:
-        suite: Which.
         stored: Of which images and references, oldest first.
         notes: Where the images of its data set came from.
         begun: Fingerprints of images that a run failed on, each with the images per split, oldest first.

@@ -53,7 +53,6 @@ class ImageData:
     """A decoded data set; sent to another process it is its folder, opened once there.
 
     Attributes:
-        record: What it is.
         folder: Where it lies; `open_decoded` takes it.
         train, test: Its splits.
         mean, std: Of each channel over the training images, in [0, 255].

@@ -41,7 +41,6 @@ class Progress(NamedTuple):
     """Progress of a data set.
 
     Attributes:
-        name: The data set.
         done, total: Images.
         size: Bytes that it takes in the store.
         free: Bytes that are free there.
@@ -59,7 +58,6 @@ class Tally:
     """Counts made while images are decoded.
 
     Attributes:
-        images: How many.
         histogram: Counts of each channel's values, int64 (c, 256).
         repairs: How many images needed which repair.
         damaged: Numbers of the damaged images in their split.
@@ -91,8 +89,6 @@ class RowGroupPart(NamedTuple):
     """Images of one row group, or of one group of files, decoded by one process in one go.
 
     Attributes:
-        record: The data set.
-        split: Which split they are of.
         group: Where they are stored.
         rows: Which of its rows, ascending, int64 (n,).
         start: Number of the first one in the split.

@@ -61,8 +61,6 @@ class MapInput(NamedTuple):
     """Input of the function that makes an estimator's maps.
 
     Attributes:
-        estimator: With its parameters.
-        batch: The images, and the classes to explain.
         black: Float (c, 1, 1), the black pixel, normalised.
         network: Logits out, eval mode; it is left as it is. None for controls.
     """

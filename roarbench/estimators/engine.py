@@ -102,7 +102,6 @@ class Explained(NamedTuple):
     """Findings on the way to the maps of images that were explained at once.
 
     Attributes:
-        images: How many.
         kept: By id, of estimators over noisy copies: how many of an image's copies the model puts into the class that
             is explained, int64 (n,); see `ModelMaps`.
     """

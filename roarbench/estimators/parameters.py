@@ -13,7 +13,6 @@ class Parameter(NamedTuple):
     """A value that may stand in the name of an estimator.
 
     Attributes:
-        about: What it is.
         expected: Which values there are.
         read: Takes one as it is written; returns None for what is none.
     """

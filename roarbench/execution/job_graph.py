@@ -35,8 +35,6 @@ class Step(NamedTuple):
 
     Attributes:
         kind: `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready.
-        job: What a worker does.
-        needs: Names of the steps before it.
         run: The run that it does, for `run`.
         group: The submission that it ranks by; once it failed for some images, it is not tried for others.
     """

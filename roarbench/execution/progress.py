@@ -104,7 +104,6 @@ class _Share:
     """A part of the work, in core-seconds as estimated but for `took`.
 
     Attributes:
-        total: All of it.
         done: What ended.
         timed: What ended and was done by a worker.
         took: Seconds by the clock that workers took for that.

@@ -44,8 +44,6 @@ class Reproduction:
     """A stored row beside the same run done again.
 
     Attributes:
-        stored: The row.
-        again: What came out now.
         margin: By how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1].
     """
 
@@ -92,7 +90,6 @@ class RerunRequest:
         key: Of the run, or its beginning.
         data: Folder to read the images from.
         reference: Where given weights are that the row explains, unless they are published ones.
-        workers: Processes.
         trusted: Hash of the network's file, if it came with imported results.
     """
 

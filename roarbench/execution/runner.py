@@ -60,8 +60,6 @@ class Request:
         data: Local folder to read the images from.
         limit: Images of each split; all if None.
         references: Where the given weights of each reference are, if the suite does not name published ones.
-        workers: How many processes.
-        start: What starts them.
         pace: How fast a submission makes its maps, where it was measured.
         until: When to stop, by `time.monotonic`, at the end of the next job; None for when all is done.
     """

@@ -34,8 +34,6 @@ class Event(NamedTuple):
     """A step that ended.
 
     Attributes:
-        step: Which.
-        failure: The reason if it failed.
         note: A line on what happened meanwhile; empty if there is nothing to say.
         seconds: By the clock, that a worker took for it; 0 where none did.
         running: Steps that are under way, each with its seconds so far.

@@ -38,7 +38,6 @@ class ShippedIndex:
 
     Attributes:
         format: Counts up when older versions cannot read the folder.
-        suite: Title of the suite.
         data: Fingerprint of the images.
         about: Who made the rankings and on what, one line.
         files: SHA-256 of each file, by its path within the folder.

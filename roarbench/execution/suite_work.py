@@ -20,9 +20,6 @@ class SuiteWork:
     """A suite, the images that it is asked of, and the store where its work rests.
 
     Attributes:
-        workspace: The store's folders.
-        images: The decoded images.
-        suite: What is asked for.
         given: Where each reference's weights are: a file, or the name of published ones; empty if they are trained.
     """
 

@@ -24,7 +24,6 @@ class Workplace:
     """Images and the folders of a store; small enough to send to a worker with every job.
 
     Attributes:
-        workspace: The store's folders.
         images: What is ranked and learnt from.
         source: File of the network, where it is not one of this package; else empty.
     """

@@ -21,9 +21,6 @@ class Plan:
     """Work that would be done, and what it takes.
 
     Attributes:
-        title: The suite.
-        runs: Runs in all.
-        done: Runs that are stored.
         work: What the missing ones need, counted.
         operations: Floating-point operations of all networks.
         estimates: How fast it goes: measured here, or assumed of a core and of a GPU.

@@ -30,7 +30,6 @@ class Way(NamedTuple):
 
     Attributes:
         suite: `NAME@VERSION`.
-        protocol: Name of the protocol.
         seeds: The most trainings of a row.
         until_decided: Whether it stops where verdicts are settled.
         trainings: Of a row, the mean.
@@ -76,7 +75,6 @@ class Costed(NamedTuple):
     """A way with what it takes on this machine.
 
     Attributes:
-        way: Which.
         seconds: By the clock, of what is missing in the store.
     """
 

@@ -26,7 +26,6 @@ class Layout:
 
     Attributes:
         shape: Channels, height and width of an image.
-        unit: What one feature is.
         levels: Levels that can be read in either order, besides 0 and 1.
     """
 

@@ -85,7 +85,6 @@ class DegradedImages:
         pixels: uint8 (n, c, h, w).
         removed: uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing.
         fill: float32 (c,), what replaces a removed feature, in [0, 255].
-        unit: What one feature is.
     """
 
     pixels: Tensor
@@ -145,7 +144,6 @@ class RedrawnImages:
         pixels: uint8 (n, c, h, w).
         t: Probability of each feature to be removed, independent of the others.
         fill: float32 (c,), what replaces a removed feature, in [0, 255].
-        unit: What one feature is.
         generator: Source of the draws, on the processor, whose numbers are the same on all machines.
     """
 

@@ -28,7 +28,6 @@ class ExchangedImages:
         pixels: uint8 (n, c, h, w), on any device; at least two images.
         cuts: What may be removed, each with the rankings of all n images, or of all lenders; all of the same unit.
         mean: float32 (c,), the training mean, in [0, 255].
-        unit: What one feature is.
         generator: Source of the draws, on the processor, whose numbers are the same on all machines.
         lent: The removal masks are those of images that are not among these.
         fill: What replaces a removed feature, one of `FILLS`; its chance belongs to an image's place among these.

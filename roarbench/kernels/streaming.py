@@ -62,7 +62,6 @@ class Cut(NamedTuple):
         planes: uint8 (n, planes, width), memory-mapped bit-planes of the ranking.
         layout: What they hold.
         t: Level, the fraction of features removed.
-        order: Which end of the ranking goes first.
     """
 
     planes: NDArray[np.uint8]

@@ -92,7 +92,6 @@ class _Training:
     """A training under way: all that a checkpoint has to hold.
 
     Attributes:
-        steps: Of the whole training.
         step: How many are done.
         losses: Of the last epoch's steps, scalars on the device.
         at_once: Images that go through the network together; see `find_room`.

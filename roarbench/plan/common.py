@@ -25,17 +25,13 @@ class CommonNetwork:
     """A network that has met the removal masks of the controls on images of others, by all that fixes it.
 
     Attributes:
-        dataset: Name of the data set.
         data: Fingerprint of the decoded images and labels.
-        model: Name of the network.
         recipe: `name@version` of its training recipe.
         families: Fingerprints of the estimators whose removal masks it has met, at the paper's levels and with nothing
             removed, in equal shares.
         order: Which end of the rankings was removed.
-        unit: What one feature is.
         seed: Drives initialisation, batch order, augmentation and the exchange.
         tuning: What fixes the tuning on the rows that it scores.
-        fill: What replaces a removed feature.
     """
 
     dataset: str

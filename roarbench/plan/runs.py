@@ -27,13 +27,8 @@ class Cell:
     """One point of a curve.
 
     Attributes:
-        dataset: Name of the data set.
         model: Name of the network that is trained.
         estimator: Id of the estimator whose ranking is removed; `CLEAN` at t = 0.
-        order: Which end of the ranking goes first.
-        retrain: Which network is scored.
-        fill: What replaces a removed feature.
-        unit: What one feature is.
         t: Level, the fraction of features removed, in [0, 1].
     """
 
@@ -69,7 +64,6 @@ class Run:
     keys of stored rows never change.
 
     Attributes:
-        cell: The point of a curve.
         seed: Drives initialisation, batch order and augmentation, and the rankings of `random-redrawn`, which are drawn
             while training. No other ranking depends on it.
         recipe: `name@version` of the training recipe; that of the reference where nothing is retrained.
@@ -111,9 +105,7 @@ class Reference:
     """Explained model, by all that fixes it.
 
     Attributes:
-        dataset: Name of the data set.
         data: Fingerprint of the decoded images and labels.
-        model: Name of the network.
         recipe: `name@version` of its training recipe; empty where its weights were given.
         seed: Drives initialisation, batch order and augmentation.
         given: `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained.

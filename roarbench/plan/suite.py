@@ -23,12 +23,9 @@ class Block:
     """A rectangle of cells under one protocol.
 
     Attributes:
-        protocol: The question.
         estimators: Ids, in the order of the suite's tables.
         levels: Levels above 0; the cell at t = 0 comes with every block that has one.
         seeds: Seeds 0 … seeds - 1 of each cell.
-        unit: What one feature is.
-        fill: What replaces a removed feature.
     """
 
     protocol: Protocol
@@ -71,12 +68,9 @@ class Suite:
         name: What `--suite` takes.
         version: Counts up with every change of what is computed; of a suite from somebody's file the start of the hash
             of what is computed.
-        about: One sentence.
-        dataset: Name of the data set.
         model: Name of the network, for the reference and for every retraining.
         recipe: `name@version`, how the networks on degraded images are trained.
         reference_recipe: `name@version`, how the reference is trained.
-        blocks: Its cells.
         given: `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if
             they are trained by `reference_recipe`.
         maps: How the references' maps are made.

@@ -15,7 +15,6 @@ class Published(NamedTuple):
 
     Attributes:
         file: Its name; the end is the start of its SHA-256.
-        model: Name of the network.
         classes, channels: Of the images that it was trained on.
     """
 

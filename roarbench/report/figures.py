@@ -54,10 +54,8 @@ class Chart:
     """A figure's content.
 
     Attributes:
-        title: Suite with version, and the protocol.
         caption: What is shown: levels, seeds, images, unit, fill, what the bands are.
         axis: What the horizontal axis says.
-        curves: What was measured.
         published: Another source's curves: dashed, open markers, named only where no measured curve has the name.
         above_masks: Accuracies minus those of masks alone, in panels of their own below the others.
         height: What the vertical axis says.

@@ -58,7 +58,6 @@ class Prepared(NamedTuple):
     Attributes:
         path: Of the new file, within the folder.
         keys: Runs that go into it.
-        branch: Its name.
         text: Title and body.
     """
 

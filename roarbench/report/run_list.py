@@ -67,7 +67,6 @@ class Named(NamedTuple):
 
     Attributes:
         keys: Of those that the store knows.
-        words: What they are.
         built_in: They are of an estimator that comes with roarbench, or of the untouched images.
     """
 

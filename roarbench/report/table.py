@@ -37,9 +37,6 @@ class SuiteTable:
     """One protocol's board with what it is of.
 
     Attributes:
-        suite_results: The suite and its results.
-        board: The rows, judged.
-        unit: What one feature is.
         flags: Why a row should be doubted, for each estimator where something says so.
         marks: What speaks against each row and by how much.
         above_masks: Under ROAR, by estimator and level, its accuracy minus that of masks alone, in [-1, 1].

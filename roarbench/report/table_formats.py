@@ -76,10 +76,8 @@ class Column(NamedTuple):
     """One column of words.
 
     Attributes:
-        heading: Its name.
         short: The same for a terminal.
         justify: To which side.
-        cells: One for each row.
         worth: Columns of less worth are left out first; those of worth 0 stay.
     """
 

@@ -28,7 +28,6 @@ class Section(NamedTuple):
     """A part of the panel.
 
     Attributes:
-        title: What it is about.
         columns: Cells by heading, the estimators first.
     """
 

@@ -77,7 +77,6 @@ class Task(NamedTuple):
     """Task that a submission is given.
 
     Attributes:
-        source: Its file.
         network: Of all models.
         parts: Explained one after the other.
         device: Where, `cpu` or `cuda`.
@@ -98,7 +97,6 @@ class SandboxAnswer(NamedTuple):
         drew: It said that it drew from the generator.
         seconds: Processor time that it said its calls took.
         memory: The most bytes that its process said it had had, after each part.
-        death: How the sandbox ended.
     """
 
     maps: tuple[Tensor, ...]

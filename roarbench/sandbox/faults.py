@@ -49,7 +49,6 @@ class Fault(NamedTuple):
     """One fault of a submission.
 
     Attributes:
-        kind: Which.
         words: What was seen, what was expected, what to write; one line of at most 189 characters.
         trace: Traceback of the submission's own frames; empty where there is none.
     """

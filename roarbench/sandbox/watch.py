@@ -26,7 +26,6 @@ class SandboxExit(NamedTuple):
         started: The submission's code was reached.
         stopped: Which limit it went over; None if it ended by itself.
         code: Exit status; of a signal 128 and its number.
-        output: What it printed.
         cpu: Processor seconds seen.
         wall: Seconds.
         peak: Most bytes of memory seen.

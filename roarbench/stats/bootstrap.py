@@ -13,7 +13,6 @@ class Bootstrap:
     """All that fixes the draws.
 
     Attributes:
-        resamples: Number of draws.
         seed: Where their chance comes from.
         confidence: Share of intervals that should hold the truth.
     """

@@ -23,7 +23,6 @@ class Scores:
     """Correct answers to the test images, for all cells of one protocol.
 
     Attributes:
-        estimators: The rows of the board.
         levels: Levels above 0, ascending.
         correct: Bits of shape (seeds, images) under (estimator, level), those of the untouched images under
             `UNTOUCHED`. Cells may be absent, and cells may differ in their number of seeds, never in their images.

@@ -33,7 +33,6 @@ class References:
             missing.
         prior: How likely each of `PRIORS` is to be what `variance` is worth beside a row's own mean square.
         rows: Number of curves that it was estimated from.
-        networks: Number of references.
         digest: Of the answers that it was estimated from.
     """
 
@@ -138,7 +137,6 @@ class ReferenceCurve:
 
     Attributes:
         board: Has its answers, as bits; as numbers those of all rows at once would take 64 times as much.
-        estimator: Its id.
         networks: Names of its references, by level in ascending order.
         digest: Of its bits.
     """

@@ -29,7 +29,6 @@ class Repeated(NamedTuple):
     """A row on two boards.
 
     Attributes:
-        estimator: Its id.
         gain, again: On the one and on the other, in accuracy points.
         predicted, predicted_again: Where each board expects the other's gain.
         inside: Whether `again` is in `predicted`; None where there is no interval, or none of any width: Random's gain

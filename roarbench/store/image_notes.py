@@ -26,7 +26,6 @@ class ImageNote:
 
     Attributes:
         data: Fingerprint of the decoded images and labels.
-        dataset: Name of the data set.
         limit: Images per split if the data set was made small; None for the whole.
         kind: `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`.
         folder: Of a local source, its path; of one that was imported, the last part of it.

@@ -8,7 +8,6 @@ class ExplainedBatches(NamedTuple):
     """Consecutive images with how they were explained.
 
     Attributes:
-        images: How many.
         at_once: In batches of how many; 0 where it was not noted.
         precision: What the network computed with, and `-stem` where it was divided; empty where it was not noted.
         device: `cpu`, or what the GPU is called; empty where it was not noted.

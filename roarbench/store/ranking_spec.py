@@ -25,8 +25,6 @@ class RankingSpec:
         data: Fingerprint of the decoded data set.
         reference: Fingerprint of the explained model; empty for controls.
         estimator: Fingerprint of the estimator and its parameters.
-        name: The estimator's id.
-        unit: What one feature is.
         levels: Levels that can be read.
         shape: Channels, height and width of an image.
         splits: Whose images are ranked.

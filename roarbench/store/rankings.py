@@ -56,8 +56,6 @@ class Rankings:
     """Finished rankings, opened.
 
     Attributes:
-        folder: Where they lie.
-        layout: What the bit-planes hold.
         splits: Bit-planes of each split that was ranked, uint8 (n, planes, width), read-only, views of the files.
         files: Size and checksum of each file, and how its maps were made, as the manifest has them.
         seconds: Processor time spent on the maps, all workers together.

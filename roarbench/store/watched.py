@@ -25,7 +25,6 @@ class WatchedRow:
         limit: Images per split if the data set was made small; None for the whole.
         given: As `Suite.given`.
         retrain: Which networks answer for it.
-        estimator: Its id.
         looks: How many looks were planned, one after each training.
     """
 

@@ -70,13 +70,9 @@ class Accepted:
     """Facts about a submission that was accepted.
 
     Attributes:
-        submission: What was checked.
         importance: Its map of one image, float (h, w), summed over channels.
         drew: It takes chance from the generator, so images are explained one at a time.
-        pace: How fast its maps are made.
         suite: That it is meant for.
-        cost: Of that suite's maps.
-        warnings: What its author should know.
     """
 
     submission: Submission

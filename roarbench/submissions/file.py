@@ -51,7 +51,6 @@ class Submission:
     Attributes:
         name: What its author calls it.
         source: The file's bytes; their hash makes the entry's id.
-        description: One sentence.
         authors: Who made it; empty where it does not say.
         paper: Where it was published; empty where it does not say.
         claim: What its authors say that it is good for; empty where it does not say.
