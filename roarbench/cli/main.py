@@ -19,7 +19,7 @@ from typer.exceptions import TyperException
 
 from roarbench.cli.commands import lists, publishing, running, runs, showing, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
-from roarbench.cli.option_records import command
+from roarbench.cli.options import command
 from roarbench.cli.proposals import TAKEN, program_name, worded
 from roarbench.errors import CallerError, RunError
 from roarbench.text import one_line

@@ -1,46 +1,35 @@
-"""Options that several commands take together, as records, and the decorator that makes commands of them."""
+"""Options that several commands take together, as records: `options.command` makes commands of them."""
 
 import re
-from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
-from functools import wraps
-from inspect import Parameter, Signature, signature
-from typing import TYPE_CHECKING, Any, get_type_hints
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
 
+import typer
+
+from roarbench.cli import completion
 from roarbench.cli.options import (
     STORE,
-    Address,
-    AskedQuestion,
-    Budget,
-    Chosen,
     Data,
     Db,
-    Detectable,
     Device,
-    EngineName,
-    Files,
-    Interesting,
     Limit,
-    MapDevice,
-    OfImages,
-    OfReferences,
-    OneProtocol,
-    ProtocolName,
-    ReferenceFiles,
     Rows,
-    Seeds,
     StoreDir,
     SuiteName,
     Trust,
     TrustNetwork,
     UnitName,
-    UntilDecided,
     Workers,
 )
 from roarbench.errors import CallerError
+from roarbench.plan.suite import REFERENCE_SEED
+from roarbench.protocols import SHOWN
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
+
+_MOST_SEEDS = REFERENCE_SEED  # from this seed on they would be those of references and redrawn rankings
 
 
 @dataclass(frozen=True)
@@ -48,9 +37,32 @@ class SuiteOptions:
     """Options that say what is run: a suite, or a part of it."""
 
     suite: SuiteName
-    estimators: Chosen = None
-    protocol: OneProtocol = ""
-    seeds: Seeds = None
+    estimators: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--estimators",
+            metavar="A,B",
+            show_default="all",
+            help="Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
+            autocompletion=completion.estimators,
+        ),
+    ] = None
+    protocol: Annotated[
+        str,
+        typer.Option(
+            "--protocol",
+            metavar="NAME",
+            help="Run only this protocol.",
+            show_default="all of the suite",
+            autocompletion=completion.protocols,
+        ),
+    ] = ""
+    seeds: Annotated[
+        int | None,
+        typer.Option(
+            "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell; the suite's number by default."
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)
@@ -58,8 +70,14 @@ class QuestionOptions(SuiteOptions):
     """Options that say what is planned: a suite, or the cheapest way to an answer."""
 
     suite: SuiteName = ""
-    question: AskedQuestion = ""
-    difference: Detectable = None
+    question: Annotated[
+        str,
+        typer.Option("--question", metavar="TEXT", help="'beats random': find the cheapest measured way to answer it."),
+    ] = ""
+    difference: Annotated[
+        float | None,
+        typer.Option("--difference", metavar="D", help="With --question: the gain to detect, in accuracy points."),
+    ] = None
 
     def __post_init__(self) -> None:
         if not self.suite and not self.question:
@@ -81,7 +99,15 @@ class WorkOptions:
     db: Db = ""
     data: Data = None
     limit: Limit = None
-    reference: ReferenceFiles = None
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reference",
+            metavar="FILE|NAME",
+            show_default="trained by the suite's recipe",
+            help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
+        ),
+    ] = None
     trust_network: TrustNetwork = ""
 
     def load(self, suite: str) -> "Suite":
@@ -93,8 +119,19 @@ class WorkOptions:
 class EngineOptions:
     """Options that say which machines do the work."""
 
-    engine: EngineName = "local"
-    address: Address = ""
+    engine: Annotated[
+        Literal["local", "ray"],
+        typer.Option("--engine", help="Work in processes on this machine, or on a Ray cluster."),
+    ] = "local"
+    address: Annotated[
+        str,
+        typer.Option(
+            "--address",
+            metavar="HOST:PORT",
+            show_default="a new cluster on this machine",
+            help="Head of a Ray cluster; auto on one of its machines.",
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         if self.address and self.engine != "ray":
@@ -105,9 +142,19 @@ class EngineOptions:
 class SubmissionOptions:
     """Submitted estimators, and how their maps are made."""
 
-    submission: Files = None
+    submission: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--submission",
+            metavar="FILE",
+            show_default="none",
+            help="Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.",
+        ),
+    ] = None
     trust: Trust = False
-    device: MapDevice = Device.CPU
+    device: Annotated[
+        Device, typer.Option("--submission-device", help="Device for submissions' maps; their rows record it.")
+    ] = Device.CPU
 
     def __post_init__(self) -> None:
         if not self.submission and (self.trust or self.device is not Device.CPU):
@@ -118,9 +165,24 @@ class SubmissionOptions:
 class CourseOptions:
     """Options that end a run before all is done."""
 
-    until_decided: UntilDecided = False
-    difference: Interesting = None
-    budget: Budget = ""
+    until_decided: Annotated[
+        bool,
+        typer.Option("--until-decided", help="Add seeds one at a time, only where the verdict against Random is open."),
+    ] = False
+    difference: Annotated[
+        float | None,
+        typer.Option(
+            "--difference",
+            metavar="D",
+            help="Smallest difference of interest, in accuracy points; stop once it is excluded.",
+        ),
+    ] = None
+    budget: Annotated[
+        str,
+        typer.Option(
+            "--budget", metavar="TIME", help="Stop after this time, such as 2h, 90m or 1h30m.", show_default="none"
+        ),
+    ] = ""
 
     def __post_init__(self) -> None:
         if not self.until_decided and (self.difference is not None or self.budget):
@@ -159,8 +221,24 @@ class ResultsOptions:
     store: StoreDir = STORE
     db: Db = ""
     limit: Limit = None
-    data: OfImages = ""
-    reference: OfReferences = None
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            show_default="the suite's own images",
+            help="Show results on the images in this folder, or with this fingerprint prefix.",
+        ),
+    ] = ""
+    reference: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reference",
+            metavar="FILE|NAME",
+            show_default="the suite's own",
+            help="Show results that explain these weights: a file, or their name in titles. Repeatable.",
+        ),
+    ] = None
 
     def load(self, suite: str) -> "Suite":
         """Return the suite of this name with the results that are shown."""
@@ -186,37 +264,14 @@ class BoardOptions:
     """Options that say which board of a suite is shown, and which of its rows."""
 
     estimators: Rows = None
-    protocol: ProtocolName = ""
+    protocol: Annotated[
+        str,
+        typer.Option(
+            "--protocol",
+            metavar="NAME",
+            help=f"{', '.join(SHOWN)}.",
+            show_default="the suite's first that has results; for JSON and CSV roar where the suite has it",
+            autocompletion=completion.shown_protocols,
+        ),
+    ] = ""
     unit: UnitName = None
-
-
-def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function as a command: for a parameter that is a record, the command has the record's fields as options.
-
-    The options stand in the order of the parameters; where a record stands, in that of its fields.
-    """
-    parameters: list[Parameter] = []
-    records: dict[str, Any] = {}
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in signature(function).parameters.items():
-        if is_dataclass(hints[name]):
-            records[name] = hints[name]
-            own = get_type_hints(hints[name], include_extras=True)
-            options = {field.name: (own[field.name], field.default) for field in fields(hints[name])}
-        else:
-            options = {name: (hints[name], parameter.default)}
-        for option, (annotation, default) in options.items():
-            given = Parameter.empty if default is MISSING else default
-            parameters.append(Parameter(option, Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
-
-    @wraps(function)
-    def called(**values: Any) -> None:
-        made = {
-            name: record(**{field.name: values.pop(field.name) for field in fields(record)})
-            for name, record in records.items()
-        }
-        function(**values, **made)
-
-    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads
-    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
-    return called

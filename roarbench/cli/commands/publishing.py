@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.option_records import WorkOptions, command
-from roarbench.cli.options import STORE, Db, StoreDir, SuiteName
+from roarbench.cli.option_records import WorkOptions
+from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, command
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.text import counted

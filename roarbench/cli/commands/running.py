@@ -6,7 +6,7 @@ from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
@@ -20,7 +20,7 @@ from roarbench.cli.option_records import (
     SuiteOptions,
     WorkOptions,
 )
-from roarbench.cli.options import Device, LogFormat, Metrics, ReportFormat, TableFormat
+from roarbench.cli.options import Device, ReportFormat, TableFormat
 from roarbench.cli.proposals import propose, worded
 from roarbench.errors import Hint, RunError
 from roarbench.files import writing
@@ -42,11 +42,19 @@ def run(
     asked: SuiteOptions,
     place: EngineOptions,
     work: WorkOptions,
-    metrics: Metrics = None,
+    metrics: Annotated[
+        Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in extra columns.")
+    ] = None,
     submitted: SubmissionOptions,
     course: CourseOptions,
     format: Annotated[TableFormat, typer.Option("--format", help="Format of the final table.")] = TableFormat.TEXT,
-    log_format: LogFormat = ReportFormat.TEXT,
+    log_format: Annotated[
+        ReportFormat,
+        typer.Option(
+            "--log-format",
+            help="Format of progress messages; json also writes one log per worker to the store.",
+        ),
+    ] = ReportFormat.TEXT,
 ) -> None:
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format is ReportFormat.JSON

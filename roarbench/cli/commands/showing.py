@@ -11,8 +11,6 @@ from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
     STORE,
     Db,
-    OnlyImages,
-    OnlyReference,
     PanelFormat,
     ReportFormat,
     StoreDir,
@@ -193,8 +191,21 @@ def report(
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
-    data: OnlyImages = "",
-    reference: OnlyReference = "",
+    data: Annotated[
+        str,
+        typer.Option(
+            "--data",
+            metavar="DIR",
+            show_default="all",
+            help="Show only boards on these images, or with this fingerprint prefix.",
+        ),
+    ] = "",
+    reference: Annotated[
+        str,
+        typer.Option(
+            "--reference", metavar="FILE|NAME", show_default="all", help="Show only boards that explain these weights."
+        ),
+    ] = "",
     export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
     port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the app on 127.0.0.1.")] = 8501,
 ) -> None:
