@@ -12,8 +12,6 @@ from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs, shards
 from roarbench.plan.suite import Block
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.store import network_files as network_store
-from roarbench.store import rankings, references
 from roarbench.terms import Split, Unit
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
@@ -22,43 +20,30 @@ pytestmark = pytest.mark.slow
 TUNED = replace(SUITE, blocks=(Block(SPECIFIC, (*CONTROLS, "grad"), (0.5, 0.9), seeds=1),))
 
 
-class Client:
-    """Says that a name is not there as it did before, until the name's folder is listed; another machine's knows."""
+@contextmanager
+def remembered(missing):
+    """Say that these names are not there until their folder is listed, as a client does that asked too early."""
+    listed = set()
 
-    def __init__(self, patch):
-        self._gone: set[Path] = set()
-        self._elsewhere = False
-        for name in ("exists", "is_dir"):
-            patch.setattr(Path, name, self._asked(getattr(Path, name)))
-        for name in ("iterdir", "glob"):
-            patch.setattr(Path, name, self._listed(getattr(Path, name)))
+    def seen(path):
+        return path not in missing or path.parent in listed
 
-    @contextmanager
-    def elsewhere(self):
-        self._elsewhere = True
-        yield
-        self._elsewhere = False
+    def asked(real):
+        return lambda path, **options: seen(path) and real(path, **options)
 
-    def _asked(self, real):
-        def asked(path, **options):
-            found = real(path, **options)
-            if self._elsewhere:
-                return found
-            if not found:
-                self._gone.add(path)
-            return found and path not in self._gone
-
-        return asked
-
-    def _listed(self, real):
-        def listed(folder, *pattern, **options):
-            if not self._elsewhere:
-                if folder in self._gone:
-                    raise FileNotFoundError(folder)
-                self._gone = {path for path in self._gone if path.parent != folder}
+    def listing(real):
+        def call(folder, *pattern, **options):
+            if not seen(folder):
+                raise FileNotFoundError(folder)
+            listed.add(folder)
             return real(folder, *pattern, **options)
 
-        return listed
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, made in (("exists", asked), ("is_dir", asked), ("iterdir", listing), ("glob", listing)):
+            patch.setattr(Path, name, made(getattr(Path, name)))
+        yield
 
 
 def snapshot(folder):
@@ -94,33 +79,15 @@ STEPS = [[reference], [rank], [rank, seal], [rank, seal, common]]
 
 
 @pytest.mark.parametrize("steps", STEPS, ids=lambda steps: steps[-1].__name__)
-def test_what_another_machine_made_while_one_waited_for_its_lock_is_not_made_again(steps, tmp_path, monkeypatch):
+def test_what_another_machine_made_meanwhile_is_not_made_again(steps, tmp_path):
     work = make_work(tmp_path, TUNED)
     *before, last = steps
     for step in before:
         step(work)
-    client, lock, made = Client(monkeypatch), references.locked, []
-
-    def look():
-        """As the command does before it hands the step out."""
-        assert not work.explained[0].store.has()
-        assert not work.place.networks.has(work.common_network(make_runs(work, TUNED)[0]).key)
-        for spec in controls(work):
-            work.place.rankings.has(spec), work.place.rankings.ranked(spec, Split.TEST)
-
-    @contextmanager
-    def waited(path, *anew):
-        if not made:
-            made.append(path)
-            with client.elsewhere():
-                last(work)
-                made.append(snapshot(tmp_path))
-        with lock(path, *anew):
-            yield
-
-    for module in (references, network_store, rankings):
-        monkeypatch.setattr(module, "locked", waited)
-    look()
-    last(work)
-    with client.elsewhere():
-        assert snapshot(tmp_path) == made[1]
+    known = set(tmp_path.rglob("*"))
+    last(work)  # on the other machine
+    made, missing = snapshot(tmp_path), set(tmp_path.rglob("*")) - known
+    waiting = {folder for lock in tmp_path.rglob("*.lock") for folder in lock.parents}  # which whoever waits has made
+    with remembered(missing - waiting):
+        last(work)
+    assert snapshot(tmp_path) == made

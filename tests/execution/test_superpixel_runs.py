@@ -42,14 +42,3 @@ def test_whole_superpixels_are_removed_and_one_is_cut_at_most(done):
             shares = [gone[of == number].mean() for number in np.unique(of)]
             assert len(shares) > 2
             assert sum(0 < share < 1 for share in shares) <= 1
-
-
-def test_the_most_important_superpixel_goes_first(done):
-    work, scored, labels = done
-    run = next(run for run in scored if (run.cell.estimator, run.cell.t) == ("truth", 0.3))
-    found = removed(rankings_of(work, run), Split.TEST, 0.3)
-    truth = work.images.test.truth.sum(1).reshape(24, PIXELS)
-    for gone, of, values in zip(found, labels, truth, strict=True):
-        means = [values[of == number].mean() for number in np.unique(of)]
-        first = of == np.unique(of)[int(np.argmax(means))]
-        assert gone[first].all() or gone.sum() <= first.sum()

@@ -119,18 +119,6 @@ def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
     assert contents(filled.parent) == before
 
 
-def test_damage_that_only_reading_finds(filled):
-    with closing(sqlite3.connect(filled)) as connection:
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'results'").fetchone()
-    content = bytearray(filled.read_bytes())
-    content[size * (page - 1) : size * page] = b"\xff" * size
-    filled.write_bytes(content)
-    with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store, pytest.raises(StoreError) as caught:
-        store.results([make_run().key])
-    assert "damaged" in str(caught.value)
-
-
 def test_what_cannot_be_written_is_read_and_no_more(shared_folder):
     path = shared_folder / "results.sqlite"
     with ResultsStore.open(f"sqlite:///{path}") as store:

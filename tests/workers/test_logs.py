@@ -10,11 +10,11 @@ import pytest
 
 from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
+from tests.helpers.engines import PATIENCE
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forking"), pytest.mark.filterwarnings("default")]
 
 ENDS = {"sum": "done", "quotient": "failed", "warning": "done", "library": "done", "process": "done"}
-PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up
 
 
 def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(tmp_path):
