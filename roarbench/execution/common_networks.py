@@ -40,7 +40,7 @@ def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[Ran
     with store.lock(common.key):
         if store.has(common.key):
             return ""
-        cuts = [cut for spec in controls for cut in cuts_of(place.rankings.open(spec), common.order)]
+        cuts = [cut for spec in controls for cut in _cuts_of(place.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
         model = place.start(common.model, recipe, common.seed).to(device())
         inputs = exchanged(images, cuts, common.unit, common.seed, fill=common.fill)
@@ -60,7 +60,7 @@ def tune(place: Workplace, common: CommonNetwork, row: RankingSpec, masks: Split
         if store.has(key):
             return
         model = _load(place, common.model, common.key)
-        cuts, seed = cuts_of(rankings, common.order, masks), _TUNING + common.seed
+        cuts, seed = _cuts_of(rankings, common.order, masks), _TUNING + common.seed
         inputs = exchanged(images, cuts, common.unit, seed, masks, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = tuning_of(find_recipe(common.recipe))
@@ -82,7 +82,7 @@ def scoring_network(place: Workplace, run: Run, rankings: Rankings | None) -> nn
     return _load(place, run.cell.model, tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
-def cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
+def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
     """Return what a row removes of the images of a split at the paper's levels, and at 0: all are met equally often."""
     return [Cut(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
