@@ -58,6 +58,7 @@ STORE = default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
 
+Report = Annotated[ReportFormat, typer.Option("--format")]
 SuiteName = Annotated[
     str,
     typer.Option(

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report
-from roarbench.cli.options import STORE, ReportFormat, StoreDir
+from roarbench.cli.options import STORE, Report, ReportFormat, StoreDir
 from roarbench.cli.proposals import propose
 
 
@@ -16,7 +16,7 @@ def suites(
         str,
         typer.Argument(metavar="[NAME|FILE]", help="Show this suite in full.", show_default="all"),
     ] = "",
-    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+    format: Report = ReportFormat.TEXT,
 ) -> None:
     """List the suites and their cost, or show one; check a TOML file and try its network."""
     from roarbench.report import suite_list
@@ -54,7 +54,7 @@ def new_suite(
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
 
 
-def estimators(format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT) -> None:
+def estimators(format: Report = ReportFormat.TEXT) -> None:
     """List the estimators and controls."""
     from roarbench.report import suite_list
 
@@ -65,7 +65,7 @@ def toy(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
     ] = None,
-    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+    format: Report = ReportFormat.TEXT,
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from toy.figure import draw
@@ -79,9 +79,7 @@ def toy(
     out.print(to_json(result) if format is ReportFormat.JSON else to_text(result), soft_wrap=True)
 
 
-def doctor(
-    store: StoreDir = STORE, format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT
-) -> None:
+def doctor(store: StoreDir = STORE, format: Report = ReportFormat.TEXT) -> None:
     """Check processor, memory, disk and libraries, and suggest what to change."""
     from roarbench.cli.doctor import examine, findings_table
 

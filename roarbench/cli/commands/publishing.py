@@ -1,8 +1,10 @@
 """Folders for others: published results, which they add to by pull request, and rankings, on which they retrain."""
 
 import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,10 @@ from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, command
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.text import counted
+
+if TYPE_CHECKING:
+    from roarbench.execution.suite_work import SuiteWork
+    from roarbench.store.results import ResultsStore
 
 Folder = Annotated[Path, typer.Argument(help="Folder of published results, with an index.json.")]
 Before = Annotated[
@@ -86,9 +92,8 @@ def export_rankings(
     """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
     from roarbench.execution.shipping import export_rankings as export
 
-    asked = work.load(suite)
-    with asked.opened(err) as store:
-        found = export(asked.begun(asked.fitted, store, err), folder, about)
+    with _begun(work, suite) as (place, _):
+        found = export(place, folder, about)
     err.print(f"written: {folder}: {counted(len(found), 'ranking')}", soft_wrap=True)
 
 
@@ -103,10 +108,16 @@ def import_rankings(
     """Take the rankings of a suite from a folder; rows on them are self-reported until `reproduce KEY` agrees."""
     from roarbench.execution.shipping import import_rankings as take
 
+    with _begun(work, suite) as (place, store):
+        found = take(place, store, folder)
+    err.print(f"read: {folder}: {counted(len(found), 'ranking')}; next: {propose('run')}", soft_wrap=True)
+
+
+@contextmanager
+def _begun(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
     asked = work.load(suite)
     with asked.opened(err) as store:
-        found = take(asked.begun(asked.fitted, store, err), store, folder)
-    err.print(f"read: {folder}: {counted(len(found), 'ranking')}; next: {propose('run')}", soft_wrap=True)
+        yield asked.begun(asked.fitted, store, err), store
 
 
 def _git(folder: Path, *words: str) -> None:

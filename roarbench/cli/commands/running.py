@@ -20,7 +20,7 @@ from roarbench.cli.option_records import (
     SuiteOptions,
     WorkOptions,
 )
-from roarbench.cli.options import Device, ReportFormat, TableFormat
+from roarbench.cli.options import Device, Report, ReportFormat, TableFormat
 from roarbench.cli.proposals import propose, worded
 from roarbench.errors import Hint, RunError
 from roarbench.files import writing
@@ -158,7 +158,7 @@ def replicate(
         Path | None,
         typer.Option("--against", metavar="DIR", help="Compare with the results in this store; run nothing."),
     ] = None,
-    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+    format: Report = ReportFormat.TEXT,
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts.
 
@@ -203,7 +203,7 @@ def plan(
     measured: Annotated[
         bool, typer.Option("--measure", help="Time each part on this machine (takes seconds).")
     ] = False,
-    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+    format: Report = ReportFormat.TEXT,
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
     if asked.question:

@@ -12,6 +12,7 @@ from roarbench.cli.options import (
     STORE,
     Db,
     PanelFormat,
+    Report,
     ReportFormat,
     StoreDir,
     SuiteName,
@@ -36,7 +37,7 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep showing workers, pace and time left until done or Ctrl-C.")
     ] = False,
-    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+    format: Report = ReportFormat.TEXT,
 ) -> None:
     """Count runs that are done, running, missing and failed."""
     if watch and format is ReportFormat.JSON:
@@ -148,7 +149,7 @@ def claims(
     ] = "",
     unit: UnitName = None,
     source: ResultsOptions,
-    format: Annotated[ReportFormat, typer.Option("--format")] = ReportFormat.TEXT,
+    format: Report = ReportFormat.TEXT,
 ) -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
     asked = source.load(suite) if suite else None
