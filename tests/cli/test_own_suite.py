@@ -71,23 +71,6 @@ def test_results_go_from_store_to_store_with_their_suite_and_onto_the_board(call
     assert title in (tmp_path / "site" / "index.html").read_text()
 
 
-def test_what_does_not_apply_is_said_once_and_shown_on_the_table(call, tmp_path):
-    (tmp_path / "net.py").write_text(
-        "from torch import nn\n\n\ndef build(classes, channels, size):\n"
-        "    last = nn.Linear(4 * (size - 2) ** 2, classes)\n"
-        "    return nn.Sequential(nn.Conv2d(channels, 4, 3), nn.GELU(), nn.Flatten(), last)\n"
-    )
-    text = TEXT.replace('"resnet-planted"', '"net.py:build"').replace('["grad"]', '["grad", "gb"]')
-    path = write_suite(tmp_path, text)
-    why = "guided backprop needs ReLUs and the network has none"
-    answer = call("run", "--suite", path, "--store", tmp_path / "store")
-    assert (answer.code, answer.err.count(why)) == (0, 1)
-    shown = " ".join(call("table", "--suite", path, "--store", tmp_path / "store").out.split())
-    assert f"Left out: gb: {why}." in shown
-    (tmp_path / "net.py").unlink()  # the store has it
-    assert "all 5 runs are done" in call("run", "--suite", shown.split()[0], "--store", tmp_path / "store").err
-
-
 def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(call, tmp_path, monkeypatch):
     network = "from torch import nn\n\n\ndef build(classes, channels, size):\n"
     network += f"    open({str(tmp_path / 'was-run')!r}, 'w').close()\n"

@@ -16,11 +16,11 @@ SUITE = find_suite("planted")
 
 
 class OneWorker:
-    """Does a job when it is waited for; it is there after so many looks."""
+    """Ends each job with this value or error; it is there after so many looks."""
 
-    def __init__(self, answer, gpus=0, late=0):
+    def __init__(self, value, error=None, gpus=0, late=0):
         self.jobs: list[Job] = []
-        self.gpus, self._answer, self._late = gpus, answer, late
+        self.gpus, self._outcome, self._late = gpus, JobOutcome("rates", value, error), late
 
     @property
     def idle(self):
@@ -32,12 +32,7 @@ class OneWorker:
 
     def wait(self, timeout):
         self._late = max(0, self._late - 1)
-        if not self.jobs:
-            return []
-        try:
-            return [JobOutcome("rates", self._answer(*self.jobs[-1].arguments), None)]
-        except Exception as error:
-            return [JobOutcome("rates", None, error)]
+        return [self._outcome] if self.jobs else []
 
 
 def lines_of(worker, work=None):
@@ -47,7 +42,7 @@ def lines_of(worker, work=None):
 
 def test_a_worker_measures_what_there_is_to_do_and_says_what_its_device_lacks():
     found = replace(assume(SUITE, GPU), basis="", lacks=("trains without compiling",))
-    worker = OneWorker(lambda suite, work: found, gpus=4, late=3)
+    worker = OneWorker(found, gpus=4, late=3)
     rates, lines = lines_of(worker, "what there is to do")
     assert (rates, lines) == (replace(found, gpus=4), ["planted v1: trains without compiling"])
     assert [(job.call, job.arguments) for job in worker.jobs] == [(measure, (SUITE, "what there is to do"))]
@@ -55,10 +50,7 @@ def test_a_worker_measures_what_there_is_to_do_and_says_what_its_device_lacks():
 
 @pytest.mark.parametrize(("gpus", "error"), [(0, RunError("KeyError: 'a'")), (2, MachineError("CUDA is busy"))])
 def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(gpus, error):
-    def fail(suite, work):
-        raise error
-
-    rates, lines = lines_of(OneWorker(fail, gpus))
+    rates, lines = lines_of(OneWorker(None, error, gpus))
     assert rates == replace(assume(SUITE, GPU if gpus else CORE), gpus=gpus)
     assert not rates.measured
     assert lines == [f"planted v1: nothing was measured ({error}); the times below are assumed"]

@@ -12,7 +12,7 @@ import torch
 
 from roarbench.analysis.faithfulness import METRICS, score_specs
 from roarbench.execution import jobs, quantus
-from roarbench.execution.quantus import complete_scores, evaluate
+from roarbench.execution.quantus import evaluate
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
@@ -99,19 +99,6 @@ def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_sam
     for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
         score = quantus._score(spec, "grad", found, {})
         assert (score.value, score.count) == (values.mean() if count else None, count)
-
-
-@pytest.mark.slow
-def test_only_what_is_missing_is_computed(work, store, explained):
-    specs = score_specs(SUITE, work.images.fingerprint)
-    some = {names: spec for names, spec in specs.items() if names[0] == "grad"}
-    assert list(complete_scores(work, some, store.scores)) == ["grad"]
-    assert list(complete_scores(work, specs, store.scores)) == ["random", "truth"]
-    assert list(complete_scores(work, specs, store.scores)) == []
-    values = store.scores.values([spec.key for spec in specs.values()])
-    assert set(values) == {spec.key for spec in specs.values()}
-    for metric in IDS:
-        assert values[specs["grad", metric].key] == evaluate(metric, explained).mean()
 
 
 RUN = ("run", "--suite", "planted", "--limit", "40")

@@ -1,13 +1,11 @@
 """Many processes on one database: each run is given to one of them, and every result that they write is there."""
 
-import sqlite3
 import time
-from contextlib import closing
 
 import pytest
 
 from roarbench.store.leases import Owner, Wanted
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from tests.helpers.commands import PATIENCE
 from tests.helpers.forked import CONTEXT
 from tests.helpers.leasing import lease
@@ -66,26 +64,3 @@ def test_processes_that_make_the_store_at_the_same_time(store_url):
     with ResultsStore.open(store_url) as store:
         lease(store, [make_run().key], Owner.here())
         assert [each.key for each in store.running()] == [make_run().key]
-
-
-def die_in_a_transaction(barrier, url):
-    with ResultsStore.open(url) as store:
-        store.add(make_result(make_run(0)))
-        with store._database.write() as connection:
-            connection.exec_driver_sql("UPDATE results SET seed = 7")
-            barrier.wait(PATIENCE)
-            time.sleep(PATIENCE)
-
-
-def test_the_file_is_sound_after_a_kill_in_a_transaction(tmp_path):
-    barrier = CONTEXT.Barrier(2)
-    process = CONTEXT.Process(target=die_in_a_transaction, args=(barrier, default_url(tmp_path)))
-    process.start()
-    barrier.wait(PATIENCE)
-    process.kill()
-    process.join()
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        assert store.done([make_run(0).key, make_run(1).key]) == {make_run(0).key}
-        assert store.add(make_result(make_run(1)))
-    with closing(sqlite3.connect(tmp_path / "results.sqlite")) as connection:
-        assert connection.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
