@@ -32,7 +32,6 @@ def record(item: object) -> dict[str, object]:
 
 @cache
 def _fields(kind: Any) -> list[tuple[str, object]]:
-    """Return name and default of each field."""
     return [(field.name, field.default) for field in fields(kind)]
 
 

@@ -72,7 +72,6 @@ class ImageData:
     repairs: Mapping[str, int]
 
     def __getitem__(self, split: Split) -> Images:
-        """Return one split."""
         return self.train if split is Split.TRAIN else self.test
 
     def __reduce__(self) -> tuple[Callable[[Path], "ImageData"], tuple[Path]]:

@@ -29,7 +29,6 @@ def download(record: DatasetRecord) -> Path:
 
 
 def _patterns(record: DatasetRecord) -> dict[str, str]:
-    """Return the names of the files of each split on the hub."""
     folder = record.config or "data"
     return {split: f"{folder}/{split}-*.parquet" for split in (record.train_split, record.test_split)}
 

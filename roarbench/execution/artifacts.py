@@ -86,7 +86,6 @@ def _title(work: SuiteWork, number: int) -> str:
 
 
 def _ranking(place: Workplace, spec: RankingSpec) -> Artifact:
-    """Return a ranking with the checksum of its finished files."""
     return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(place, spec))
 
 
@@ -95,7 +94,6 @@ def _ranking_checksum(place: Workplace, spec: RankingSpec) -> str:
 
 
 def _tuned(place: Workplace, common: CommonNetwork, row: RankingSpec, what: str) -> Artifact:
-    """Return a common network that was tuned on a row's rankings."""
     rankings = _ranking_checksum(place, row)
     found = place.networks.checksum(tuned_key(common.key, rankings))
     return Artifact(fingerprint(["tune", common.key, row.key]), what, found, common.key, rankings)

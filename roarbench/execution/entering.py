@@ -95,6 +95,5 @@ def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Seq
 
 
 def _id(submission: Submission, mode: SubmissionMode) -> str:
-    """Return the id of a submission that is run like this."""
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
     return str(replace(EstimatorId.read(submission.id), marks=marks))

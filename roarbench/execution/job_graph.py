@@ -68,7 +68,6 @@ def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
 
 
 def _named(work: SuiteWork, number: int) -> str:
-    """Return the name of the step that makes a reference."""
     return f"reference{work.numbered(number)}"
 
 

@@ -224,7 +224,6 @@ class Watch(Meter):
 
 
 def _kind(step: Step) -> str:
-    """Return what is timed together."""
     submitted = step.kind == "rank" and step.group
     scored = step.run and step.run.cell.retrain is Retrain.NONE
     return "submission" if submitted else "score" if scored else step.kind

@@ -215,7 +215,6 @@ def _read(key: str, value: object) -> object:
 
 
 def _value(key: str, value: object) -> object:
-    """Return a value as the setting has it."""
     kind, least, most, expected = SETTINGS[key]
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):

@@ -192,7 +192,6 @@ def _label(panels: list[Axes], blocks: Sequence[_Block]) -> None:
 
 
 def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
-    """Return row and column of every panel; each block begins a row."""
     cells: list[tuple[int, int]] = []
     for block in blocks:
         row = cells[-1][0] + 1 if cells else 0

@@ -91,7 +91,6 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
 
 
 def _own(found: SuiteResults, row: str) -> str:
-    """Return why a row is not this store's own; empty if it is."""
     return found.doubts.get(row, "")
 
 

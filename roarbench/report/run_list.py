@@ -184,7 +184,6 @@ def _note(row: Failure | Forgotten, **said: str) -> dict[str, str]:
 
 
 def _gone(row: Forgotten) -> str:
-    """Return in a few words what was taken off."""
     if row.kind == "result":
         return f"result, {row.row['correct']} of {row.row['total']} correct"
     return f"failure, {row.row['reason']}"

@@ -187,7 +187,6 @@ class SuiteTable:
 
     @property
     def _asked(self) -> dict[str, int]:
-        """Return how many seeds the suite asks for, by row of this board."""
         protocol = self.board.protocol
         kind = (protocol.order, protocol.retrain, self.unit, self.fill)
         asked: dict[str, int] = {}

@@ -89,7 +89,6 @@ class Column(NamedTuple):
 
 
 def _legend(columns: list[Column]) -> str:
-    """Return what the columns of verdicts say."""
     headings = {column.heading: column.short for column in columns}
     said = []
     if beats := headings.get(_BEATS):

@@ -174,7 +174,6 @@ def _done(connection: Connection, keys: Collection[str]) -> set[str]:
 
 
 def _row(wish: Wanted, owner: Owner, number: int) -> dict[str, Any]:
-    """Return all of a lease but its key and times."""
     by = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
     return {"number": number, **by, "what": wish.what, "data": wish.data}
 

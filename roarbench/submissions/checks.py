@@ -141,7 +141,6 @@ def validate(
 
 
 def _explain(submission: Submission, *parts: Part) -> SandboxAnswer:
-    """Return the maps of a submission from a fresh sandbox."""
     answer = explain(Task(submission.code, _NETWORK, parts), CHECK)
     if answer.fault is not None:
         raise Refusal(answer.fault)

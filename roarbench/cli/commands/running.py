@@ -112,7 +112,6 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
 
 
 def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
-    """Return how the maps of a submission are made."""
     from roarbench.execution.entering import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite.plan)
@@ -182,7 +181,6 @@ def replicate(
 
 
 def _run_twice(suite: "Suite", part: Plan, workers: int | None, number: int) -> "list[Finished]":
-    """Do what is missing of a part of a suite and of its replication of this number."""
     from roarbench.execution.runner import run_suite
     from roarbench.store.layout import Workspace
 

@@ -27,7 +27,6 @@ def _blocks(*units: Unit) -> tuple[Block, ...]:
 
 
 def _study(name: str, about: str, dataset: str, blocks: tuple[Block, ...], recipe: str = "quick") -> Suite:
-    """Make a suite of the study with its small network."""
     return Suite(
         name=name,
         version=1,
