@@ -29,7 +29,7 @@ def results(suite: str, source: str | Path | None = None) -> Result:
     Nobody reproduced them here, and their table says so.
 
     Args:
-        suite: Its name, `quick`, or an older version of it, `quick@1`.
+        suite: Its name, `quick`, for the newest version that has any, or a version of it, `quick@2`.
         source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
             with the package if None.
 
@@ -40,10 +40,14 @@ def results(suite: str, source: str | Path | None = None) -> Result:
     plan = find_suite(suite)
     folder = next((place for place in _SHIPPED if place.is_dir()), None) if source is None else None
     if folder:
-        entries, called = read_index(folder), f"{plan.name}@{plan.version}"
-        if not (own := [folder / file.path for file in entries if file.suite == called]):
-            raise UnknownName("published suite", called, {file.suite for file in entries})
-        return Result.read(plan, Question(_cached(own)))
+        entries = read_index(folder)
+        published = {file.suite for file in entries}
+        versions = [plan.version] if "@" in suite else range(plan.version, 0, -1)
+        called = next((one for one in (f"{plan.name}@{version}" for version in versions) if one in published), "")
+        if not called:
+            raise UnknownName("published suite", suite, published)
+        own = [folder / file.path for file in entries if file.suite == called]
+        return Result.read(find_suite(called), Question(_cached(own)))
     with fetched(str(source or "")) as files:
         return Result.read(plan, Question(_cached(files)))
 

@@ -62,7 +62,8 @@ class Pace(NamedTuple):
         """Return core-seconds for the map of one image of a suite, with its share of a sandbox's start."""
         network = suite_network(suite)
         shape = (network.channels, network.size, network.size)
-        return self.image * cost(network).flops / cost(_NETWORK).flops + self.start / images_a_sandbox(shape)
+        begun = images_a_sandbox(shape) * suite.references  # by each reference, in one sandbox
+        return self.image * cost(network).flops / cost(_NETWORK).flops + self.start / begun
 
 
 @dataclass(frozen=True)

@@ -50,8 +50,19 @@ def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
 
 
 def test_a_suite_that_nobody_published_is_refused_with_those_that_are():
-    with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10@.*known: quick-matched@1"):
+    with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10'.*known: quick-matched@1"):
         roarbench.results("cifar10")
+
+
+def test_the_newest_version_that_was_published_is_shown(monkeypatch):
+    read = []
+    monkeypatch.setattr("roarbench.api.published._cached", lambda files: files)
+    monkeypatch.setattr("roarbench.api.published.Result.read", lambda plan, asked: read.append(plan.version))
+    roarbench.results("quick")  # the next version has no published rows
+    roarbench.results("quick@2")
+    assert read == [3, 2]
+    with pytest.raises(roarbench.CallerError, match="no published suite 'quick@4'"):
+        roarbench.results("quick@4")
 
 
 def test_every_shipped_file_is_in_the_package():

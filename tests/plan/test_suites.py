@@ -36,6 +36,7 @@ FROZEN = {
     ("imagenet-augmented", 2): "957d15e402313269011c90d34e13d9c6",
     ("quick-matched", 1): "3daa9b60ad3c2c9949bd715a23a6612b",
     ("quick", 3): "d56801968dfb8172d4dbc50262be6529",
+    ("quick", 4): "2d4a33bc62f58addb914251777aa17a9",
     ("quick-class", 1): "6cce2c3e34a8438b0d6ff9334672c3d9",
     ("quick-exchanged", 1): "8171f872d55bd7b7f0f0f6d869feabfb",
     ("imagenette64", 2): "91aa2258d98c37f3dc2eb00b3d6ebf06",

@@ -148,6 +148,7 @@ def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path, monkeypatch):
     quick, large = find_suite("quick@1"), find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
     assert Pace(0.0, 5.12).of(quick) == pytest.approx(5.12 / 512)  # images of a sandbox
+    assert Pace(0.0, 5.12).of(replace(quick, references=2)) == pytest.approx(5.12 / 512 / 2)  # for both
     assert Pace(0.1, 6.4).of(large) > 100 * 0.1 + 6.4 / 64
 
 
