@@ -54,7 +54,8 @@ def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selec
     notes = image_notes(store, folder, suite.dataset)
     versions = collect_all(with_entered(suite, store), store, notes)
     found = [without_idle(each, suite, store) for each in versions if fits(each, *selection, notes)]
-    return [with_kept(each, folder) for each in found if each.complete or not only_part(each, store)]
+    newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may have all runs of an older one
+    return [with_kept(each, folder) for each in found if (each.complete and newest) or not only_part(each, store)]
 
 
 def slug(suite_results: SuiteResults) -> str:

@@ -178,8 +178,9 @@ def _beats(row: Row) -> str:
 
 
 def _knows(table: SuiteTable, row: Row) -> str:
-    """Return what a row is shown to know, else its verdict against Random."""
-    return ", ".join(table.knows(row)) or (row.random.verdict.value if row.random else MISSING)
+    """Return the most that a row is shown to know, else its verdict against Random."""
+    *_, most = ("", *table.knows(row))
+    return most or (row.random.verdict.value if row.random else MISSING)
 
 
 def _points(accuracy: float) -> str:

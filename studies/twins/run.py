@@ -8,14 +8,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from roarbench.analysis.collecting import collect
+from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite_file import read_suite
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board, Row
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Unit
-from roarbench.text import interval, markdown_table
+from roarbench.text import interval, markdown_table, signed
 from studies.page import write
 
 HERE = Path(__file__).parent
+DECOY = "decoy"
 
 
 def main() -> None:
@@ -26,8 +30,12 @@ def main() -> None:
     with ResultsStore.open(default_url(parser.parse_args().store), read_only=True) as store:
         for file in HERE.glob("*.toml"):
             results = collect(read_suite(file), store)
-            if results.complete and (board := results.board(results.leading, Unit.SCALAR)):
-                tables[file.stem] = over(board)
+            boards = {block.protocol: results.board(block.protocol, Unit.SCALAR) for block in results.suite.blocks}
+            if results.complete:
+                both = SPECIFIC in boards and AUGMENTED in boards
+                tables[file.stem] = (
+                    squares(boards[SPECIFIC], boards[AUGMENTED]) if both else over(boards[results.leading])
+                )
     write(HERE / "README.md", tables)
 
 
@@ -36,6 +44,27 @@ def over(board: Board) -> str:
     rows = [row for row in board.rows if row.over_twins]
     kinds = list(dict.fromkeys(kind for row in rows for kind in row.over_twins))
     return markdown_table(("row", "gain [95 %]", *(f"over {kind}" for kind in kinds)), list(_lines(rows, kinds)))
+
+
+def squares(specific: Board, augmented: Board) -> str:
+    """Return augmented gains with the image's own and another image's masks, of the trained network and of a decoy."""
+    knows = {row.estimator: row.gain.value for row in specific.rows if row.gain}
+    own = {row.estimator: row.gain for row in augmented.rows if row.gain}
+    lines = []
+    for row in (row for row in augmented.rows if DECOY in row.over_twins):
+        line = [f"`{row.estimator}`"]
+        for name in (row.estimator, twin_id(row.estimator, DECOY)):
+            line += [interval(own[name]), signed(own[name].value - knows[name])]
+        lines.append([*line, interval(row.over_twins[DECOY])])
+    heads = (
+        "row",
+        "trained: own masks",
+        "another image's",
+        "decoy: own masks",
+        "another image's",
+        "trained over decoy",
+    )
+    return markdown_table(heads, lines)
 
 
 def _lines(rows: Sequence[Row], kinds: Sequence[str]) -> Iterator[list[str]]:
