@@ -42,10 +42,11 @@ def results(suite: str, source: str | Path | None = None) -> Result:
     if folder:
         entries = read_index(folder)
         published = {file.suite for file in entries}
-        versions = [plan.version] if "@" in suite else range(plan.version, 0, -1)
-        called = next((one for one in (f"{plan.name}@{version}" for version in versions) if one in published), "")
-        if not called:
-            raise UnknownName("published suite", suite, published)
+        asked, start = f"{plan.name}@{plan.version}", f"{plan.name}@"
+        versions = [int(one.removeprefix(start)) for one in published if one.startswith(start)]
+        called = f"{start}{max(versions)}" if versions and "@" not in suite else asked
+        if called not in published:
+            raise UnknownName("published suite", called, published)
         own = [folder / file.path for file in entries if file.suite == called]
         return Result.read(find_suite(called), Question(_cached(own)))
     with fetched(str(source or "")) as files:

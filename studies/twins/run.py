@@ -30,12 +30,10 @@ def main() -> None:
     with ResultsStore.open(default_url(parser.parse_args().store), read_only=True) as store:
         for file in HERE.glob("*.toml"):
             results = collect(read_suite(file), store)
-            boards = {block.protocol: results.board(block.protocol, Unit.SCALAR) for block in results.suite.blocks}
+            asked = dict.fromkeys(block.protocol for block in results.suite.blocks)
+            boards = [board for protocol in asked if (board := results.board(protocol, Unit.SCALAR))]
             if results.complete:
-                both = SPECIFIC in boards and AUGMENTED in boards
-                tables[file.stem] = (
-                    squares(boards[SPECIFIC], boards[AUGMENTED]) if both else over(boards[results.leading])
-                )
+                tables[file.stem] = squares(*boards) if asked.keys() == {SPECIFIC, AUGMENTED} else over(boards[0])
     write(HERE / "README.md", tables)
 
 
@@ -48,13 +46,18 @@ def over(board: Board) -> str:
 
 def squares(specific: Board, augmented: Board) -> str:
     """Return augmented gains with the image's own and another image's masks, of the trained network and of a decoy."""
-    knows = {row.estimator: row.gain.value for row in specific.rows if row.gain}
-    own = {row.estimator: row.gain for row in augmented.rows if row.gain}
+    knows, own = ({row.estimator: row.gain for row in board.rows if row.gain} for board in (specific, augmented))
+
+    def other(name: str) -> float:
+        whole, part = own[name].value, knows[name].value
+        assert whole is not None and part is not None, "the suite is complete"
+        return whole - part
+
     lines = []
     for row in (row for row in augmented.rows if DECOY in row.over_twins):
         line = [f"`{row.estimator}`"]
         for name in (row.estimator, twin_id(row.estimator, DECOY)):
-            line += [interval(own[name]), signed(own[name].value - knows[name])]
+            line += [interval(own[name]), signed(other(name))]
         lines.append([*line, interval(row.over_twins[DECOY])])
     heads = (
         "row",

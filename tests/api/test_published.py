@@ -50,7 +50,7 @@ def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
 
 
 def test_a_suite_that_nobody_published_is_refused_with_those_that_are():
-    with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10'.*known: quick-matched@1"):
+    with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10@.*known: quick-matched@1"):
         roarbench.results("cifar10")
 
 
