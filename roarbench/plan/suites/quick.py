@@ -92,6 +92,15 @@ _THIRD = replace(  # matched gain leads; the paper's protocols and its critics' 
     ),
 )
 
+_FOURTH = replace(  # says of each row whether it knows the network, too
+    _THIRD,
+    version=4,
+    blocks=(
+        *_THIRD.blocks,
+        Block(MATCHED, tuple(twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3),
+    ),
+)
+
 _CLASS = replace(
     _SECOND,
     name="quick-class",
@@ -113,4 +122,4 @@ _EXCHANGED = replace(
     ),
 )
 
-LATER = (_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, _MATCHED, _THIRD)
+LATER = (_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, _MATCHED, _THIRD, _FOURTH)
