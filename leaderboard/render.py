@@ -65,7 +65,6 @@ def message(text: str, links: StaticLinks) -> Rendered:
 
 def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Rendered:
     shared = {
-        "layout": "bare.html" if links.live else "page.html",
         "live": links.live,
         "to": links.to,
         "keep": lambda name, text: links.file(name, str(text).encode()),

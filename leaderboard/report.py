@@ -29,20 +29,16 @@ def report_html(view: SuiteView) -> str:
     boards = view.leading_boards
     rows = [row for board in boards for row in board.rows]
     profiles = [profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
-    return (
-        templates()
-        .get_template("report.html")
-        .render(
-            title=plain(view.title),
-            to=lambda *page, **choices: "",
-            boards=[(board, methods(view, board), _curves(view, board)) for board in boards],
-            doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-            origin=list(origin(view)),
-            called=view.results.suite.called,
-            bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
-            style=(TEMPLATES / "board.css").read_text("utf-8"),
-            version=code_version(),
-        )
+    return (templates().get_template("report.html")).render(
+        title=plain(view.title),
+        to=lambda *page, **choices: "",
+        boards=[(board, methods(view, board), _curves(view, board)) for board in boards],
+        doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
+        origin=list(origin(view)),
+        called=view.results.suite.called,
+        bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
+        style=(TEMPLATES / "board.css").read_text("utf-8"),
+        version=code_version(),
     )
 
 

@@ -54,10 +54,10 @@ def bibtex(view: SuiteView) -> str:
         "title": f"{{roarbench: {plain(view.title)}}}",
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
-        **({"howpublished": f"\\url{{{REPOSITORY}}}"} if REPOSITORY else {}),
+        "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
         "note": f"{view.leading.title}, table {view.table(view.leading).hash}",
     }
-    lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items()]
+    lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]
     return "\n".join([f"@misc{{roarbench-{view.slug},", ",\n".join(lines), "}"])
 
 

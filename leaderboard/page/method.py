@@ -32,10 +32,7 @@ def context(asked: Asked) -> dict[str, Any]:
     views = [view for view in asked.views.values() if name in view.results.suite.placed]
     if not views:
         raise NotThere(f"There is no estimator {plain(name, 60)!r} here.")
-    leading = [(view, board) for view in views for board in view.leading_boards]
-    rest = ((view, board) for view in views for board in view.boards)  # of rows that only other protocols have
-    found = [(*each, each[1].by_id[name]) for each in leading if name in each[1].by_id]
-    found = found or [(*each, each[1].by_id[name]) for each in rest if name in each[1].by_id]
+    found = [(view, board, board.by_id[name]) for view in views for board in _boards(view, name)]
     view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
     about, said = profile(name, (view.results for view in views)), typeset(sentence(board, row))
     each = sorted(row.beating.each.items(), key=lambda item: item[1].value or 0.0) if row.beating else []
@@ -59,6 +56,12 @@ def context(asked: Asked) -> dict[str, Any]:
     }
 
 
+def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
+    """Return the boards that say whether a row knows anything, or those of other protocols where it is on no such."""
+    leading = [board for board in view.leading_boards if name in board.by_id]
+    return leading or [board for board in view.boards if name in board.by_id]
+
+
 def _origin(view: SuiteView, name: str) -> str:
     """Return who ran it, and when; empty where nothing of it was run."""
     found = view.results.by_estimator.get(name, ())
@@ -78,7 +81,7 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
     """Return the verdict in a sentence or two, no more than the board says."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
-    place = f", place {place_interval(row.place)} of {len(board.rows)}" if row.place else ""
+    place = f", place {place_interval(row.place).replace('-', '–')} of {len(board.rows)}" if row.place else ""
     size = f"{interval(row.value)} points{place} on {board.title}"
     if row.control:
         return f"A control: it never asks the network. {size}; an estimator has to beat it."

@@ -14,14 +14,10 @@ _SHOWN = 6  # suites of a kind; the others are under "more"
 
 
 class Part(NamedTuple):
-    """Suites of one kind of data.
+    """Suites of one kind of data, or `more` of them that do not fit beside the first.
 
-    Attributes:
-        title: The kind.
-        more: Whether it is what does not fit beside the first suites.
-        rows: Estimators and controls, those that beat the controls of most suites first: name, detail, link, and for
-            each suite the kind of the row and what it says in words.
-        columns: Title, question and address of each suite.
+    Of each row name, detail, link, and for each suite its kind and what it says in words; of each column title,
+    question and address.
     """
 
     title: str
@@ -51,6 +47,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "title": "All suites",
         "description": "Which estimators beat every control that asks no network, suite by suite",
         "parts": parts,
+        "there": {row.kind for boards in kinds.values() for board in boards for row in board.rows},
         "facts": [f"{kind.lower()}: {len(boards)}" for kind, boards in kinds.items()],
     }
 
