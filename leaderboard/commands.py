@@ -8,12 +8,11 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from leaderboard.first import ASKED, Shown, place
-from leaderboard.source import ALL, Selection
-from leaderboard.views import live_store, read_views
+from leaderboard.first import ALL, ASKED, Selection, Shown, place, seen
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 
+_PATIENCE = 10.0  # seconds
 _FOLDER = Path(__file__).parent  # Streamlit reads its settings from .streamlit/ in the working folder
 
 
@@ -32,6 +31,8 @@ def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
     shown = Shown(anywhere, str(store.resolve()), data, selection.reference)
     if any(selection):
+        from leaderboard.views import live_store
+
         _refuse_none(live_store(shown).views(), selection)
     run_app(shown, port)
 
@@ -44,10 +45,20 @@ def run_app(shown: Shown, port: int) -> None:
     """
     from streamlit.web import cli
 
-    Thread(target=live_store(shown).keep_ready, args=[place(shown).exists()], daemon=True).start()
+    ResultsStore.open(shown.url, read_only=True).close()
+    Thread(target=_keep_ready, args=[shown], daemon=True).start()
     os.environ[ASKED] = json.dumps(shown)
     os.chdir(_FOLDER)
     cli.main_run([str(_FOLDER / "app.py"), f"--server.port={port}"], standalone_mode=False)
+
+
+def _keep_ready(shown: Shown) -> None:
+    """Compute ahead of visitors; the first one, whom a page that was kept can be shown, is not kept waiting by it."""
+    if place(shown).exists():
+        seen.wait(_PATIENCE)
+    from leaderboard.views import live_store
+
+    live_store(shown).keep_ready()
 
 
 def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL) -> int:
@@ -59,6 +70,7 @@ def export_site(url: str, store: Path, folder: Path, selection: Selection = ALL)
     """
     _need("jinja2")
     from leaderboard.render import export
+    from leaderboard.views import read_views
 
     with ResultsStore.open(url, read_only=True) as results:
         views = read_views(results, store, selection)

@@ -17,8 +17,18 @@ ASKED = "ROARBENCH_BOARD"  # environment variable that tells the app's script wh
 judged, seen = Event(), Event()  # set once this process has judged a board, and once a visitor has seen a page
 
 
+class Selection(NamedTuple):
+    """Boards that are shown: those of these images and of this reference, as `analysis.load.fits` takes them."""
+
+    data: str = ""
+    reference: str = ""
+
+
+ALL = Selection()
+
+
 class Shown(NamedTuple):
-    """What an app shows: the results at a URL, their store's folder, and which boards, as `source.Selection`."""
+    """What an app shows: the results at a URL, their store's folder, and which boards, as a `Selection`."""
 
     url: str
     folder: str

@@ -1,8 +1,8 @@
 """From a results store to what the pages show: its suites and their rows."""
 
 from pathlib import Path
-from typing import NamedTuple
 
+from leaderboard.first import ALL, Selection
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
 from roarbench.analysis.entered import with_entered, without_idle
@@ -16,16 +16,6 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
-
-
-class Selection(NamedTuple):
-    """Boards that are shown: those of these images and of this reference, as `analysis.load.fits` takes them."""
-
-    data: str = ""
-    reference: str = ""
-
-
-ALL = Selection()
 
 
 def shown_order(store: ResultsStore) -> list[Suite]:

@@ -9,11 +9,11 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.first import Shown, judged, seen
+from leaderboard.first import ALL, Selection, Shown, judged, seen
 from leaderboard.judged import board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.source import ALL, Selection, read_suite, shown_first, shown_order, slug, units
+from leaderboard.source import read_suite, shown_first, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -188,13 +188,8 @@ class LiveStore:
         found = read_suite(self._store, suite, self._folder, self._selection)
         return stamp, [SuiteView(each, self._folder, lambda: self._views, self._store) for each in found]
 
-    def keep_ready(self, later: bool = False) -> None:
-        """Compute ahead of visitors, for ever: the first board, and once a page was seen those of every suite.
-
-        Later, the first one waits for a visitor too, whom a page that was kept can be shown.
-        """
-        if later:
-            seen.wait(_PAUSE)
+    def keep_ready(self) -> None:
+        """Compute ahead of visitors, for ever: the first board, and once a page was seen those of every suite."""
         while True:
             with suppress(StoreError):  # a visitor is told
                 for view in self.views().values():

@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.first import Shown
-from leaderboard.source import Selection
+from leaderboard.first import Selection, Shown
 from leaderboard.views import LiveStore, live_store, read_views
 from roarbench.analysis.boards import SuiteResults
 from roarbench.cli.main import app

@@ -212,7 +212,7 @@ def leaderboard(
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.commands import export_site, serve
-    from leaderboard.source import Selection
+    from leaderboard.first import Selection
     from roarbench.plan.weights import title
     from roarbench.store.results import default_url
 
