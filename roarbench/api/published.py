@@ -13,7 +13,7 @@ from roarbench.errors import UnknownName
 from roarbench.files import sha256
 from roarbench.identity import fingerprint
 from roarbench.plan.suites import find_suite
-from roarbench.store.published import fetched, read_index
+from roarbench.store.results_folder import fetched, read_index
 from roarbench.store.transfer import import_results
 
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))

@@ -17,7 +17,7 @@ from typing import Annotated, NoReturn
 import typer
 from typer.exceptions import TyperException
 
-from roarbench.cli.commands import lists, publishing, running, runs, showing, submissions
+from roarbench.cli.commands import lists, publishing, running, showing, single_runs, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.cli.options import command
 from roarbench.cli.proposals import TAKEN, program_name, worded
@@ -38,9 +38,9 @@ _TABLE = (  # in the order of the help, each with an example
     ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
     ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
-    ("retry", runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
-    ("keys", runs.keys, "`roarbench keys --suite quick --estimators sgsq-grad`"),
-    ("show", runs.show, "`roarbench show 1a2b3c4d`"),
+    ("retry", single_runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
+    ("keys", single_runs.keys, "`roarbench keys --suite quick --estimators sgsq-grad`"),
+    ("show", single_runs.show, "`roarbench show 1a2b3c4d`"),
     ("table", showing.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
@@ -53,7 +53,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
     ("new", submissions.new, "`roarbench new my-estimator`"),
     ("reproduce", submissions.reproduce, "`roarbench reproduce 1a2b3c4d`"),
-    ("forget", runs.forget, "`roarbench forget my-estimator@1a2b3c4d --why outdated`"),
+    ("forget", single_runs.forget, "`roarbench forget my-estimator@1a2b3c4d --why outdated`"),
     ("export", submissions.export_, "`roarbench export results.parquet`"),
     ("import", submissions.import_, "`roarbench import results.parquet`"),
     (

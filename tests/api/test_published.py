@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 import roarbench
-from roarbench.store.published import add_file, published_file, read_index
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results_folder import add_file, published_file, read_index
 from roarbench.store.transfer import export_results, import_results
 
 ROOT = Path(__file__).parents[2]

@@ -10,9 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from roarbench.errors import StoreError
-from roarbench.report.publishing import comment, prepare, write
-from roarbench.store.published import INDEX, add_file, check_folder, fetched, published_file
+from roarbench.report.pull_request import comment, prepare, write
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results_folder import INDEX, add_file, check_folder, fetched, published_file
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 from tests.helpers.command_line import command
 
@@ -151,7 +151,7 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 
 
 def test_a_row_is_prepared_written_and_told(store, published, folder, monkeypatch):
-    monkeypatch.setattr("roarbench.report.publishing._own", lambda found, row: "")
+    monkeypatch.setattr("roarbench.report.pull_request._own", lambda found, row: "")
     prepared = prepare(store, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
     write(store, folder, prepared, "A. Author")
@@ -180,8 +180,8 @@ def test_import_takes_a_folder_and_refuses_a_tampered_one(folder, tmp_path, caps
 def test_what_an_address_gives_is_bounded(monkeypatch):
     with pytest.raises(StoreError, match="cannot fetch"), fetched("http://127.0.0.1:9/results.parquet"):
         pass
-    monkeypatch.setattr("roarbench.store.published._FILE_BYTES", 10)
-    monkeypatch.setattr("roarbench.store.published.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
+    monkeypatch.setattr("roarbench.store.results_folder._FILE_BYTES", 10)
+    monkeypatch.setattr("roarbench.store.results_folder.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
     with pytest.raises(StoreError, match="more than 10 bytes"), fetched("https://example.org/results.parquet"):
         pass
 

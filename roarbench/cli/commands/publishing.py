@@ -38,7 +38,7 @@ rankings = typer.Typer(
 @results.command(epilog="Example: `roarbench results check results --before main/results`")
 def check(folder: Folder, before: Before = None) -> None:
     """Check every file and row of a folder: names, hashes, suites, answers, duplicates, no row gone or changed."""
-    from roarbench.store.published import check_folder
+    from roarbench.store.results_folder import check_folder
 
     found = check_folder(folder, before)
     rows = sum(map(len, found.values()))
@@ -48,7 +48,7 @@ def check(folder: Folder, before: Before = None) -> None:
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
 def comment(folder: Folder, before: Before = None) -> None:
     """Print what a pull request is told, in Markdown: its new rows and the boards with them."""
-    from roarbench.report.publishing import comment as words
+    from roarbench.report.pull_request import comment as words
 
     out.print(words(folder, before), soft_wrap=True, markup=False, end="")
 
@@ -65,8 +65,8 @@ def submit(
 ) -> None:
     """Prepare a pull request with a row: branch, file and text. Nothing is written without --write."""
     from roarbench.analysis.load import open_results
-    from roarbench.report.publishing import prepare
-    from roarbench.report.publishing import write as add
+    from roarbench.report.pull_request import prepare
+    from roarbench.report.pull_request import write as add
 
     with open_results(store, db, suite=suite) as rows:
         prepared = prepare(rows, suite, row, folder, about)

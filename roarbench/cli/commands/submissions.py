@@ -82,7 +82,7 @@ def import_(
     """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
     from roarbench.analysis.load import dropped_among, open_results
     from roarbench.report.imports import import_lines
-    from roarbench.store.published import fetched
+    from roarbench.store.results_folder import fetched
     from roarbench.store.transfer import import_results
 
     with open_results(store, db, read_only=False) as results, fetched(source) as files:

@@ -12,9 +12,9 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
-from roarbench.store.published import INDEX, PublishedFile, add_file, check_folder, published_file, read_index
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results_folder import INDEX, PublishedFile, add_file, check_folder, published_file, read_index
 from roarbench.store.transfer import export_results, import_results
 from roarbench.text import counted, markdown_table
 
