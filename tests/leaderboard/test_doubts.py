@@ -49,6 +49,8 @@ def test_a_twin_that_has_as_much_is_a_doubt_and_another_reference_is_none() -> N
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
     ((short, sentence, grave),) = texts(held(), over_twins=twins | {"other-reference": Estimate(0.1, -0.2, 0.4)})
     assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
+    ((short, _, _),) = texts(held(), over_twins={"untrained": Estimate(-3.3, -4.6, -1.9)})
+    assert short == "< untrained network"
 
 
 @pytest.mark.parametrize("protocol", [ROAR, MATCHED])
