@@ -7,7 +7,6 @@ import pytest
 
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import VERSIONS
 from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results
@@ -22,7 +21,6 @@ UNSAID = "results without the checksum of the weights that they explain, which t
 @pytest.fixture(autouse=True)
 def known(monkeypatch):
     publish(monkeypatch, SMALL)
-    monkeypatch.setitem(VERSIONS, (SMALL.name, 1), SMALL)
 
 
 def write_rows(folder, keep, **marks):

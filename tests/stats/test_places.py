@@ -64,14 +64,6 @@ def test_told_apart_is_the_step_down_by_loops(seed: int) -> None:
     np.testing.assert_array_equal(significant_pairs(Pairs(gains, draws, 0.9)), expected)
 
 
-def test_stepping_down_finds_more_than_one_step() -> None:
-    """Five certain differences leave few pairs, and a critical value of fewer pairs is smaller."""
-    gains = np.array([0.0, 3.2, 50.0, 100.0, 150.0, 200.0, 250.0, 300.0])
-    assert significant_pairs(Pairs(gains, normal_draws(gains, 1.0), 0.95))[0, 1]
-    equal = Pairs(np.array([0, 3.2, 0, 0, 0, 0, 0, 0]), normal_draws(np.zeros(8), 1.0), 0.95)
-    assert not significant_pairs(equal)[0, 2]
-
-
 @pytest.mark.parametrize("common", [normal_draws(np.array([1.0]), 1.0), np.arange(200.0)[None]])  # rounded, and exact
 def test_twins_are_never_told_apart_and_what_no_draw_moves_always_is(common: np.ndarray) -> None:
     gains = np.array([1.0, 1.0, 2.0])
