@@ -62,8 +62,8 @@ def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
         if kind != OTHER_REFERENCE and over.low is not None and over.low <= 0:
             short, nothing = _TWINS[kind]
             gain = f"Over the same map of this twin ({short}) its {protocol.gain} is {interval(over)} points"
-            below = over.high is not None and over.high < 0
-            yield Doubt(f"{'<' if below else SAME} {short}", f"{gain}: nothing shows that it owes anything {nothing}.", grave=True)
+            sign = "<" if over.high is not None and over.high < 0 else SAME
+            yield Doubt(f"{sign} {short}", f"{gain}: nothing shows that it owes anything {nothing}.", grave=True)
 
 
 def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
