@@ -20,18 +20,14 @@ def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_netw
     own = [row for row in rows if row.id not in strangers]
     asking = [row for row in own if not row.control]
     strange_control = any(row.control for row in rows if row.id in strangers)
-    if (
-        not asking
-        or strange_control
-        or any(row.value.value is None for row in own)
-        or not all(r.beating for r in asking)
-    ):
+    if not asking or strange_control or any(row.value.value is None for row in own):
+        return ""
+    if not all(row.beating for row in asking):
         return ""
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
-    of = (
-        f"each of {controls} controls that ask no network" if controls > 1 else "the one control, which asks no network"
-    )
+    every, one = f"each of {controls} controls that ask no network", "the one control, which asks no network"
+    of = every if controls > 1 else one
     text = f"{count} {of}{f', {ONE_NETWORK}' * one_network}."
     return " ".join(filter(None, (text, _roar(asking, winners))))
 

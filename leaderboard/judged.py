@@ -85,7 +85,7 @@ def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
 def about(suite_results: SuiteResults, name: str) -> str:
     """Return what an estimator is, in a sentence: of a submission its author's."""
     submission, row = suite_results.submissions.get(name), lookup_estimator(name)
-    return plain(submission.description if submission and not row.twin else row.about)
+    return capital(plain(submission.description if submission and not row.twin else row.about))
 
 
 def reversed_by(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:

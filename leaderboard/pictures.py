@@ -51,12 +51,12 @@ class Pictures:
         sheet: Returns the sheet of a row as WebP; of the empty name that of the images themselves.
     """
 
-    numbers: tuple[int, ...]
+    numbers: Sequence[int]
     rule: str
     level: float
-    kinds: tuple[str, ...]
+    kinds: Sequence[str]
     side: int
-    rows: tuple[str, ...]
+    rows: Sequence[str]
     damaged: tuple[str, ...]
     seconds: Mapping[str, float]
     sheet: Callable[[str], bytes]
@@ -92,8 +92,7 @@ def _from_file(path: Path) -> Pictures:
         with ZipFile(path) as file:
             return file.read(places[name])
 
-    tuples = {name: tuple(about[name]) for name in ("numbers", "kinds", "rows")}
-    return Pictures(**(about | tuples), damaged=(), sheet=sheet)
+    return Pictures(**about, damaged=(), sheet=sheet)
 
 
 class Answers(NamedTuple):

@@ -4,7 +4,7 @@ import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from leaderboard.words import capital, plain
+from leaderboard.words import plain
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import NOISY, Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
@@ -21,7 +21,6 @@ class Profile:
     spaces for what could move or hide letters.
     """
 
-    about: str
     source: str
     settings: str
     papers: tuple[str, ...] = ()
@@ -37,7 +36,6 @@ def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
     if submission:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
         return Profile(
-            about=plain(submission.description),
             source=f"submitted file, sha256 {submission.sha256}",
             settings="; ".join(f"{name} {written(value)}" for name, value in submission.values),
             papers=(plain(submission.paper),) if submission.paper else (),
@@ -46,7 +44,7 @@ def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
         )
     published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
-    return Profile(capital(plain(row.about)), row.source, _settings(row), papers, bibtex)
+    return Profile(row.source, _settings(row), papers, bibtex)
 
 
 def _settings(row: Estimator) -> str:

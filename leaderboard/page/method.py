@@ -45,7 +45,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "about": about,
         "origin": _origin(view, name),
         "verdict": said,
-        "description": said or about.about,
+        "description": said or row.about,
         "verdicts": [(_head(asked, view, board), row, board) for view, board, row in found],
         "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
         "figures": list(islice(_figures(views, name), _FIGURES)),
