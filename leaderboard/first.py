@@ -58,8 +58,8 @@ def recall(shown: Shown) -> Page | None:
 
 
 def keep(shown: Shown, state: str, page: Page) -> None:
-    """Keep the page of a store in this state, where the user's cache can be written."""
-    if _read(shown).get("stamp") != _stamp(state):
+    """Keep the page of a store in this state, where the user's cache can be written and the code has a version."""
+    if not code_version().endswith("+dirty") and _read(shown).get("stamp") != _stamp(state):
         path = place(shown)
         text = json.dumps({"stamp": _stamp(state), "page": page._asdict()})
         with suppress(OSError):

@@ -20,6 +20,7 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> first.Shown:
     found = first.Shown(url, str(tmp_path))
     monkeypatch.setenv(first.ASKED, json.dumps(found))
     monkeypatch.setattr(first, "judged", first.Event())
+    monkeypatch.setattr(first, "code_version", lambda: "1")
     return found
 
 
@@ -54,6 +55,10 @@ PAGE = first.Page("title", "<p>html</p>", {})
 def test_it_is_of_this_code_and_for_a_process_that_has_not_judged(
     shown: first.Shown, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    with ResultsStore.open(shown.url) as store, monkeypatch.context() as changing:
+        changing.setattr(first, "code_version", lambda: "1+dirty")  # one version for many changes
+        first.keep(shown, store.state(), PAGE)
+        assert first.recall(shown) is None
     with ResultsStore.open(shown.url) as store:
         first.keep(shown, store.state(), PAGE)
     assert first.recall(shown) == PAGE and first.recall(shown._replace(data="07e4")) is None
