@@ -42,6 +42,12 @@ def test_an_output_that_is_full_is_one_line(call, made, words, monkeypatch):
         assert call(*words, *more) == (2, "", "roarbench: cannot go on: No space left on device\n")
 
 
+def test_where_nothing_can_be_said_the_exit_code_says_it(call, monkeypatch):
+    with Path("/dev/full").open("w") as full:
+        monkeypatch.setattr(sys, "stderr", full)
+        assert call("table", "--suite", "quikc") == (2, "", "")
+
+
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
     for module, name in ((linear, "experiment"), (runner, "run_suite")):
@@ -69,6 +75,16 @@ def test_no_text_moves_the_cursor_or_names_the_window():
         terminal.out.print("≈ two\nlines \x1b[31mred", soft_wrap=True)
     assert all(line.isprintable() for line in shown.get().split("\n"))
     assert shown.get().endswith("≈ two\nlines  [31mred\n")
+
+
+@pytest.mark.parametrize(
+    ("name", "width"),
+    [("COLUMNS", "19"), ("COLUMNS", "-80"), ("TERMINAL_WIDTH", "1001"), ("TERMINAL_WIDTH", "wide")],
+)
+def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):
+    monkeypatch.setenv(name, width)
+    said = f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
+    assert call("suites") == (2, "", said)
 
 
 @pytest.mark.process

@@ -1,4 +1,6 @@
-"""CUDA's branches on a GPU that holds no numbers, see `fake_gpu`: all tensors of a training and of maps lie on it."""
+"""CUDA's branches on a GPU that holds no numbers, see `fake_gpu`: where tensors lie, and what waits for the GPU."""
+
+from dataclasses import replace
 
 import pytest
 import torch
@@ -7,7 +9,8 @@ from roarbench.estimators import engine
 from roarbench.estimators.base import Batch, Settings
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.augment import augment, shrink
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
@@ -17,7 +20,7 @@ from roarbench.terms import Unit
 from tests.helpers.fake_gpu import GPU, fake_gpu
 
 NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
-RECIPE = Recipe("test", 1, 0.8, 8, 0.05, 0, Decay.LINEAR, Augmentation.CROP_FLIP, micro_batch=3, sides=(0.5, 1.0))
+RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP)
 N, SHAPE = 20, (3, 16, 16)
 
 
@@ -25,19 +28,78 @@ def seeded(seed=0):
     return torch.Generator().manual_seed(seed)
 
 
+def inputs(kind="degraded", unit=Unit.SCALAR):
+    """Of each kind, on the GPU."""
+    pixels = torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU)
+    removed = torch.zeros(N, 96 if unit is Unit.SCALAR else 32, dtype=torch.uint8, device=GPU)
+    fill = torch.zeros(3, device=GPU)
+    return {
+        "untouched": DegradedImages(pixels, None, fill, unit),
+        "degraded": DegradedImages(pixels, removed, fill, unit),
+        "maps": RemovedMaps(SHAPE, removed, unit),
+        "redrawn": RedrawnImages(pixels, 0.5, fill, unit, seeded()),
+    }[kind]
+
+
 def network(name="resnet-planted"):
     return build(name, 4, 3, 16, seeded()).to(GPU)
 
 
+KINDS = [("untouched", Unit.SCALAR), *(("degraded", unit) for unit in Unit), ("maps", Unit.PIXEL)]
+
+
+@pytest.mark.parametrize(("kind", "unit"), [*KINDS, ("redrawn", Unit.PATCH_4)])
+def test_a_batch_is_made_on_the_gpu_without_a_wait(kind, unit):
+    with fake_gpu() as gpu:
+        batch = inputs(kind, unit).batch(torch.arange(4))
+        assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
+        assert gpu.waits == []
+
+
+@pytest.mark.parametrize("kind", Augmentation)
+def test_images_are_augmented_on_the_gpu_without_a_wait(kind):
+    with fake_gpu() as gpu:
+        images = augment(shrink(torch.zeros(4, 3, 32, 32, device=GPU), 16), kind, seeded())
+        assert (images.device.type, tuple(images.shape)) == ("cuda", (4, *SHAPE))
+        assert gpu.waits == []
+
+
+def steps_of(recipe, kind="degraded", name="resnet-planted"):
+    with fake_gpu() as gpu:
+        fit(network(name), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
+        return gpu, round(recipe.epochs * N / recipe.batch)
+
+
 @pytest.mark.slow
-def test_a_network_is_trained_and_asked_on_the_gpu():
-    with fake_gpu():
-        pixels = torch.zeros(N, *SHAPE, dtype=torch.uint8, device=GPU)
-        removed = torch.zeros(N, 96, dtype=torch.uint8, device=GPU)
-        inputs, model = DegradedImages(pixels, removed, torch.zeros(3, device=GPU), Unit.SCALAR), network()
-        fit(model, inputs, torch.arange(N) % 4, NORM, RECIPE, seed=1)
-        logits = predict(model, inputs, NORM, batch=8)
+@pytest.mark.parametrize(("kind", "micro_batch"), [(Augmentation.NONE, 0), (Augmentation.CROP_FLIP, 3)])
+def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
+    recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
+    short, steps = steps_of(replace(recipe, epochs=0.8))
+    long, more = steps_of(replace(recipe, epochs=1.6))
+    assert (steps, more) == (2, 4)
+    assert long.waits == short.waits  # before the first step, and a look at the loss after the last one
+    assert short.waits.count("item") == 2
+    parts, drawn = (1, 0) if kind is Augmentation.NONE else (3, 2)
+    assert long.sent - short.sent == 2 * parts * (1 + drawn)  # the index, and what is drawn
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [Augmentation.NONE, Augmentation.SHIFT_FLIP])
+def test_a_recorded_step_neither_waits_nor_reads_what_lies_on_the_processor(kind):
+    gpu, steps = steps_of(replace(RECIPE, augmentation=kind, micro_batch=3, sides=(0.5, 1.0)))
+    assert (steps, gpu.recordings) == (10, 2)
+    assert gpu.unrecordable == 0
+    assert gpu.waits.count("item") == 2 + gpu.recordings  # each is held against a step by itself, once
+    assert steps_of(RECIPE, "redrawn")[0].recordings == 0
+
+
+def test_answers_are_waited_for_once():
+    with fake_gpu() as gpu:
+        model, tested = network(), inputs()
+        gpu.waits.clear()
+        logits = predict(model, tested, NORM, batch=8)
         assert (logits.device.type, tuple(logits.shape)) == ("cpu", (N, 4))
+        assert gpu.waits == ["copy to cuda"] * 2 + ["copy to cpu"]  # mean, standard deviation; all logits
 
 
 @pytest.mark.parametrize("controls", [False, True])
@@ -45,20 +107,21 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     monkeypatch.setattr(engine, "settings_of", lambda estimator: Settings(samples=2, steps=3))
     chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls and not e.own_passes]
     for variant in {e.variant for e in chosen}:
-        with fake_gpu():
+        with fake_gpu() as gpu:
             model = None if controls else network().eval()
             images = torch.zeros(4, *SHAPE)
             labels = torch.arange(4)
             batch = Batch(images, torch.zeros(4, dtype=torch.int64), torch.arange(4), images, labels).to(GPU)
+            gpu.waits.clear()
             wanted = [e for e in chosen if e.variant == variant]
             maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
             assert {(m.device.type, tuple(m.shape)) for m in maps.values()} == {("cuda", (4, *SHAPE))}
             assert set(maps) == {e.id for e in wanted}
+            assert controls or gpu.waits.count("copy to cuda") == 1  # the black pixel
+            assert "copy to cpu" not in gpu.waits
 
 
-@pytest.mark.parametrize(
-    "name", ["gradient-shap", "layer-cam", pytest.param("score-cam", marks=pytest.mark.slow), "kernel-shap", "rise"]
-)  # without captum
+@pytest.mark.parametrize("name", ["gradient-shap", "layer-cam", "score-cam", "kernel-shap", "rise"])  # without captum
 def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
     brief = {"samples": "3", "patches": "2"}
     values = ",".join(f"{key}={brief[key]}" for key in ("samples", "patches") if key in ESTIMATORS[name].parameters)
@@ -67,3 +130,6 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
         (importance,) = importance_maps([estimator], network().eval(), batch, torch.zeros(3, 1, 1)).values()
         assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))
+
+
+# --- the fake GPU itself

@@ -3,11 +3,11 @@
 torch's fake tensors say that they lie on `cuda`, and refuse to be mixed with others. A torch without CUDA lacks what
 indexing, `to` and the backward pass ask of it, so these are stood in for here.
 
-It finds tensors on two devices, and branches that raise. It does not find wrong numbers, waits, the order of streams,
-what compiling does, or any time taken: a GPU does, see `tests/kernels/test_gpu.py`.
+It finds tensors on two devices, branches that raise, and waits: what makes the processor wait for the GPU. It does not
+find wrong numbers, the order of streams, pinned memory used again too early, what compiling does, or any time taken.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 from unittest.mock import patch
@@ -23,7 +23,21 @@ aten = torch.ops.aten
 
 
 class FakeGpu(TorchFunctionMode):
-    """Stands in for what needs CUDA."""
+    """Stands in for what needs CUDA, and notes what a GPU would do.
+
+    Attributes:
+        waits: What the processor waited with until the GPU had done all that was launched.
+        sent: Copies to the GPU that nobody waited for.
+        recordings: Steps that were recorded as a graph.
+        unrecordable: What these did that no graph can repeat.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.waits: list[str] = []
+        self.sent = 0
+        self.recordings = 0
+        self.unrecordable = 0
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
@@ -32,15 +46,18 @@ class FakeGpu(TorchFunctionMode):
         if call is Tensor.contiguous:
             return aten.clone(arguments[0], memory_format=options.get("memory_format", torch.contiguous_format))
         if call is Tensor.pin_memory:
-            return arguments[0].clone()
+            pinned = arguments[0].clone()
+            pinned.pinned = True
+            return pinned
         if call is Tensor.to:
-            return _moved(*arguments, **options)
+            return self._moved(*arguments, **options)
         if call is Tensor.cpu:
-            return _moved(*arguments, "cpu")
+            return self._moved(*arguments, "cpu")
         if call is Tensor.item:
+            self.waits.append("item")
             return 1.0
         if call is torch.tensor and options.get("device") is not None:
-            return _moved(torch.tensor(*arguments), **options)
+            return self._moved(torch.tensor(*arguments), **options)
         if call is Tensor.detach:
             return aten.detach(*arguments)
         if call is Tensor.copy_:  # broadcast into its place; both must be on one device
@@ -53,16 +70,28 @@ class FakeGpu(TorchFunctionMode):
             return sum((aten.sum(other) for other in arguments[1:5] if isinstance(other, Tensor)), arguments[0])
         return call(*arguments, **options)
 
+    def recorded(self, work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
+        """Do the work, and note what a recording could not: copies to the GPU, and waits."""
+        before = self.sent, len(self.waits)
+        made = work()
+        self.unrecordable += self.sent - before[0] + len(self.waits) - before[1]
+        self.recordings += 1
+        return lambda: None, made
 
-def _moved(tensor: Tensor, *wanted: Any, non_blocking: bool = False, **options: Any) -> Tensor:
-    for one in wanted:
-        if isinstance(one, Tensor):
-            options |= {"device": one.device, "dtype": one.dtype}
-        else:
-            options["dtype" if isinstance(one, torch.dtype) else "device"] = one
-    options["device"] = torch.device(options.get("device") or tensor.device)
-    same = options["device"].type == tensor.device.type and options.get("dtype", tensor.dtype) is tensor.dtype
-    return tensor if same else _copied(tensor, **options)
+    def _moved(self, tensor: Tensor, *wanted: Any, non_blocking: bool = False, **options: Any) -> Tensor:
+        for one in wanted:
+            if isinstance(one, Tensor):
+                options |= {"device": one.device, "dtype": one.dtype}
+            else:
+                options["dtype" if isinstance(one, torch.dtype) else "device"] = one
+        options["device"] = torch.device(options.get("device") or tensor.device)
+        if options["device"].type == tensor.device.type and options.get("dtype", tensor.dtype) is tensor.dtype:
+            return tensor
+        if options["device"].type != tensor.device.type:
+            free = non_blocking and tensor.device.type == "cpu" and getattr(tensor, "pinned", False)
+            self.sent += free
+            self.waits += [] if free else [f"copy to {options['device'].type}"]
+        return _copied(tensor, **options)
 
 
 def _copied(tensor: Tensor, **options: Any) -> Tensor:
@@ -107,12 +136,13 @@ def _empty_gradients(output: Tensor, inputs: Tensor, **options: Any) -> tuple[Te
 
 
 @contextmanager
-def fake_gpu() -> Iterator[None]:
+def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
     from roarbench.estimators import ensembles
     from roarbench.kernels import cuda_graphs as graphs
     from roarbench.kernels import train
 
+    gpu = FakeGpu()
     with ExitStack() as stack:
         for place, name, instead in (
             (nn.Module, "to", _with_moved_weights),
@@ -125,9 +155,9 @@ def fake_gpu() -> Iterator[None]:
             (train, "generator_state", lambda device: b""),
             (ensembles, "ahead", lambda items: items),  # the modes are of one thread
             (train, "own_stream", nullcontext),
-            (graphs, "recorded", lambda work: (lambda: None, work())),
+            (graphs, "recorded", gpu.recorded),
         ):
             stack.enter_context(patch.object(place, name, instead))
-        for mode in (torch.no_grad(), FakeTensorMode(), FakeGpu()):
+        for mode in (torch.no_grad(), FakeTensorMode(), gpu):
             stack.enter_context(mode)
-        yield
+        yield gpu

@@ -1,4 +1,5 @@
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from roarbench.errors import StoreError
 from roarbench.identity import canonical, record
+from roarbench.store import opening
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
@@ -166,3 +168,18 @@ def test_sqlite_commits_to_the_disk_and_readers_do_not_wait(tmp_path):
         assert writer.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
         assert writer.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
         assert len(store.keys("")) == 0  # while the writer holds its lock
+
+
+def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(make_result(make_run()))
+    opened, connect = [], opening._connect
+    monkeypatch.setattr(opening, "_connect", lambda *place: opened.append(place) or connect(*place))
+    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
+        opened.clear()
+        with store.database.at_once():
+            assert store.done(store.keys("")) == {make_run().key} and len(store.results([make_run().key])) == 1
+            assert len(opened) == 1
+            with ThreadPoolExecutor(1) as other:  # has one of its own
+                assert other.submit(store.has_any, [make_run().key]).result() and len(opened) == 2
+        assert store.places() and len(opened) == 3, "afterwards each asks anew"

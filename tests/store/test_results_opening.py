@@ -119,6 +119,26 @@ def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
     assert contents(filled.parent) == before
 
 
+@pytest.mark.parametrize(("read_only", "seen"), [(True, "no results store at"), (False, "File exists; check the path")])
+def test_a_file_instead_of_the_folder(tmp_path, read_only, seen):
+    (tmp_path / "store").touch()
+    message = refusal(f"sqlite:///{tmp_path}/store/results.sqlite", read_only)
+    assert seen in message and f"{tmp_path}/store/results.sqlite" in message
+    assert contents(tmp_path) == {f"{tmp_path}/store": b""}
+
+
+def test_damage_that_only_reading_finds(filled):
+    with closing(sqlite3.connect(filled)) as connection:
+        (size,) = connection.execute("PRAGMA page_size").fetchone()
+        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'results'").fetchone()
+    content = bytearray(filled.read_bytes())
+    content[size * (page - 1) : size * page] = b"\xff" * size
+    filled.write_bytes(content)
+    with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store, pytest.raises(StoreError) as caught:
+        store.results([make_run().key])
+    assert "damaged" in str(caught.value)
+
+
 def test_what_cannot_be_written_is_read_and_no_more(shared_folder):
     path = shared_folder / "results.sqlite"
     with ResultsStore.open(f"sqlite:///{path}") as store:
