@@ -36,7 +36,7 @@ OFFERED = {
     "roarbench run --protocol ": [*PROTOCOLS],
     "roarbench plot --unit ": [*Unit],
     "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
-    "roarbench table --suite quick --estimators grad,sgs": ["grad,sgsq-grad"],
+    "roarbench table --suite quick-matched --estimators grad,sgs": ["grad,sgsq-grad"],
     "roarbench plan --suite quick --estimators ": [*find_suite("quick").estimators],
 }
 
