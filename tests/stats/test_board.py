@@ -97,6 +97,16 @@ def test_nothing_trained_has_no_chance_but_the_images_and_the_networks() -> None
     assert row(marked, "good").predicted == (None, None, None)
 
 
+def test_a_twin_ties_with_zero_width() -> None:
+    scores = synthetic(2)
+    correct = dict(scores.correct) | {("twin", t): scores.correct["sobel", t].copy() for t in scores.levels}
+    judged = board(Scores((*scores.estimators, "twin"), scores.levels, correct), ROAR, BOOTSTRAP)
+    twin, sobel = row(judged, "twin"), row(judged, "sobel")
+    assert twin.over_sobel == (0.0, 0.0, 0.0)
+    assert twin.sobel.verdict is Verdict.SAME and twin.sobel.p == 1
+    assert twin.gain == sobel.gain and twin.place == sobel.place
+
+
 def test_choosing_rows_changes_their_places_alone() -> None:
     scores = synthetic(2)
     whole = board(scores, ROAR, BOOTSTRAP)
