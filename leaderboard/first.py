@@ -28,7 +28,7 @@ ALL = Selection()
 
 
 class Shown(NamedTuple):
-    """What an app shows: the results at a URL, their store's folder, and which boards, as a `Selection`."""
+    """Results that an app shows: their URL, their store's folder, and which boards, as a `Selection`."""
 
     url: str
     folder: str

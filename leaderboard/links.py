@@ -15,7 +15,7 @@ class NotThere(LookupError):
 
 
 class Address(NamedTuple):
-    """What a page is asked for: its name, a key of `render.PAGES`, the slug of a suite, and further choices by name.
+    """Address of a page: its name, a key of `render.PAGES`, the slug of a suite, and further choices by name.
 
     What is shown anyway, such as the first suite or protocol, is left out.
     """

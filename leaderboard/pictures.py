@@ -96,7 +96,7 @@ def _from_file(path: Path) -> Pictures:
 
 
 class Answers(NamedTuple):
-    """How many of some answers to each image are right: with a row's own masks, and with those it is held against.
+    """Counts of right answers to each image: with a row's own masks, and with those it is held against.
 
     Of all levels together; the second are empty where there are none.
     """
