@@ -25,10 +25,10 @@ from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.remarks import Kind, put_remarks
 from roarbench.store.results import ResultsStore
+from roarbench.store.results_folder import INDEX, read_plain
 from roarbench.terms import Split
 from roarbench.text import one_line
 
-_INDEX, _INDEX_BYTES = "index.json", 2**20
 _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
 
 
@@ -68,7 +68,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str) -> list[Rankings]
         found = _checked(work, copy)
         hashes = {name: sha256(copy / name) for name in names}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
-        (copy / _INDEX).write_text(json.dumps(record(index), indent=1) + "\n", "utf-8")
+        (copy / INDEX).write_text(json.dumps(record(index), indent=1) + "\n", "utf-8")
         _read_index(copy)
         copy.rename(folder)
     return found
@@ -87,7 +87,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
         copy = _copied(folder, Path(temporary), index.files)
         for name, noted in index.files.items():
             if (seen := sha256(copy / name)) != noted:
-                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {_INDEX} says {noted[:12]}…")
+                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {INDEX} says {noted[:12]}…")
         try:
             found = _checked(work, copy)
         except (StoreError, *_ODD) as error:
@@ -129,11 +129,9 @@ def _copied(source: Path, target: Path, names: Iterable[str]) -> Path:
 
 def _read_index(folder: Path) -> ShippedIndex:
     """Return what a folder says of itself, each value of its kind."""
-    path = folder / _INDEX
+    path = folder / INDEX
     try:
-        if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
-            raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
-        index = ShippedIndex(**json.loads(path.read_text("utf-8")))
+        index = ShippedIndex(**read_plain(path))
         check_record(index)
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, this version reads 1")
@@ -150,10 +148,10 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex) -> None:
     there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings has plain files alone")
-    found = {f"{path.relative_to(folder)}" for path in there} - {_INDEX}
+    found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
     for names, where in ((found, "the folder"), ({*_names(work)}, expected)):
         if odd := sorted(names ^ {*index.files}):
-            raise StoreError(f"{folder}: {one_line(odd[0], 200)} is in {_INDEX} or in {where}, and not in both")
+            raise StoreError(f"{folder}: {one_line(odd[0], 200)} is in {INDEX} or in {where}, and not in both")
 
 
 def _checked(work: SuiteWork, folder: Path) -> list[Rankings]:

@@ -15,6 +15,7 @@ from functools import cache
 from http.client import HTTPException
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 from urllib.request import urlopen
 
 from roarbench.errors import CallerError, StoreError
@@ -33,7 +34,7 @@ INDEX = "index.json"
 _FORMAT = 1
 _PATH = re.compile(r"([a-z0-9-]{1,60})/(\d{1,4})/[a-z0-9-]{1,60}\.parquet")
 _BESIDE = re.compile(r"README\.md|LICENSE|\.gitignore|\.github/.*")
-_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26
+_INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # at most
 
 
 @dataclass(frozen=True)
@@ -103,12 +104,17 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
+def read_plain(path: Path) -> Any:
+    """Return the JSON of an index; ValueError for a link or a file too large for one, OSError without any."""
+    if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
+        raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
+    return json.loads(path.read_text("utf-8"))
+
+
 def _entries(path: Path) -> tuple[PublishedFile, ...]:
     """Return the entries of an index, each of the right kind."""
     try:
-        if path.is_symlink() or path.stat().st_size > _INDEX_BYTES:
-            raise ValueError(f"expected a plain file of {_INDEX_BYTES:,} bytes at most")
-        values = json.loads(path.read_text("utf-8"))
+        values = read_plain(path)
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
             raise ValueError(f"expected format {_FORMAT} and files, nothing else")
         files = tuple(PublishedFile(**entry) for entry in values["files"])
