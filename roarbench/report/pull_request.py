@@ -5,13 +5,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.load import Question, load_from
 from roarbench.errors import CallerError
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
 from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
+from roarbench.store.entries import Origin, imported_rows, origins
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.results_folder import INDEX, PublishedFile, add_file, check_folder, published_file, read_index
@@ -71,11 +71,10 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     """Return what it takes to publish a row of a suite: all of its runs that the folder lacks, its twins' among them.
 
     Raises:
-        CallerError: The store has none of its runs, or the folder has all of them.
+        CallerError: The store has none of its runs, or the folder has all of them; or some were computed
+            elsewhere or without the sandbox. Rankings may be imported, the text says so.
     """
     found = load_from(store, find_suite(suite), Question(folder))
-    if why := _own(found, row):
-        raise CallerError(f"{row} is not from this store alone: {why}; publish what was run here")
     rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
@@ -84,14 +83,15 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
         raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")
+    told = origins(store.database, keys)
+    shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - imported_rows(store.database, keys)
+    if any(told[key] != Origin.VERIFIED for key in keys - shipped):
+        raise CallerError(f"{row} is not from this store alone: {found.doubts[row]}; publish what was run here")
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
-    text = f"Results: {row} in {found.suite.title}\n\n{counted(len(keys), 'run')}. {about}\n"
+    source = " Trained on rankings that were imported." if shipped else ""
+    text = f"Results: {row} in {found.suite.title}\n\n{counted(len(keys), 'run')}. {about}{source}\n"
     path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
     return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
-
-
-def _own(found: SuiteResults, row: str) -> str:
-    return found.doubts.get(row, "")
 
 
 def write(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> None:

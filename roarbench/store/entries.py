@@ -106,12 +106,21 @@ def _vouched(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dic
     """Return who vouches for each of these rows, which are estimators with the checksum of their rankings by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     shipped = remarks_within(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
-    imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, rows)}
-    imported |= {key for key, (_, rankings) in rows.items() if rankings in shipped}
+    imported = _imported(connection, rows) | {key for key, (_, rankings) in rows.items() if rankings in shipped}
     again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
     doubted = {key for key in imported if again.get(key, different) == different}
     return {key: _origin(name, key in doubted) for key, (name, _) in rows.items()}
+
+
+def imported_rows(database: Database, keys: Collection[str]) -> set[str]:
+    """Return those of these rows that another store computed; what was trained here on imported rankings is none."""
+    with database.read() as connection:
+        return _imported(connection, keys)
+
+
+def _imported(connection: Connection, keys: Collection[str]) -> set[str]:
+    return {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
 
 
 _DOUBTS = {

@@ -4,15 +4,18 @@ import json
 import shutil
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.errors import StoreError
+from roarbench.errors import CallerError, StoreError
 from roarbench.report.pull_request import comment, prepare, write
+from roarbench.store.remarks import Kind, put_remarks
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.results_folder import INDEX, add_file, check_folder, fetched, published_file
+from roarbench.store.schema import imports
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 from tests.helpers.command_line import command
 
@@ -150,11 +153,21 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
         check_folder(folder, published)
 
 
-def test_a_row_is_prepared_written_and_told(store, published, folder, monkeypatch):
-    monkeypatch.setattr("roarbench.report.pull_request._own", lambda found, row: "")
-    prepared = prepare(store, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
+@pytest.fixture
+def own(tmp_path):
+    """A store with the same rows, as if all of them had been computed there."""
+    with ResultsStore.open(default_url(tmp_path)) as results:
+        import_results(results, ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet")
+        with results.database.write() as connection:
+            connection.execute(imports.delete())
+        yield results
+
+
+def test_a_row_is_prepared_written_and_told(own, published, folder):
+    prepared = prepare(own, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
-    write(store, folder, prepared, "A. Author")
+    assert prepared.text.endswith(" runs. A. Author\n")
+    write(own, folder, prepared, "A. Author")
     (new,) = (rows for file, rows in check_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
     told = comment(folder, published)
@@ -163,8 +176,21 @@ def test_a_row_is_prepared_written_and_told(store, published, folder, monkeypatc
     assert comment(folder, folder).startswith("No file is new")
 
 
+def test_rows_that_were_trained_on_imported_rankings_are_published_as_such(own, folder):
+    stored = own.results(own.keys("")).values()
+    with own.database.write() as connection:
+        put_remarks(connection, {f"{Kind.IMPORTED} {row.rankings}": True for row in stored if row.rankings})
+    prepared = prepare(own, "quick-matched", "grad", folder, "A. Author")
+    assert prepared.text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
+    taken = {"key": sorted(prepared.keys)[0], "file": "0" * 64, "created": datetime.now(UTC)}
+    with own.database.write() as connection:
+        connection.execute(imports.insert(), taken)
+    with pytest.raises(CallerError, match="publish what was run here"):
+        prepare(own, "quick-matched", "grad", folder, "A. Author")
+
+
 def test_imported_rows_are_nobodys_to_publish(store, folder):
-    with pytest.raises(Exception, match="publish what was run here"):
+    with pytest.raises(CallerError, match="publish what was run here"):
         prepare(store, "quick-matched", "grad", folder, "A. Author")
 
 
