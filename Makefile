@@ -16,9 +16,14 @@ demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"
 	$(BIN)/roarbench leaderboard --store demo --port $(PORT)
 
-# a GPU: its tests, then the benchmarks that want one, into docs/performance-gpu.json and docs/performance.md; 45 minutes at most
+# a GPU: its tests, then the benchmarks that want one, 45 minutes at most; what they print stays in build/gpu
 first-gpu: install-test
-	$(BIN)/python scripts/first_gpu.py
+	mkdir -p build/gpu
+	timeout 600 $(BIN)/python -m pytest -q -n 0 -m gpu 2>&1 | tee build/gpu/tests.txt
+	timeout 600 $(BIN)/python benchmarks/bench_training.py 2>&1 | tee build/gpu/training.txt
+	timeout 420 $(BIN)/python benchmarks/bench_attribution.py 2>&1 | tee build/gpu/attribution.txt
+	timeout 780 $(BIN)/python benchmarks/bench_many.py --epochs 2 2>&1 | tee build/gpu/many.txt
+	timeout 300 $(BIN)/python benchmarks/precision.py 2>&1 | tee build/gpu/precision.txt
 
 # the daily loop: without a browser, processes, PostgreSQL and what is slow
 quick-test: install-test

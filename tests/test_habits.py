@@ -25,7 +25,7 @@ def test_the_lanes_of_the_makefile_are_the_markers_that_are_registered():
     markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
     lanes = re.findall(r'pytest .*-m (?:"not \((.*)\)"|(\w+))', (ROOT / "Makefile").read_text())
     named = {name for lane in lanes for part in lane for name in part.split(" or ") if name}
-    assert named | {"gpu"} == {marker.partition(":")[0] for marker in markers}  # of scripts/first_gpu.py
+    assert named == {marker.partition(":")[0] for marker in markers}
 
 
 @pytest.mark.parametrize("parts", [("roarbench", "toy", "scripts", "benchmarks"), ("leaderboard",)], ids=lambda p: p[0])
