@@ -116,9 +116,9 @@ FINDINGS = (
         "tables.md",
     ),
     Finding(
-        "known_order", "Is the better map found where it is known?", "python studies/known_order/run.py", photographs
+        "known_order", "Is the better map found where it is known?", "python -m studies.known_order.run", photographs
     ),
-    Finding("corpus", "Can a map win without asking a network?", "python studies/corpus/run.py", corpus),
+    Finding("corpus", "Can a map win without asking a network?", "python -m studies.corpus.run", corpus),
     Finding("replication", "Does it come out the same again?", "python -m studies.replication.run --store DIR", again),
     Finding(
         "replication",

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.course import next_seeds, open_with
+from roarbench.analysis.course import is_open, next_seeds
 from roarbench.errors import CallerError
 from roarbench.execution.runner import Finished, Request, collected, run_suite
 from roarbench.plan.points import with_seeds
@@ -104,7 +104,7 @@ def _short(whole: SuiteResults, questions: list[Protocol]) -> Iterator[WatchedRo
 def _goals(suite: Suite, board: Board, difference: float | None, console: Console) -> Seeds:
     """Return what is to be trained next for a board, and tell how far it is."""
     rows = [row for row in board.rows if not row.check and row.estimator != RANDOM]
-    left = [row.estimator for row in rows if open_with(row, difference)]
+    left = [row.estimator for row in rows if is_open(row, difference)]
     said = f"{len(rows) - len(left)} of {len(rows)} rows are settled against Random"
     console.print(f"{board.protocol.name}: {said}{'; open: ' if left else ''}{', '.join(left)}", soft_wrap=True)
     goals = next_seeds(board, planned(suite, board.protocol), difference)

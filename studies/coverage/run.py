@@ -1,8 +1,7 @@
 """Do the intervals hold what they promise? Synthetic boards whose truth is known, judged as real ones are.
 
 Run: python -m studies.coverage.run [--boards 1000] simulates and writes results.json and the tables of the README;
-python -m studies.coverage.specific prints a table of specific gains, and
-python -m studies.coverage.sequential one of courses (docs/decisions/0023).
+python -m studies.coverage.specific prints a table of specific gains.
 """
 
 import argparse

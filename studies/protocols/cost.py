@@ -39,12 +39,12 @@ from roarbench.stats.curves import Scores
 from roarbench.stats.verdicts import POWER, Verdict
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.text import markdown_table
-from studies.coverage.boards import QUICK, Example, Looks, Truth, networks_of, together, words
 from studies.coverage.run import share_images
-from studies.coverage.sequential import until_decided
 from studies.page import write
 from studies.protocols import run as known_order
+from studies.protocols.networks import Looks, beside_random, networks_of, together
 
+QUICK = find_suite("quick")
 RECORD = Path(__file__).parents[2] / "roarbench" / "data" / "ways.json"
 MOST = 3  # seeds of the suites
 DIFFERENCE = 2.0  # points; the smallest of interest in a course
@@ -69,14 +69,9 @@ def rows_of(scores: Scores) -> tuple[str, ...]:
     return tuple(name for name in scores.estimators if any(at == name for at, _ in scores.references))
 
 
-def beside_random(board: Board) -> dict[str, Verdict]:
-    """Return the verdicts of explained rows beside Random; none for rows without one."""
-    said = ((row, verdict) for (row, control), verdict in words(board) if control == RANDOM)
-    return {row: verdict for row, verdict in said if row not in CONTROLS}
-
-
-def alike(said: Mapping[str, Verdict], whole: Mapping[str, Verdict]) -> float:
-    """Return the share of the verdicts of `whole` that are the same word, in [0, 1]."""
+def alike(board: Board, whole: Mapping[str, Verdict]) -> float:
+    """Return the share of the verdicts of `whole` that a board gives, too, in [0, 1]."""
+    said = dict(beside_random(board))
     return float(np.mean([said.get(name) is verdict for name, verdict in whole.items()]))
 
 
@@ -107,24 +102,26 @@ def part_of(asked: SuitePart, seeds: Mapping[str, int]) -> Suite:
 def ways(store: Path, seconds: float) -> Iterator[Way]:
     """Yield all ways, each of its protocol's networks in the same chance orders."""
     pools = {asked: together(store, asked.protocol, asked.suite) for asked in ASKED}
-    whole = {asked: beside_random(_all(pool, asked.protocol)) for asked, pool in pools.items()}
+    whole = {
+        asked: dict(beside_random(Looks(pool, asked.protocol, 0).fixed(_networks(pool))))
+        for asked, pool in pools.items()
+    }
     for asked, pool in pools.items():
         suite, protocol = asked
-        rows, count = rows_of(pool), len(pool.correct[RANDOM, pool.levels[0]])
-        orders = [np.random.default_rng([0, number]).permutation(count)[:MOST] for number in range(ORDERS)]
-        looks = [Looks(_example(networks_of(pool, order), protocol), number) for number, order in enumerate(orders)]
+        rows = rows_of(pool)
+        orders = [np.random.default_rng([0, number]).permutation(_networks(pool))[:MOST] for number in range(ORDERS)]
+        looks = [Looks(networks_of(pool, order), protocol, number) for number, order in enumerate(orders)]
         for seeds, until in (*((n, False) for n in range(1, MOST + 1)), (MOST, True)):
             boards, taken, costs = [], [], []
             for each in looks:
                 if until:
-                    board, counts = until_decided(each, DIFFERENCE, most=MOST)[:2]
+                    board, counts = each.until_decided(DIFFERENCE, MOST)
                 else:
-                    counts = dict.fromkeys(pool.estimators, seeds)
-                    board = each.board(counts, {})
+                    board, counts = each.fixed(seeds), dict.fromkeys(pool.estimators, seeds)
                 boards.append(board)
                 taken.append(float(np.mean([counts[name] for name in rows])))
                 costs.append(cost(part_of(asked, counts), seconds))
-            same = [alike(beside_random(board), whole[asked]) for board in boards]
+            same = [alike(board, whole[asked]) for board in boards]
             found = [value for board in boards if (value := detectable(board)) is not None]
             yield Way(
                 f"{suite.name}@{suite.version}",
@@ -134,20 +131,14 @@ def ways(store: Path, seconds: float) -> Iterator[Way]:
                 round(float(np.mean(taken)), 2),
                 round(float(np.mean(same)), 3),
                 round(float(np.std(same) / np.sqrt(ORDERS)), 3),
-                round(float(np.mean([alike(beside_random(board), whole[ASKED[-1]]) for board in boards])), 3),
+                round(float(np.mean([alike(board, whole[ASKED[-1]]) for board in boards])), 3),
                 round(float(np.mean(found)), 2) if found else None,
                 round(float(np.mean(costs)), 2),
             )
 
 
-def _example(scores: Scores, protocol: Protocol) -> Example:
-    return Example(scores, protocol, Truth({}, frozenset()), scores.estimators)
-
-
-def _all(pool: Scores, protocol: Protocol) -> Board:
-    """Judge the board of all networks."""
-    count = len(pool.correct[RANDOM, pool.levels[0]])
-    return Looks(_example(pool, protocol), 0).board(dict.fromkeys(pool.estimators, count), {})
+def _networks(pool: Scores) -> int:
+    return len(pool.correct[RANDOM, pool.levels[0]])
 
 
 class Known(NamedTuple):

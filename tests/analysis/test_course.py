@@ -4,8 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.analysis.course import next_seeds, open_with, settled
-from roarbench.estimators import CONTROLS
+from roarbench.analysis.course import is_open, next_seeds, settled
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board, Covers
@@ -52,7 +51,6 @@ def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with
     blind = replace(judged, protocol=SPECIFIC, covers=Covers.NOTHING)
     assert next_seeds(blind, PLANNED, None) == {"ig": 2, "random": 2}  # nothing says how trainings vary
     assert next_seeds(judged, PLANNED, 2.1) == {}
-    assert next_seeds(judged, PLANNED, None, CONTROLS) == {name: 2 for name in ("random", "sobel", "grad", "ig")}
 
 
 def test_no_row_gets_more_than_is_planned_and_checks_get_none():
@@ -64,5 +62,5 @@ def test_no_row_gets_more_than_is_planned_and_checks_get_none():
     assert next_seeds(judged, {}, None) == {}
     judged = made(random=None, grad=None)
     bare = replace(judged, rows=tuple(replace(each, sobel=None) for each in judged.rows))
-    assert [open_with(each, None) for each in bare.rows] == [(), ("random",)]
-    assert open_with(replace(bare.rows[1], check=True), None) == ()
+    assert [is_open(each, None) for each in bare.rows] == [False, True]
+    assert not is_open(replace(bare.rows[1], check=True), None)

@@ -1,0 +1,65 @@
+"""Which strata take from maps that ask no network what they gain? Development images alone, none of the board's.
+
+Run: python -m studies.matched.run writes the table of results.npz into the page. The program that trained the networks
+and scored the maps is in the history: `git show c9ef22d:studies/matched/lab.py`.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.text import markdown_table
+from studies.page import write
+
+FOLDER = Path(__file__).parent
+LEVELS, IMAGES = (0.1, 0.5, 0.9), 2469
+MASKS = (
+    *("other", "dev-8", "dev-16", "dev-64", "dev-blur-4x4", "dev-blur-8x8", "dev-blur-8x8 bits"),
+    *("dev-blur-contrast-4^3", "energy"),
+)
+Answers = dict[str, NDArray[np.bool_]]  # by level and mask, bool (images,)
+Gains = NDArray[np.float64]  # of each image, (images,)
+
+
+def stored(path: Path = FOLDER / "results.npz") -> dict[str, Answers]:
+    """Return the answers that are kept, by row."""
+    found: dict[str, Answers] = {}
+    for key, bits in np.load(path).items():
+        row, mask = key.split("/")
+        found.setdefault(row, {})[mask] = np.unpackbits(bits, count=IMAGES).astype(bool)
+    return found
+
+
+def gain(found: Answers, mask: str, own: str = "own") -> Gains:
+    """Return accuracy with a mask minus that with the own one, image by image, the mean over levels."""
+    return np.asarray(np.mean([found[f"{t} {mask}"].astype(float) - found[f"{t} {own}"] for t in LEVELS], 0))
+
+
+def errors_above(difference: Gains) -> float:
+    """Return how many standard errors the mean lies above 0."""
+    return float(difference.mean() / (difference.std() / len(difference) ** 0.5 or 1))
+
+
+def recorded() -> dict[str, str]:
+    """Return mean gains in accuracy points with standard errors, of the rows that every candidate scored."""
+    return {"strata": markdown_table(("row", *MASKS), _lines())}
+
+
+def _lines() -> Iterator[list[str]]:
+    for row, made in stored().items():
+        if f"{LEVELS[0]} dev-8" in made:
+            gains = (100 * gain(made, mask) for mask in MASKS)
+            yield [row, *(f"{each.mean():+.1f} ± {each.std() / len(each) ** 0.5:.1f}" for each in gains)]
+
+
+def main() -> None:
+    """Write the table."""
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    write(FOLDER / "README.md", recorded())
+
+
+if __name__ == "__main__":
+    main()
