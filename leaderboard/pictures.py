@@ -183,7 +183,7 @@ def _rankings(
     """Return the rankings of the rows by the first reference, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.placed:
-        spec = ranking_spec(results.suite, images, find_estimator(name), unit)
+        spec = ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit)
         if store.has(spec):
             try:
                 ranked[name] = store.open(spec)

@@ -146,7 +146,7 @@ def seconds(work: Callable[[], object], done: int) -> float:
 def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     """Measure each part; their table is printed with `-s`."""
     labels, layout = write(tmp_path)
-    work = count_work(SUITE, expand(SUITE), (), None)
+    work = count_work(SUITE, expand(SUITE))
     assert (RECIPE.name, len(explained())) == (SUITE.recipe_record.name, 5)
     totals = np.zeros(2)
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")

@@ -7,12 +7,11 @@ from functools import partial
 import torch
 
 from roarbench.datasets.decoded import verify_decoded
-from roarbench.execution.common_networks import tuned_key
 from roarbench.execution.job_graph import Step, network_steps, rankings_needed
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workplace import ReferenceModel, Workplace
 from roarbench.identity import fingerprint
-from roarbench.plan.common import CommonNetwork
+from roarbench.plan.common import CommonNetwork, tuned_key
 from roarbench.plan.runs import Run
 from roarbench.store.checksums import Artifact, Noted
 from roarbench.store.provenance import cores

@@ -10,12 +10,12 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
 from roarbench.execution.placed_inputs import mean_of, pixels
 from roarbench.execution.workplace import Workplace
-from roarbench.identity import fingerprint, record
+from roarbench.identity import record
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
-from roarbench.plan.common import CommonNetwork, tuning_of
+from roarbench.plan.common import CommonNetwork, tuned_key, tuning_of
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.store.ranking_spec import RankingSpec
@@ -91,8 +91,3 @@ def _load(place: Workplace, model: str, key: str) -> nn.Module:
     network = place.network(model, 0)
     network.load_state_dict(place.networks.weights(key))
     return network.to(device())
-
-
-def tuned_key(common: str, rankings: str) -> str:
-    """Return the key of the common network of this key, tuned on the rankings of this checksum."""
-    return fingerprint({"common": common, "rankings": rankings})

@@ -10,6 +10,7 @@ from roarbench.execution.leasing import is_made
 from roarbench.forecast.workload import count_work
 from roarbench.plan.points import expand
 from roarbench.store.layout import Workspace
+from roarbench.store.made_inputs import made_inputs
 from roarbench.terms import Retrain
 from roarbench.text import size
 
@@ -31,9 +32,9 @@ def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[
 def refuse_full_disk(found: SuiteResults, workspace: Workspace) -> None:
     """Refuse a store whose disk has less room than the missing runs need, once its images are decoded."""
     todo = [point for point in expand(found.suite) if point not in found.results]
-    work = count_work(found.suite, todo, found.results, found.limit)
-    ranked = workspace.rankings / found.data[:12]  # what is there may be of the same rankings, half made
-    there = sum(path.stat().st_size for path in ranked.rglob("*.arrow")) if ranked.is_dir() else 0
+    work = count_work(found.suite, todo, found.limit, made_inputs(workspace, found.suite, found.data, todo))
+    parts = (workspace.rankings / found.data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
+    there = sum(path.stat().st_size for path in parts)
     needed, free = work.disk - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:
         room = f"the plan needs {size(needed)} more, {size(free)} are free"

@@ -114,7 +114,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     results = [*suite_results.results.values(), *suite_results.references.values()]
     Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
-    failed, planned = 0, partial(_planned, request, suite_results, console)
+    failed, planned = 0, partial(_planned, request, suite_results, workspace, console)
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
@@ -126,11 +126,13 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
 
 
-def _planned(request: Request, results: SuiteResults, console: Console, engine: DeviceEngine) -> Rates:
+def _planned(
+    request: Request, results: SuiteResults, workspace: Workspace, console: Console, engine: DeviceEngine
+) -> Rates:
     """Print the plan of what is missing, and return the rates that it was made with."""
     measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
-    plan = make_plan(results, request.workers, measure, submission=pace)
+    plan = make_plan(results, workspace, request.workers, measure, submission=pace)
     console.print(folded(plan.text(), console.width), soft_wrap=True)
     return plan.estimates[0]
 

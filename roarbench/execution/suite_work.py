@@ -66,7 +66,8 @@ class SuiteWork:
 
     def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
         """Return under what identity the ranking of an estimator is stored that explains this reference."""
-        return ranking_spec(self.suite, self.images, estimator, unit, number)
+        images = self.images
+        return ranking_spec(self.suite, images.fingerprint, images.record.shape, estimator, unit, number)
 
     def control_specs(self, unit: Unit) -> list[RankingSpec]:
         """Return the same for the controls that common networks meet."""

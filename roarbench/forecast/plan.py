@@ -9,6 +9,8 @@ from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
 from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Suite
+from roarbench.store.layout import Workspace
+from roarbench.store.made_inputs import made_inputs
 from roarbench.text import duration, size
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
@@ -124,22 +126,21 @@ def _together(seconds: float) -> str:
 
 def make_plan(
     suite_results: SuiteResults,
+    workspace: Workspace,
     workers: int,
     measure: Callable[[Suite, Work], Rates] | None = None,
     to_decode: bool = False,
     submission: float | None = None,
 ) -> Plan:
-    """Count what is missing of a suite, and say what it takes.
+    """Count what is missing of a suite in results and in the store's folder, and say what it takes.
 
     Rates are assumed if there is nothing to measure them. Images may still be to decode though the store holds results
     of such. `submission` is in seconds of a core for the map of one image, where it was measured.
     """
     suite, points = suite_results.suite, expand(suite_results.suite)
     todo = [point for point in points if point not in suite_results.results]
-    work = count_work(suite, todo, suite_results.results, suite_results.limit)
-    if to_decode:
-        work = work._replace(images_decoded=count_work(suite, points, (), suite_results.limit).images_decoded)
-    elif suite_results.data:  # the images were opened
+    work = count_work(suite, todo, suite_results.limit, made_inputs(workspace, suite, suite_results.data, todo))
+    if suite_results.data and not to_decode:  # the images were opened
         work = work._replace(images_decoded=0)
     rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)

@@ -1,5 +1,6 @@
 """What runs need, counted: nothing is timed and no data is opened."""
 
+import operator
 from collections.abc import Collection, Iterable
 from itertools import chain
 from math import prod
@@ -7,16 +8,16 @@ from typing import NamedTuple
 
 from roarbench.datasets.subsets import check_limit
 from roarbench.estimators import NOISY, Estimator
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.bit_planes import Layout
 from roarbench.models.cost import NetworkCost, network_cost
-from roarbench.plan.common import common_trainings, tuning_cost, tunings
-from roarbench.plan.keys import needs_reference, only_tested, ranked_splits, reference_epochs, stored_levels
+from roarbench.plan.common import tuning_cost
+from roarbench.plan.keys import ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Recipe
+from roarbench.plan.shared_inputs import RankedSplit, SharedInputs, inputs_of
 from roarbench.plan.suite import Suite
 from roarbench.terms import Retrain, Split, Unit
 
@@ -26,6 +27,7 @@ _JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
 _COPIES = 3  # weights, gradients, momentum
 _KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16, with its edges mirrored around it
 _HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
+_NOTHING = SharedInputs()
 
 
 class Work(NamedTuple):
@@ -76,30 +78,32 @@ class Work(NamedTuple):
         return self.images_reference + self.images_retrained
 
 
-def count_work(suite: Suite, points: Collection[Point], done: Collection[Point], limit: int | None) -> Work:
-    """Count what these missing points need; images, reference and rankings of those that are done are there already."""
+def count_work(
+    suite: Suite, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
+) -> Work:
+    """Count what these missing points need besides the inputs that are there already."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
     own = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
-    retrained = own + len(common_trainings(points) - common_trainings(done))
-    tuned, recipe = len(tunings(points) - tunings(done)), suite.recipe_record
-    used = {split: _rankings(suite, points, split) for split in Split}
-    rankings = {split: found - _rankings(suite, done, split) for split, found in used.items()}
+    needed = inputs_of(suite, points)
+    missing = SharedInputs(*map(operator.sub, needed, there))
+    retrained, recipe = own + len(missing.common), suite.recipe_record
+    rankings = {split: {row for row in missing.rankings if row.split is split} for split in Split}
     parts = [(counts[split], *_by_reference(suite, found)) for split, found in rankings.items()]
-    sizes = {(row, split): n * _planes_size(suite, row[1]) for split, n in counts.items() for row in used[split]}
-    made = [size for (row, split), size in sizes.items() if row in rankings[split]]
-    reference = len(_explained(suite, points) - _explained(suite, done))
+    sizes = {row: counts[row.split] * _planes_size(suite, row.unit) for row in needed.rankings}
+    made = [sizes[row] for row in missing.rankings]
+    reference = len(missing.references)
     pixels = (train + test) * prod(record.shape)
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
         references=trainings - retrained,
         scorings=len(points) - own,
-        images_decoded=0 if done else train + test,
+        images_decoded=train + test,
         images_reference=reference * reference_epochs(suite) * train,
-        images_retrained=(retrained * recipe.epochs + tuned * tuning_cost(recipe)) * train,
+        images_retrained=(retrained * recipe.epochs + len(missing.tuned) * tuning_cost(recipe)) * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in ranked_splits(suite)),
         images_explained=sum(n * passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each),
         copies_drawn=sum(n * copies(chain(*explained)) for n, explained, _ in parts),
@@ -110,7 +114,7 @@ def count_work(suite: Suite, points: Collection[Point], done: Collection[Point],
         memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
         images=pixels if points else 0,
         train=train,
-        planes=max((sum(sizes.get((row, split), 0) for split in Split) for row in used[Split.TEST]), default=0),
+        planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
     )
 
 
@@ -157,28 +161,8 @@ def _held_images(recipe: Recipe, train: int, features: int) -> int:
     return round(train * features * _KEPT) if kept else 0
 
 
-def _rankings(suite: Suite, points: Collection[Point], split: Split) -> set[tuple[Estimator, Unit, int]]:
-    """Return the rankings of a split's images that these points remove by."""
-    found = set()
-    for point in points:
-        here = split is Split.TEST or not only_tested(suite, point.cell.retrain)
-        if (estimator := point.cell.ranked_by) and here:
-            number = 0 if estimator.control else suite.reference_number(point.seed, point.cell.estimator)
-            found.add((estimator, point.cell.unit, number))
-        if point.cell.retrain is Retrain.COMMON:
-            found |= {(find_estimator(name), point.cell.unit, 0) for name in suite.controls}
-    return found
-
-
-def _by_reference(
-    suite: Suite, rankings: Collection[tuple[Estimator, Unit, int]]
-) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
+def _by_reference(suite: Suite, rankings: Iterable[RankedSplit]) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
     """Return of each reference the estimators that explain it here, and the submissions that do."""
-    found = [{estimator for estimator, _, n in rankings if n == number} for number in range(suite.references)]
+    found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in each if estimator.submitted} for each in found]
     return [each - theirs for each, theirs in zip(found, submitted, strict=True)], submitted
-
-
-def _explained(suite: Suite, points: Collection[Point]) -> set[int]:
-    """Return the numbers of the references that these points depend on."""
-    return {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}

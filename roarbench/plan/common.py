@@ -4,17 +4,15 @@ Nobody's row depends on which other rows there are, and every row's masks are as
 as any other's are (docs/decisions/0022-tune-the-common-network-on-every-row.md).
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import cache
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, key_of, record
-from roarbench.plan.points import Point
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
-from roarbench.terms import Order, Retrain, Split, Unit
+from roarbench.terms import Order, Split, Unit
 
 _TUNING_EPOCHS = 1.0
 _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
@@ -68,16 +66,9 @@ def _tuning(recipe: str, masks: Split) -> str:
     return fingerprint(tuning if masks is Split.TRAIN else {**tuning, "masks": masks})
 
 
-def common_trainings(points: Iterable[Point]) -> set[tuple[Order, Unit, str, int]]:
-    """Return order, unit, fill and seed of the common networks that these points need, tuned or not."""
-    cells = ((point.cell, point.seed) for point in points)
-    return {(cell.order, cell.unit, cell.fill, seed) for cell, seed in cells if cell.retrain is Retrain.COMMON}
-
-
-def tunings(points: Iterable[Point]) -> set[tuple[str, Order, Unit, str, int]]:
-    """Return estimator, order, unit, fill and seed of the rows that common networks are tuned on for these points."""
-    cells = [(point.cell, point.seed) for point in points if point.cell.retrain is Retrain.COMMON]
-    return {(row.id, cell.order, cell.unit, cell.fill, seed) for cell, seed in cells if (row := cell.ranked_by)}
+def tuned_key(common: str, rankings: str) -> str:
+    """Return the key of the common network of this key, tuned on the rankings of this checksum."""
+    return fingerprint({"common": common, "rankings": rankings})
 
 
 def tuning_of(recipe: Recipe) -> Recipe:

@@ -11,11 +11,12 @@ from rich.table import Table
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.identity import record
-from roarbench.plan.common import common_trainings, tuning_of, tunings
-from roarbench.plan.keys import needs_reference, reference_epochs
+from roarbench.plan.common import tuning_of
+from roarbench.plan.keys import reference_epochs
 from roarbench.plan.points import expand
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
+from roarbench.plan.shared_inputs import inputs_of
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import FAST, SUITES, Likeness
 from roarbench.terms import Retrain
@@ -30,11 +31,11 @@ def suite_records() -> list[dict[str, Any]]:
 def _suite_record(suite: Suite) -> dict[str, Any]:
     points = expand(suite)
     trainings = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
-    trainings += len(common_trainings(points))
-    explained = {suite.reference_number(point.seed) for point in points if needs_reference(point.cell)}
-    reference = 0 if suite.given else len(explained)
+    inputs = inputs_of(suite, points)
+    trainings += len(inputs.common)
+    reference = 0 if suite.given else len(inputs.references)
     recipe = suite.recipe_record
-    epochs = trainings * recipe.epochs + len(tunings(points)) * tuning_of(recipe).epochs
+    epochs = trainings * recipe.epochs + len(inputs.tuned) * tuning_of(recipe).epochs
     epochs += reference * reference_epochs(suite)
     return {
         "suite": suite.name,

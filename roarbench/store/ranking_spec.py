@@ -4,7 +4,6 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import fingerprint, record
@@ -70,19 +69,22 @@ def about_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
     return identity_of(spec) | codes | {"split": split.value}
 
 
-def ranking_spec(suite: Suite, images: ImageData, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
+def ranking_spec(
+    suite: Suite, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
+) -> RankingSpec:
     """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
 
-    The suite's estimators need not hold this one; `number` says which of its references is explained.
+    `data` is the fingerprint of the images, `shape` that of one. The suite's estimators need not hold this one;
+    `number` says which of its references is explained.
     """
     return RankingSpec(
-        data=images.fingerprint,
-        reference="" if estimator.control else reference_of(suite, images.fingerprint, number).key,
+        data=data,
+        reference="" if estimator.control else reference_of(suite, data, number).key,
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,
         levels=stored_levels(suite),
-        shape=images.record.shape,
+        shape=shape,
         splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite, estimator),
         maps=suite.maps if estimator.shared else Making.FLOAT32,
     )

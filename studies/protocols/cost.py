@@ -88,7 +88,7 @@ def detectable(board: Board) -> float | None:
 
 def cost(suite: Suite, seconds: float) -> float:
     """Return the core-minutes of a part of a suite, at so many seconds for the forward pass of an image."""
-    work = count_work(suite, expand(suite), (), None)
+    work = count_work(suite, expand(suite))
     flops = suite_cost(suite).flops
     return operations(work, flops) / flops * seconds / 60
 

@@ -184,7 +184,7 @@ def pairs(known: Mapping[str, float], gains: Mapping[str, Sample]) -> tuple[int,
 def passes(suite: Suite, protocol: Protocol) -> float:
     """Count the passes of one image through the network that a protocol takes, references aside."""
     part = replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol == protocol))
-    work = count_work(part, expand(part), (), None)
+    work = count_work(part, expand(part))
     return (1 + BACKWARD) * work.images_retrained + work.images_scored
 
 

@@ -6,12 +6,14 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution.job_graph import steps
+from roarbench.forecast.plan import make_plan
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
@@ -24,15 +26,17 @@ from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
+from roarbench.plan.shared_inputs import SharedInputs, inputs_of
 from roarbench.plan.suite import Block
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
+from roarbench.store.made_inputs import made_inputs
 from roarbench.store.references import checksum
 from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, completed, rankings_of, score
+from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, completed, rankings_of, score
 
 pytestmark = pytest.mark.slow
 
@@ -205,15 +209,26 @@ def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_their
 
 def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_where_they_are_needed():
     suite = replace(COMMON, blocks=COMMON.blocks[:2])
-    before, after = (count_work(each, expand(each), (), None) for each in (suite, replace(suite, tuned_on=Split.TEST)))
+    before, after = (count_work(each, expand(each)) for each in (suite, replace(suite, tuned_on=Split.TEST)))
     recipe, record = find_recipe("planted@1"), suite.dataset_record
     train, test = record.train_images, record.test_images
     assert before.trainings - before.references == 2
     assert before.images_retrained == train * (2 * recipe.epochs + 6 * 1)
-    assert count_work(suite, (), expand(suite), None).images_retrained == 0
     assert before.images_ranked - after.images_ranked == 3 * train  # truth, and grad by two references
     assert before.images_explained * test == after.images_explained * (train + test)
     assert after.disk < before.disk
+
+
+def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
+    work, points, data = done[0], expand(COMMON), done[0].images.fingerprint
+    assert made_inputs(work.workspace, COMMON, data, points) == inputs_of(COMMON, points)
+    plan = make_plan(SuiteResults(COMMON, data, None, {}), work.workspace, workers=1).work
+    own = sum(point.cell.retrain in (Retrain.IMAGES, Retrain.EXCHANGED) for point in points)
+    assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)
+    assert plan.images_retrained == own * TRAIN * find_recipe(COMMON.recipe).epochs  # and no tuning
+    assert plan.images_scored == len(points) * TEST
+    assert made_inputs(work.workspace, COMMON, "other", points) == SharedInputs()
 
 
 def test_the_networks_key_has_all_that_fixes_it():

@@ -116,5 +116,5 @@ def test_what_steps_cost_by_hand(work, monkeypatch):
     assert cost(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
     assert cost(work, submitted, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: work.images.record)
-    planned = sum(RATES.seconds(count_work(SUITE, expand(SUITE), (), None)).values())
+    planned = sum(RATES.seconds(count_work(SUITE, expand(SUITE))).values())
     assert sum(cost(work, step, RATES) for step in made) == pytest.approx(planned)

@@ -45,7 +45,7 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     assert not set(explained(again).values()) & {first, second} and first != second
     seeds = [suite.reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)]
     assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
-    work, one = (count_work(suite, expand(suite), (), None) for suite in (TWO, replace(TWO, references=1)))
+    work, one = (count_work(suite, expand(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
     assert work.images_reference == 2 * one.images_reference

@@ -9,6 +9,8 @@ from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import PARTS, Work
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
+from roarbench.store.layout import Workspace
+from tests.helpers.tiny_suite import RECORD, TEST, TRAIN, make_work, rank_all
 
 WORK = Work(*[0] * len(Work._fields))._replace(
     **{"trainings": 9, "references": 1, "scorings": 2, "images_decoded": 100, "images_reference": 60},
@@ -76,8 +78,17 @@ def test_what_is_assumed_is_said_and_long_times_are_days():
     assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 
-def test_images_that_were_decoded_elsewhere_are_decoded_again():
+def test_images_that_were_decoded_elsewhere_are_decoded_again(tmp_path):
     suite = find_suite("planted")
     held = SuiteResults(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
-    assert make_plan(held, workers=2).work.images_decoded == 0
-    assert make_plan(held, workers=2, to_decode=True).work.images_decoded == 16
+    assert make_plan(held, Workspace(tmp_path), workers=2).work.images_decoded == 0
+    assert make_plan(held, Workspace(tmp_path), workers=2, to_decode=True).work.images_decoded == 16
+
+
+def test_rankings_that_the_folder_has_are_not_counted_again(tmp_path, monkeypatch):
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
+    work = make_work(tmp_path)
+    rank_all(work, "random")
+    held = SuiteResults(work.suite, work.images.fingerprint, None, {})
+    fresh, again = (make_plan(held, Workspace(folder), workers=1).work for folder in (tmp_path / "none", tmp_path))
+    assert fresh.images_ranked - again.images_ranked == TRAIN + TEST

@@ -17,6 +17,7 @@ from roarbench.kernels import train
 from roarbench.models.cost import network_cost
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
+from roarbench.plan.shared_inputs import inputs_of
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
@@ -42,7 +43,7 @@ SCALARS = 3 * 64 * 64
 
 
 def test_counts_of_a_fresh_suite_by_hand():
-    jobs = count_work(SUITE, expand(SUITE), (), None)
+    jobs = count_work(SUITE, expand(SUITE))
     trainings = 2 + 3 * 2 * 2
     assert jobs.trainings == trainings + 1  # and the reference
     assert jobs.scorings == 1 + 2
@@ -63,7 +64,7 @@ def test_noise_is_counted_once_for_all_that_share_it():
     """By both forms, references and the blurred twin; a network with random weights is explained in its own jobs."""
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
     suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
-    assert count_work(suite, expand(suite), (), None).copies_drawn == 2 * 15 * (TRAIN + TEST)
+    assert count_work(suite, expand(suite)).copies_drawn == 2 * 15 * (TRAIN + TEST)
 
 
 def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monkeypatch):
@@ -72,7 +73,7 @@ def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monke
     blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
     suite = replace(SUITE, dataset="breast-cancer-10", model="mlp", recipe="tabular@1", blocks=blocks)
     rows = table.train_images + table.test_images
-    assert count_work(suite, expand(suite), (), None).images_explained == 2**12 * rows
+    assert count_work(suite, expand(suite)).images_explained == 2**12 * rows
 
 
 @pytest.mark.slow
@@ -110,7 +111,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
         events = list(complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine()))
     assert not any(event.failure for event in events)
-    counted = count_work(suite, expand(suite), (), None)
+    counted = count_work(suite, expand(suite))
     assert done == {
         "trained": counted.images_trained,
         "scored": counted.images_scored,
@@ -122,7 +123,7 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
 
 def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
     suite = replace(SUITE, given="w@0", blocks=(Block(MORF, ("random", "grad"), (0.9,), seeds=1),))
-    jobs = count_work(suite, expand(suite), (), None)
+    jobs = count_work(suite, expand(suite))
     assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
     assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill
     assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
@@ -135,33 +136,33 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
 def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():
     names = ("random", "mine@12345678", *(f"mine@12345678~{twin}" for twin in TWINS))
     suite = replace(SUITE, blocks=(Block(ROAR, names, (0.9,), seeds=1),))
-    assert count_work(suite, expand(suite), (), None).images_submitted == (1 + len(VARIANTS)) * (TRAIN + TEST)
+    assert count_work(suite, expand(suite)).images_submitted == (1 + len(VARIANTS)) * (TRAIN + TEST)
 
 
 def test_what_is_done_is_not_counted_again():
     points = expand(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
     todo = [point for point in points if point not in done]
-    jobs = count_work(SUITE, todo, done, None)
+    jobs = count_work(SUITE, todo, there=inputs_of(SUITE, done))
     assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
     assert jobs.images_ranked == 2 * (TRAIN + TEST)
     explained = [point for point in points if point.cell.estimator == "grad"]
     rest = [point for point in points if point not in explained]
-    assert count_work(SUITE, rest, explained, None).images_explained == 15 * (TRAIN + TEST)
-    nothing = count_work(SUITE, [], points, None)
-    assert nothing._replace(disk=0, memory=0, train=0) == Work(*[0] * len(Work._fields))
+    assert count_work(SUITE, rest, there=inputs_of(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
+    nothing = count_work(SUITE, [])
+    assert nothing._replace(images_decoded=0, disk=0, memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 
 def test_a_small_version_counts_its_images():
     for limit, fitted, asked in ((40, 40, 40), (5000, 5000, TEST)):
-        jobs = count_work(SUITE, expand(SUITE), (), limit)
+        jobs = count_work(SUITE, expand(SUITE), limit)
         assert (jobs.images_trained, jobs.images_ranked) == ((14 * 15 + 10) * fitted, 3 * (fitted + asked))
 
 
 def test_the_papers_eighteen_are_one_shared_pass():
     suite = replace(find_suite("imagenette64"), references=1)
     points = [point for point in expand(suite) if "~" not in point.cell.estimator]
-    assert count_work(suite, points, (), None).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
+    assert count_work(suite, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
 
 def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
@@ -171,6 +172,6 @@ def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
     """
     cost = network_cost("resnet-quick", 10, 3, 64)
     step = 128 * (cost.activations + SCALARS) + 3 * cost.parameters  # 128 images at once: the batch of cifar10@1
-    jobs = count_work(SUITE, expand(SUITE), (), None)
+    jobs = count_work(SUITE, expand(SUITE))
     assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
-    assert count_work(SUITE, expand(SUITE), (), 20).memory < jobs.memory / 2
+    assert count_work(SUITE, expand(SUITE), 20).memory < jobs.memory / 2

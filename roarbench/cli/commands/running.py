@@ -215,8 +215,9 @@ def plan(
     from roarbench.forecast.plan import make_plan
     from roarbench.store.layout import Workspace
 
+    workspace, workers = Workspace(work.store), work.workers or default_workers()
     if data:
-        decoded = decoded_already(part.dataset_record, Workspace(work.store).data, data, work.limit)
+        decoded = decoded_already(part.dataset_record, workspace.data, data, work.limit)
     if submitted.submission:
         from roarbench.execution.entering import inspect_files
 
@@ -225,7 +226,7 @@ def plan(
         seconds = pace and pace.of(part)
     suite_results = load_if_any(part, suite.question, decoded)
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
-        made = make_plan(suite_results, work.workers or default_workers(), measure, bool(data) and not decoded, seconds)
+        made = make_plan(suite_results, workspace, workers, measure, bool(data) and not decoded, seconds)
     print_report(format, made.record(), lambda _: folded(made.text(), out.width))
 
 
@@ -235,10 +236,11 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
     from roarbench.execution.local_workers import default_workers, rates_here
     from roarbench.forecast.plan import make_plan
     from roarbench.forecast.question import answer_record, answer_text, costed, ways_to
+    from roarbench.store.layout import Workspace
 
     ways, workers = ways_to(asked.question, asked.difference, asked.suite), work.workers or default_workers()
     stored = Question(work.store, work.db, work.limit)
-    plans = [make_plan(load_if_any(way.part, stored, None), workers) for way in ways]
+    plans = [make_plan(load_if_any(way.part, stored, None), Workspace(work.store), workers) for way in ways]
     with rates_here(partial(err.print, soft_wrap=True)) as measure:
         rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
     found = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]

@@ -1,0 +1,64 @@
+"""What runs rest on and share, made once: the explained networks, rankings and common networks."""
+
+from collections.abc import Iterable, Set
+from typing import NamedTuple
+
+from roarbench.estimators import Estimator
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.keys import needs_reference, only_tested
+from roarbench.plan.points import Point
+from roarbench.plan.suite import Suite
+from roarbench.terms import Order, Retrain, Split, Unit
+
+
+class RankedSplit(NamedTuple):
+    """Rankings of a split's images; those of controls have the reference 0."""
+
+    estimator: Estimator
+    unit: Unit
+    reference: int
+    split: Split
+
+
+class Common(NamedTuple):
+    """A common network before it is tuned on any row."""
+
+    order: Order
+    unit: Unit
+    seed: int
+    fill: str
+
+
+class SharedInputs(NamedTuple):
+    """What runs of a suite rest on.
+
+    Attributes:
+        references: Numbers of the networks that are explained, or scored as they are.
+        tuned: Common networks, each with the rankings of a row, of its test images, that it is tuned on.
+    """
+
+    references: Set[int] = frozenset()
+    rankings: Set[RankedSplit] = frozenset()
+    common: Set[Common] = frozenset()
+    tuned: Set[tuple[Common, RankedSplit]] = frozenset()
+
+
+def inputs_of(suite: Suite, points: Iterable[Point]) -> SharedInputs:
+    """Return what these points rest on."""
+    references, rankings = set[int](), set[RankedSplit]()
+    networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
+    for cell, seed in ((point.cell, point.seed) for point in points):
+        if needs_reference(cell):
+            references.add(suite.reference_number(seed))
+        rows = []
+        if row := cell.ranked_by:
+            number = 0 if row.control else suite.reference_number(seed, cell.estimator)
+            rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
+            rankings.update(rows[-1:] if only_tested(suite, cell.retrain) else rows)
+        if cell.retrain is Retrain.COMMON:
+            common = Common(cell.order, cell.unit, seed, cell.fill)
+            networks.add(common)
+            tuned.update((common, row) for row in rows[-1:])
+            controls = map(find_estimator, suite.controls)
+            rankings.update(RankedSplit(control, cell.unit, 0, split) for control in controls for split in Split)
+    return SharedInputs(references, rankings, networks, tuned)

@@ -1,0 +1,41 @@
+"""Which of the inputs that runs share a store's folder has."""
+
+from collections.abc import Iterable
+
+from roarbench.plan.common import common_network, tuned_key
+from roarbench.plan.keys import ranked_splits, reference_of
+from roarbench.plan.points import Point
+from roarbench.plan.shared_inputs import Common, RankedSplit, SharedInputs, inputs_of
+from roarbench.plan.suite import Suite
+from roarbench.store.layout import Workspace
+from roarbench.store.network_files import NetworkStore
+from roarbench.store.ranking_parts import MANIFEST, checksum_of
+from roarbench.store.ranking_spec import ranking_spec
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.references import StoredReference
+
+
+def made_inputs(workspace: Workspace, suite: Suite, data: str, points: Iterable[Point]) -> SharedInputs:
+    """Return what a folder has, whole, of what these points on the images of this fingerprint rest on."""
+    networks, rankings = NetworkStore(workspace.networks), RankingsStore(workspace.rankings)
+    needed, shape = inputs_of(suite, points), suite.dataset_record.shape
+
+    def predicted(number: int) -> bool:
+        store = StoredReference(workspace.references, reference_of(suite, data, number))
+        return all(map(store.predicted, ranked_splits(suite)))
+
+    def checksum(row: RankedSplit) -> str:
+        spec = ranking_spec(suite, data, shape, row.estimator, row.unit, row.reference)
+        return checksum_of(rankings.folder(spec) / MANIFEST)
+
+    def has(common: Common, *ranked_by: str) -> bool:
+        key = common_network(suite, data, *common).key
+        return networks.has(tuned_key(key, *ranked_by) if ranked_by else key)
+
+    ranked = {row: found for row in needed.rankings if (found := checksum(row))}
+    return SharedInputs(
+        {number for number in needed.references if predicted(number)},
+        ranked.keys(),
+        {common for common in needed.common if has(common)},
+        {(common, row) for common, row in needed.tuned if row in ranked and has(common, ranked[row])},
+    )
