@@ -2,35 +2,15 @@
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
-from roarbench.stats.probability import Drop, probability_drop
+from roarbench.stats.probability import ProbabilityDrop, probability_drop
 from roarbench.terms import Retrain, Unit
-
-_NOTHING = Drop(Estimate(), (Estimate(),), (Estimate(),))  # of a level that is missing
-
-
-class ProbabilityDrop(NamedTuple):
-    """One row of a table without retraining; intervals are over test images, and what is missing has no value.
-
-    Attributes:
-        untouched: Mean probability of the predicted class on the untouched images, p_0, in [0, 1].
-        probabilities: The same per level, of the class that was predicted on the untouched image, p_k.
-        changes: Mean of |p_0 - p_k| / p_0, per level, at least 0.
-        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1]; missing while a level is.
-    """
-
-    untouched: Estimate
-    probabilities: tuple[Estimate, ...]
-    changes: tuple[Estimate, ...]
-    aopc: Estimate
 
 
 def probability_drops(
@@ -45,18 +25,7 @@ def probability_drops(
     if untouched is None or untouched.min() <= 0:
         return {}
     names = dict.fromkeys(name for name, _ in found if name != CLEAN and name not in mixed)
-    return {name: _drop_of(untouched, [found.get((name, t)) for t in levels]) for name in names}
-
-
-def _drop_of(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
-    found = [probability_drop(untouched, row[None]) if row is not None else _NOTHING for row in (untouched, *degraded)]
-    whole = [row for row in degraded if row is not None]
-    return ProbabilityDrop(
-        found[0].probabilities[0],
-        tuple(drop.probabilities[0] for drop in found[1:]),
-        tuple(drop.relative[0] for drop in found[1:]),
-        probability_drop(untouched, np.stack(whole)).aopc if len(whole) == len(degraded) else Estimate(),
-    )
+    return {name: probability_drop(untouched, [found.get((name, t)) for t in levels]) for name in names}
 
 
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:

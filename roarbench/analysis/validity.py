@@ -137,12 +137,7 @@ def panel(
         CallerError: A suite has not this unit.
     """
     evidence = Evidence.of(suite_results, bootstrap, unit)
-    return panel_of(evidence, [Evidence.of(other, evidence.bootstrap, unit) for other in others])
-
-
-def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
-    """Return the validity panel from draws that may be there already; the others' are from the same bootstrap."""
-    suite_results = evidence.suite_results
+    beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
     return Panel(
         suite_results=suite_results,
         protocol=evidence.protocol,
@@ -155,7 +150,7 @@ def panel_of(evidence: Evidence, others: Iterable[Evidence] = ()) -> Panel:
         retrained_levels=evidence.retrained.levels,
         reference_levels=evidence.reference.levels,
         rows=tuple(_row(evidence, name) for name in suite_results.suite.placed),
-        agreements=agreements(evidence, suite_results.suite.placed, others),
+        agreements=agreements(evidence, suite_results.suite.placed, beside),
     )
 
 
@@ -189,7 +184,7 @@ def _twins(main: Drawn, name: str) -> dict[str, Twin]:
     return twins
 
 
-def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence] = ()) -> tuple[Compared, ...]:
+def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> tuple[Compared, ...]:
     """Compare the main protocol's order of the estimators with the suite's others, and with its own in other suites.
 
     Rows are in their own forms: a twin is no opinion of its own.

@@ -11,7 +11,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric
 from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, marks_of, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH
-from roarbench.analysis.probability_drop import ProbabilityDrop, probability_drops
+from roarbench.analysis.probability_drop import probability_drops
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator
@@ -24,6 +24,7 @@ from roarbench.stats import VERSION
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.probability import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Retrain, Unit
 from roarbench.text import decimals, percent

@@ -6,11 +6,11 @@ from typing import Any
 
 from roarbench.analysis.marks import Grade
 from roarbench.analysis.noisy_copies import kept_words
-from roarbench.analysis.probability_drop import ProbabilityDrop
 from roarbench.report.table import SuiteTable, suite_trains
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.probability import ProbabilityDrop
 from roarbench.text import to_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval

@@ -19,7 +19,7 @@ from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.reference_spread import References
 from roarbench.stats.spread import Spread, Trainings, spread_of
-from roarbench.stats.verdicts import Comparison, compare, compare_watched, detectable, share
+from roarbench.stats.verdicts import Comparison, compare, detectable, holm
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Retrain
 
 
@@ -140,7 +140,7 @@ class _Judge:
     def share(self, estimator: str) -> float:
         """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
         looks = self.scores.watched.get(estimator)
-        return share(looks) if looks else 1.0
+        return 1 / looks if looks else 1.0
 
     def confidence(self, estimators: Collection[str]) -> float:
         """Return the confidence of one interval that makes for the board's over all looks at these rows."""
@@ -221,7 +221,7 @@ class _Judge:
         shares = {key: self.share(key[0]) for key in watched}
         found = compare(*self._joining(pairs))
         family, joining = self._joining(watched)
-        found |= compare_watched(family, shares, joining)
+        found |= compare(family, joining, holm, shares)
         return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
 
     def beatings(self) -> dict[str, Beating]:

@@ -4,6 +4,7 @@ All take the softmax probability of the class that was predicted on the untouche
 chance: nothing is trained here.
 """
 
+from collections.abc import Sequence
 from math import sqrt
 from statistics import NormalDist
 from typing import NamedTuple
@@ -15,42 +16,52 @@ from roarbench.stats.curves import POINTS, Floats, Scores, area_weights
 from roarbench.stats.draws import Draws
 
 
-class Drop(NamedTuple):
-    """Fall of the probability of the predicted class.
+class ProbabilityDrop(NamedTuple):
+    """Fall of the probability of the predicted class; intervals are over test images, and what is missing has no value.
 
     Attributes:
-        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without
-            the level 0, whose difference is 0.
-        relative: Mean over images of |p_0 - p_k| / p_0, one per level (Khakzar et al. 2021, the code's measure).
-        probabilities: Mean of p_k, one per level, in [0, 1].
+        untouched: Mean probability of the predicted class on the untouched images, p_0, in [0, 1].
+        probabilities: The same per level, of the class that was predicted on the untouched image, p_k.
+        changes: Mean of |p_0 - p_k| / p_0, per level, at least 0 (Khakzar et al. 2021, the code's measure).
+        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without the level 0, whose
+            difference is 0; missing while a level is.
     """
 
-    aopc: Estimate
-    relative: tuple[Estimate, ...]
+    untouched: Estimate
     probabilities: tuple[Estimate, ...]
+    changes: tuple[Estimate, ...]
+    aopc: Estimate
 
 
-def probability_drop(untouched: Floats, degraded: Floats) -> Drop:
+def probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
     """Return AOPC and its kin of one estimator and order.
 
     Args:
         untouched: p_0 of every image, in (0, 1], shape (images,).
-        degraded: p_k of every level and image, in [0, 1], shape (levels, images).
+        degraded: p_k of every image at each level, in [0, 1], shape (images,) each; None where a level is missing.
 
     Raises:
         ValueError: The shapes do not fit, or a p_0 is not above 0.
     """
-    if degraded.ndim != 2 or degraded.shape[1:] != untouched.shape:
-        raise ValueError(f"degraded must be (levels, {len(untouched)}), one per untouched image, got {degraded.shape}")
+    shapes = {row.shape for row in degraded if row is not None}
+    if shapes - {untouched.shape}:
+        raise ValueError(f"each level must have {untouched.shape}, one per untouched image, got {sorted(shapes)}")
     if untouched.min() <= 0:
         raise ValueError("the probability of a predicted class is above 0, got one that is not")
-    drops = untouched - degraded
-    aopc, *others = (_mean(row) for row in (drops.mean(0), *(np.abs(drops) / untouched), *degraded))
-    return Drop(aopc, tuple(others[: len(degraded)]), tuple(others[len(degraded) :]))
+    drops = [None if row is None else untouched - row for row in degraded]
+    whole = [drop for drop in drops if drop is not None]
+    return ProbabilityDrop(
+        _mean(untouched),
+        tuple(map(_mean, degraded)),
+        tuple(_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
+        _mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
+    )
 
 
-def _mean(values: Floats) -> Estimate:
+def _mean(values: Floats | None) -> Estimate:
     """Return a mean over images with its interval of 95% by the central limit theorem; one image has none."""
+    if values is None:
+        return Estimate()
     mean = float(values.mean())
     if len(values) < 2:
         return Estimate(mean)

@@ -72,6 +72,9 @@ def compare(
 ) -> dict[Key, Comparison]:
     """Judge all comparisons of a family together; above 0 is better.
 
+    Of rows that are looked at again and again the chance of any wrong word, over the whole course and all these
+    comparisons, is 5% at most where `adjust` is `holm` and `shares` has what each look spends.
+
     Args:
         family: By comparison.
         joining: The comparisons of each row that stands beside the family: adjusted as if it alone joined it, so that
@@ -101,11 +104,6 @@ def verdict_of(difference: float, q: float) -> Verdict:
     return Verdict.BETTER if difference > 0 else Verdict.WORSE
 
 
-def p_values(samples: Sequence[Sample]) -> list[float]:
-    """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0."""
-    return _Tails.of(samples).p_values(samples)
-
-
 class _Tails(NamedTuple):
     """The draws of a family beyond which those of one comparison do not reach, each in ascending order.
 
@@ -116,16 +114,13 @@ class _Tails(NamedTuple):
 
     pools: tuple[Floats, ...] = ()
 
-    @classmethod
-    def of(cls, samples: Sequence[Sample]) -> Self:
-        return cls().joined(samples)
-
     def joined(self, samples: Sequence[Sample]) -> Self:
         """Return these with the draws of more samples."""
         moving = [far / end for far, end in map(_deviations, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
 
     def p_values(self, samples: Sequence[Sample]) -> list[float]:
+        """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0."""
         return [self._p(abs(sample.value), *_deviations(sample)) for sample in samples]
 
     def _p(self, size: float, deviations: Floats, end: float) -> float:
@@ -152,22 +147,6 @@ def detectable(pairs: Pairs) -> float | None:
     if not halves.any():
         return None
     return float(np.median(halves) * (1 + normal(POWER) / normal((1 + pairs.confidence) / 2)))
-
-
-def share(looks: int) -> float:
-    """Return the share of the whole course's error that each of so many planned looks spends."""
-    return 1 / looks
-
-
-def compare_watched(
-    family: Mapping[Key, Sample], shares: Mapping[Key, float], joining: Iterable[Mapping[Key, Sample]] = ()
-) -> dict[Key, Comparison]:
-    """Judge all comparisons of rows that are looked at again and again; above 0 is better.
-
-    Over the whole course and all these comparisons the chance of any wrong word is 5% at most: each p is divided by the
-    share, in (0, 1], that its look spends, then all are adjusted together (Holm 1979).
-    """
-    return compare(family, joining, holm, shares)
 
 
 def holm(ps: Sequence[float]) -> list[float]:

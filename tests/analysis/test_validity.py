@@ -8,7 +8,7 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MARKS, Flag, Grade, Mark, flags_of, floor_words, floors_of
-from roarbench.analysis.validity import Panel, Validity, panel, panel_of
+from roarbench.analysis.validity import Panel, Validity, panel
 from roarbench.errors import CallerError
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import Cell
@@ -188,8 +188,9 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance(alone: float, ima
 
 @pytest.mark.parametrize(("alone", "floor"), [(0.6, (0.9,)), (0.75, (0.9,)), (0.4, ())])
 def test_a_row_whose_images_tell_no_more_than_its_mask_is_at_the_floor(alone: float, floor: tuple[float, ...]) -> None:
-    evidence = Evidence.of(held(accuracy=leaky(alone)), BOOTSTRAP)
-    assert row(panel_of(evidence), "var-grad").floor == floor
+    found = held(accuracy=leaky(alone))
+    assert row(panel(found, BOOTSTRAP), "var-grad").floor == floor
+    evidence = Evidence.of(found, BOOTSTRAP)
     assert floors_of(evidence) == ({"var-grad": floor} if floor else {})
     said = "At the floor: var-grad (t = 0.9): its images tell no more than its mask."
     assert floor_words(floors_of(evidence)) == (said if floor else "")

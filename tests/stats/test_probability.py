@@ -13,7 +13,7 @@ def test_by_hand_and_by_the_normal_interval() -> None:
     degraded = np.array([[0.6, 0.5], [0.2, 0.6]])
     drop = probability_drop(untouched, degraded)
     assert drop.aopc.value == pytest.approx((0.2 + 0.0 + 0.6 - 0.1) / 4)
-    assert [one.value for one in drop.relative] == [pytest.approx(0.25 / 2), pytest.approx((0.75 + 0.2) / 2)]
+    assert [one.value for one in drop.changes] == [pytest.approx(0.25 / 2), pytest.approx((0.75 + 0.2) / 2)]
     assert [one.value for one in drop.probabilities] == [pytest.approx(0.55), pytest.approx(0.4)]
     assert drop.probabilities[1].high == pytest.approx(0.4 + 1.96 * 0.2, rel=1e-4)  # 0.2: the error of a mean of two
     generator = np.random.default_rng(0)

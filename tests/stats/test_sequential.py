@@ -8,7 +8,7 @@ import pytest
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.judging import board
-from roarbench.stats.verdicts import Verdict, compare_watched, p_values, share
+from roarbench.stats.verdicts import Verdict, compare, holm
 from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
 
 
@@ -16,15 +16,11 @@ def sample(value: float, seed: int = 0) -> Sample:
     return Sample(value, value + np.random.default_rng(seed).normal(size=4000))
 
 
-def test_every_look_spends_the_same_share_and_together_they_spend_all():
-    assert [share(looks) * looks for looks in (1, 2, 3, 5)] == [1.0] * 4
-
-
 def test_each_p_is_divided_by_its_share_and_then_holm_adjusts_them():
     found = {"a": sample(4.0), "b": sample(2.6, 1), "c": sample(-2.4, 2), "d": sample(0.3, 3)}
     shares = {"a": 0.5, "b": 1.0, "c": 0.5, "d": 0.5}
-    judged = compare_watched(found, shares)
-    ps = dict(zip(found, p_values(list(found.values())), strict=True))
+    judged = compare(found, adjust=holm, shares=shares)
+    ps = {name: one.p for name, one in compare(found).items()}
     spent = {name: ps[name] / shares[name] for name in found}
     largest, slow = 0.0, {}
     for place, name in enumerate(sorted(spent, key=lambda name: spent[name])):  # step-down by hand
@@ -38,9 +34,9 @@ def test_each_p_is_divided_by_its_share_and_then_holm_adjusts_them():
         "c": Verdict.SAME,
         "d": Verdict.SAME,
     }
-    assert compare_watched({"c": found["c"]}, {"c": 1.0})["c"].verdict is Verdict.WORSE
-    assert compare_watched({}, {}) == {}
-    close = compare_watched({"a": sample(2.5), "b": sample(2.45)}, {"a": 1.0, "b": 1.0})
+    assert compare({"c": found["c"]}, adjust=holm)["c"].verdict is Verdict.WORSE
+    assert compare({}, adjust=holm) == {}
+    close = compare({"a": sample(2.5), "b": sample(2.45)}, adjust=holm)
     assert close["a"].q == close["b"].q == 2 * close["a"].p > close["b"].p  # a larger p never gets a smaller q
 
 

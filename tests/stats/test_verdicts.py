@@ -4,11 +4,15 @@ from scipy.stats import false_discovery_control
 
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.verdicts import Verdict, compare, detectable, p_values, q_values, verdict_of
+from roarbench.stats.verdicts import Verdict, compare, detectable, q_values, verdict_of
 
 
 def normal(value: float, deviation: float = 1.0, resamples: int = 2000, seed: int = 0) -> Sample:
     return Sample(value, value + deviation * np.random.default_rng(seed).normal(size=resamples))
+
+
+def p_values(samples: list[Sample]) -> list[float]:
+    return [found.p for found in compare(dict(enumerate(samples))).values()]
 
 
 def p_value(sample: Sample) -> float:
