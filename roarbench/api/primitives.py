@@ -96,7 +96,7 @@ def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", 
     places = np.empty((n, d), np.int64)
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)
     bins = (places * 256 // d).astype(np.uint8)
-    ties = ranked if _order(order) is Order.MORF else ranked[:, ::-1]
+    ties = places if _order(order) is Order.MORF else d - 1 - places
     return torch.from_numpy(matching.matched(own, bins, strata, _order(order), ties)).view(shape)
 
 

@@ -5,6 +5,7 @@ that removal changes alike, such a map has nothing left to say (docs/decisions/0
 """
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,7 +46,7 @@ def matched(
     places: NDArray[np.uint8],
     found: NDArray[np.uint16],
     order: Order,
-    ties: NDArray[np.int64],
+    ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
     """Remove in each stratum as many features as the own mask does, those that another map ranks first.
 
@@ -57,32 +58,43 @@ def matched(
             it; 0 is most important.
         found: uint16 (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.
-        ties: int64 (n, d), a permutation of 0 … d - 1 in every row; of features in one bin the first go.
+        ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
 
     Returns:
         bool (n, d), as many True in each row as `own` has.
     """
-    wide = 1 + int(places.max())
+    wide, d = 1 + int(places.max()), own.shape[1]
     turned = places if order is Order.MORF else wide - 1 - places
-    keys = found * np.uint16(wide) + turned.astype(np.uint16)
-    return np.stack([_matched_one(*each) for each in zip(own, keys, found, ties, strict=True)])
+    held = np.min_scalar_type(((int(found.max()) + 1) * wide + 1) * d)  # short numbers are sorted in half the time
+    return np.stack(
+        [
+            _matched_one(mask, stratum, (stratum * held.type(wide) + turn) * held.type(d) + tie.astype(held))
+            for mask, stratum, turn, tie in zip(own, found, turned, ties, strict=True)
+        ]
+    )
 
 
 def _matched_one(
-    mask: NDArray[np.bool_], keys: NDArray[np.uint16], stratum: NDArray[np.uint16], tie: NDArray[np.int64]
+    mask: NDArray[np.bool_], stratum: NDArray[np.uint16], keys: NDArray[np.unsignedinteger[Any]]
 ) -> NDArray[np.bool_]:
-    """Return what goes of an image, (d,): in each stratum the first features by their keys, as many as the mask has."""
-    sequence = tie[np.argsort(keys[tie], kind="stable")]  # of 16 bits: a radix sort
-    sorted_strata, counts = stratum[sequence], np.bincount(stratum)
-    wanted = np.bincount(stratum[mask], minlength=len(counts))
-    position = np.arange(len(mask)) - (counts.cumsum() - counts)[sorted_strata]
-    removed = np.zeros_like(mask)
-    removed[sequence] = position < wanted[sorted_strata]
-    return removed
+    """Return what goes of an image, (d,): in each stratum the features of least key, as many as the mask has.
+
+    The keys differ and ascend with the strata, so that one sort orders all strata.
+    """
+    left, wanted = np.bincount(2 * stratum + mask, minlength=2 * int(stratum.max()) + 2).reshape(-1, 2).T
+    ordered = np.append(np.sort(keys), np.iinfo(keys.dtype).max)
+    kept: NDArray[Any] = ordered[(left + wanted).cumsum() - left]  # the first key that stays, or the next stratum's
+    return keys < kept[stratum]
 
 
-def matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.int64]:
-    """Return the order of equal places that `matched` takes, int64 (n, d), of images by their number in the split."""
+def matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
+    """Return the place of each feature among equals as `matched` takes it, uint32 (n, d).
+
+    One order by chance for all images, by their number in the split, which begins at another feature in each.
+    """
     order = np.random.Generator(np.random.Philox(seed)).permutation(d)
-    found: NDArray[np.int64] = order[(np.arange(d) + images[:, None] * _TURN) % d]
+    places = np.empty(d, np.uint32)
+    places[order] = np.arange(d)
+    turned: NDArray[np.uint32] = places - (images * _TURN % d).astype(np.uint32)[:, None]
+    found: NDArray[np.uint32] = np.minimum(turned, turned + np.uint32(d))  # modulo d: below 0 is beyond all others
     return found

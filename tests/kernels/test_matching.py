@@ -72,8 +72,7 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: 
         place = np.empty(D, int)
         place[np.argsort(-other[image])] = np.arange(D)
         bins = np.searchsorted(bounds, place, side="right") * (1 if order is Order.MORF else -1)
-        turn = np.argsort(TIES[image])
         for stratum in range(9):
             members = np.flatnonzero(found[image] == stratum)
-            first = sorted(members, key=lambda feature: (bins[feature], turn[feature]))[: own[image, members].sum()]
+            first = sorted(members, key=lambda feature: (bins[feature], TIES[image, feature]))[: own[image, members].sum()]
             assert sorted(first) == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
