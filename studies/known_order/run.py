@@ -4,8 +4,8 @@ A share of a map's places comes from another image's map by the same row, in squ
 as smooth as it was (*image*), or from chance, feature by feature (*chance*). Shares are nested. The null is a blurred
 random map: it knows nothing at any share, so a protocol that orders it rewards smoothness.
 
-Run: python -m studies.known_order.run writes the table of results.npz into the page. The program that made and scored
-the maps is in the history: `git show c9ef22d:studies/known_order/run.py`.
+Run: python -m studies.known_order.run writes the table of results.npz, which studies.known_order.make makes, into the
+page.
 """
 
 import argparse
@@ -16,35 +16,55 @@ from pathlib import Path
 import numpy as np
 
 from roarbench.text import markdown_table
-from studies.matched.run import LEVELS, Answers, Gains, errors_above, gain, stored
+from studies.matched.run import IMAGES, LEVELS, Answers, Gains, errors_above, stored
 from studies.page import write
 
 FOLDER = Path(__file__).parent
+RESULTS = FOLDER / "results.npz"
 SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 BASES = ("gradcam", "sgsq", "ig-mean", "random-blurred")
 KINDS = ("image", "chance")
-DIFFERENCES = {"specific": ("other", "own"), "matched": ("matched", "own"), "lerf-morf": ("lerf", "morf")}
-ACCURACIES = {"augmented": (-1, "own"), "morf": (-1, "morf"), "lerf": (1, "lerf")}  # by sign and mask
-PROTOCOLS = ("specific", "matched", "augmented", "morf", "lerf", "lerf-morf")
+PROTOCOLS = {  # the correct answers that count for a map, and those that count against it
+    "specific": ("other", "own"),
+    "matched": ("matched", "own"),
+    "augmented": (None, "own"),
+    "morf": (None, "morf"),
+    "lerf": ("lerf", None),
+    "lerf-morf": ("lerf", "morf"),
+    "roar": (None, "roar"),
+    "roar-exchanged": (None, "exchanged"),
+    "diffroar": ("kar", "roar"),
+}
+RETRAINED = 0.9  # the level of the last three, as in `quick`
 CLEAR = 1.96  # standard errors
 HEADS = ("protocol", "map", "mixed with", "gain at shares 0, .2, .4, .6, .8, 1", "right", "wrong", "open")
 
 
+def asked(found: Answers, protocol: str) -> list[float]:
+    """Return the levels at which a protocol was asked about a map."""
+    plus, minus = PROTOCOLS[protocol]
+    return [t for t in LEVELS if f"{t} {plus or minus}" in found]
+
+
 def gains(found: Answers, protocol: str) -> Gains:
     """Return the mean over levels of a protocol's gain, image by image; larger is better."""
-    if protocol in DIFFERENCES:
-        return gain(found, *DIFFERENCES[protocol])
-    sign, mask = ACCURACIES[protocol]
-    return np.asarray(np.mean([sign * found[f"{t} {mask}"].astype(float) for t in LEVELS], 0))
+    plus, minus = PROTOCOLS[protocol]
+
+    def right(t: float, mask: str | None) -> Gains:
+        return found[f"{t} {mask}"].astype(float) if mask else np.zeros(IMAGES)
+
+    return np.asarray(np.mean([right(t, plus) - right(t, minus) for t in asked(found, protocol)], 0))
 
 
 def curve(found: Mapping[str, Answers], base: str, kind: str, protocol: str) -> list[Gains]:
-    """Return a map's gains by share, image by image, the mean over the networks that were made."""
+    """Return a map's gains by share, image by image, the mean over the networks that were asked; empty if none was."""
     steps = []
     for share in SHARES:
         end = f"-{base}-{'image' if share == 0 else kind}-{share:g}"
-        steps.append(np.mean([gains(made, protocol) for name, made in found.items() if name[1:] == end], 0))
-    return steps
+        networks = [made for name, made in found.items() if name[1:] == end and asked(made, protocol)]
+        if networks:
+            steps.append(np.mean([gains(made, protocol) for made in networks], 0))
+    return steps if len(steps) == len(SHARES) else []
 
 
 def settled(steps: Sequence[Gains]) -> tuple[int, int, int]:
@@ -60,11 +80,11 @@ def recorded() -> dict[str, str]:
 
 
 def _lines() -> Iterator[list[str]]:
-    found = stored(FOLDER / "results.npz")
+    found = stored(RESULTS)
     for protocol, base, kind in product(PROTOCOLS, BASES, KINDS):
-        steps = curve(found, base, kind, protocol)
-        numbers = ", ".join(f"{100 * each.mean():+.1f}" for each in steps)
-        yield [protocol, base, kind, numbers, *map(str, settled(steps))]
+        if steps := curve(found, base, kind, protocol):
+            numbers = ", ".join(f"{100 * each.mean():+.1f}" for each in steps)
+            yield [protocol, base, kind, numbers, *map(str, settled(steps))]
 
 
 def main() -> None:

@@ -1,7 +1,6 @@
 """Which strata take from maps that ask no network what they gain? Development images alone, none of the board's.
 
-Run: python -m studies.matched.run writes the table of results.npz into the page. The program that trained the networks
-and scored the maps is in the history: `git show c9ef22d:studies/matched/lab.py`.
+Run: python -m studies.matched.run writes the table of results.npz, which studies.matched.lab makes, into the page.
 """
 
 import argparse
@@ -15,7 +14,8 @@ from roarbench.text import markdown_table
 from studies.page import write
 
 FOLDER = Path(__file__).parent
-LEVELS, IMAGES = (0.1, 0.5, 0.9), 2469
+RESULTS, IMAGES = FOLDER / "results.npz", 2469
+LEVELS = (0.1, 0.5, 0.9)
 MASKS = (
     *("other", "dev-8", "dev-16", "dev-64", "dev-blur-4x4", "dev-blur-8x8", "dev-blur-8x8 bits"),
     *("dev-blur-contrast-4^3", "energy"),
@@ -24,7 +24,7 @@ Answers = dict[str, NDArray[np.bool_]]  # by level and mask, bool (images,)
 Gains = NDArray[np.float64]  # of each image, (images,)
 
 
-def stored(path: Path = FOLDER / "results.npz") -> dict[str, Answers]:
+def stored(path: Path = RESULTS) -> dict[str, Answers]:
     """Return the answers that are kept, by row."""
     found: dict[str, Answers] = {}
     for key, bits in np.load(path).items():
