@@ -45,13 +45,16 @@ def fresh(shown: Shown, query: dict[str, str]) -> Page:
     links = AppLinks()
     try:
         live = live_store(shown)
-        views = live.views()
+        views = live.views(waiting=not query)
         title, html = render(Asked(address(**query), views, links, known(views)))
     except (NotThere, StoreError) as error:
         return Page(*message(str(error), links), {})
     page = Page(title, html, {name: content.decode() for name, content in links.files.items()})
-    if not query:
-        keep(shown, live.state, page)
+    if query:
+        return page
+    if not live.state:
+        return page._replace(html=f"{html}<p class='rb fine'>The other suites are being read.</p>")
+    keep(shown, live.state, page)
     return page
 
 

@@ -14,7 +14,8 @@ from roarbench.store.provenance import code_version
 from roarbench.store.results import ResultsStore
 
 ASKED = "ROARBENCH_BOARD"  # environment variable that tells the app's script what to show, as JSON
-judged, seen = Event(), Event()  # set once this process has judged a board, and once a visitor has seen a page
+judged, seen = Event(), Event()  # set once this process has read all and judged a board; once a visitor saw a page
+_kept: dict[Path, str] = {}  # stamps of the pages that this process has kept
 
 
 class Selection(NamedTuple):
@@ -59,12 +60,14 @@ def recall(shown: Shown) -> Page | None:
 
 def keep(shown: Shown, state: str, page: Page) -> None:
     """Keep the page of a store in this state, where the user's cache can be written and the code has a version."""
-    if not code_version().endswith("+dirty") and _read(shown).get("stamp") != _stamp(state):
-        path = place(shown)
-        text = json.dumps({"stamp": _stamp(state), "page": page._asdict()})
-        with suppress(OSError):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
+    stamp, path = _stamp(state), place(shown)
+    if code_version().endswith("+dirty") or _kept.get(path) == stamp:
+        return
+    _kept[path] = stamp
+    text = json.dumps({"stamp": stamp, "page": page._asdict()})
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_whole(path, lambda temporary: temporary.write_text(text, "utf-8"), path.with_suffix(".partial"))
 
 
 def place(shown: Shown) -> Path:

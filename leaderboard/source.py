@@ -35,6 +35,11 @@ def shown_first(results: SuiteResults) -> tuple[bool, bool]:
     return not results.has_rows, results.leading != MATCHED
 
 
+def may_lead(suite: Suite) -> bool:
+    """Return whether its first question can be what only a network can know."""
+    return any(block.protocol == MATCHED for block in suite.blocks)
+
+
 def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
     """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 

@@ -13,7 +13,7 @@ from leaderboard.first import ALL, Selection, Shown, judged, seen
 from leaderboard.judged import board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.source import read_suite, shown_first, shown_order, slug, units
+from leaderboard.source import may_lead, read_suite, shown_first, shown_order, slug, units
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -154,7 +154,7 @@ class SuiteView:
 class LiveStore:
     """The suites of a store that have results, as they are whenever they are asked for.
 
-    `state` is the stamp of the store when it was read last.
+    `state` is the stamp of the store when all of it was read last; empty while some suites wait.
     """
 
     def __init__(self, store: ResultsStore, folder: Path, selection: Selection = ALL) -> None:
@@ -164,10 +164,11 @@ class LiveStore:
         self._read: dict[Suite, tuple[str, list[SuiteView]]] = {}  # with the stamp of each
         self._views: Views = {}
 
-    def views(self) -> Views:
+    def views(self, waiting: bool = False) -> Views:
         """Return the suites by slug, in the order of the pages, those with rows first.
 
-        A suite without new results stays the same object, with all that it has computed.
+        A suite without new results stays the same object, with all that it has computed. While somebody is `waiting`
+        for the first page, suites that were never read and that it does not need are left for later.
 
         Raises:
             StoreError: The database refuses.
@@ -175,11 +176,23 @@ class LiveStore:
         with self._lock, self._store.database.at_once():
             state = self._store.state()
             if state != self.state:
-                self._read = {suite: self._fresh(suite) for suite in shown_order(self._store)}
+                order = shown_order(self._store)
+                asked = self._needed(order) if waiting else order
+                self._read = {suite: self._fresh(suite) for suite in asked}
                 found = [view for _, views in self._read.values() for view in views]
                 self._views = {view.slug: view for view in sorted(found, key=lambda view: shown_first(view.results))}
-                self.state = state
+                self.state = state if len(asked) == len(order) else ""
             return self._views
+
+    def _needed(self, order: list[Suite]) -> list[Suite]:
+        """Return the first suite, those on its data set and network, and those that were read before."""
+        near = "", ""
+        for suite in sorted(order, key=may_lead, reverse=True):
+            self._read[suite] = self._fresh(suite)
+            if any(shown_first(view.results) == (False, not may_lead(suite)) for view in self._read[suite][1]):
+                near = suite.dataset, suite.model  # no suite that follows can stand before it
+                break
+        return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
     def _fresh(self, suite: Suite) -> tuple[str, list[SuiteView]]:
         stamp = self._store.stamp(suite.dataset, suite.model)
@@ -192,10 +205,12 @@ class LiveStore:
         """Compute ahead of visitors, for ever: the first board, and once a page was seen those of every suite."""
         while True:
             with suppress(StoreError):  # a visitor is told
+                for view in self.views(waiting=True).values():
+                    view.board  # noqa: B018
+                    seen.wait(_PAUSE)
                 for view in self.views().values():
                     view.board  # noqa: B018
                     judged.set()
-                    seen.wait(_PAUSE)
                 for view in self.views().values():
                     view.boards  # noqa: B018
             sleep(_PAUSE)

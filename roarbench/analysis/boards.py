@@ -79,6 +79,7 @@ class SuiteResults:
     shares: dict[str, float] = field(default_factory=dict)
     kept: dict[str, float] = field(default_factory=dict)
     watched: dict[tuple[str, str], int] = field(default_factory=dict)
+    _scores: dict[tuple[Protocol, Unit, str], Scores | None] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
     def title(self) -> str:
@@ -165,6 +166,12 @@ class SuiteResults:
         Without a fill it is that of the protocol's tables. Of a protocol that is made of two, those of the first for
         the rows, levels and seeds that both have.
         """
+        asked = (protocol, unit, fill or self.suite.fill(protocol))
+        if asked not in self._scores:
+            self._scores[asked] = self._collected(*asked)
+        return self._scores[asked]
+
+    def _collected(self, protocol: Protocol, unit: Unit, fill: str) -> Scores | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.suite.shared(protocol, unit, fill)
         if not levels:

@@ -70,7 +70,9 @@ class Scores:
 
     @property
     def published(self) -> "Scores":
-        """Return the same without the cells of strangers."""
+        """Return the same without the cells of strangers; this very one where there are none."""
+        if not any(point[0] in self.strangers for point in self.correct):
+            return self
         correct = {point: bits for point, bits in self.correct.items() if point[0] not in self.strangers}
         references = {point: names for point, names in self.references.items() if point in correct}
         return replace(self, correct=correct, references=references, differences=None)

@@ -106,16 +106,13 @@ class _ReferenceDraws:
         self.rows = curves_of(scores)
         self._sizes = lru_cache(1)(self._draw_sizes)  # those of a row serve all its levels
         self._normal = lru_cache(2 * len(scores.networks))(self._draw)
+        self._mean = lru_cache(4 * len(scores.levels))(self._draw_mean)  # those that rows share serve them all
 
     def cell(self, point: Point) -> tuple[Floats, Floats]:
         """Return a cell's mean deviation over its references in every draw, true and with noise, (resamples,) each."""
         names, curve = self.scores.references[point], self.rows[point[0]]
-        column = self.spread.column(point[1])
-        common, own = np.zeros((2, self.bootstrap.resamples))
-        for name in sorted(set(names)):
-            weight = names.count(name) / len(names)
-            common += weight * (self._normal(_COMMON, self.spread.digest, name) @ column)
-            own += weight * (self._normal(_OWN, curve.digest, name) @ column)
+        common = self._mean(_COMMON, self.spread.digest, names, point[1])
+        own = self._mean(_OWN, curve.digest, names, point[1])
         true, whole = self._sizes(curve)
         return true.common * common + true.own * own, whole.common * common + whole.own * own
 
@@ -130,12 +127,19 @@ class _ReferenceDraws:
 
     def _ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled one."""
-        square, freedom = curve.square()
+        square, freedom = curve.square
         pooled = self.spread.variance * np.maximum(self.whole, self.own)
         own = square / pooled if self.spread.variance else 0.0
         chi_squared = _generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
         found: Floats = (self.prior + freedom * own) / chi_squared
         return found
+
+    def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
+        """Draw for a cell of some references: their mean, by how many trainings each has, shape (resamples,)."""
+        column, mean = self.spread.column(t), np.zeros(self.bootstrap.resamples)
+        for name in sorted(set(names)):
+            mean += names.count(name) / len(names) * (self._normal(stream, digest, name) @ column)
+        return mean
 
     def _draw(self, stream: int, digest: bytes, name: str) -> Floats:
         """Draw for one reference and all levels, shape (resamples, rank)."""

@@ -5,13 +5,15 @@ What the pool is made of, and the formulas with their sources, is in `docs/stati
 
 import hashlib
 import math
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.curves import Bits, Floats, Scores, area_weights, digest_of
+from roarbench.stats.curves import Bits, Floats, Point, Scores, area_weights, digest_of
 
 PRIORS = 1 / np.linspace(1, 0.001, 100)  # degrees of freedom that a pooled variance may be worth, evenly in 1 / d
 
@@ -71,9 +73,12 @@ def references_of(boards: Sequence[Scores]) -> References | None:
     """
     unique = {curve.digest: curve for board in boards for curve in curves_of(board).values()}
     curves = [unique[digest] for digest in sorted(unique)]
-    areas, noise = _areas(curves)
-    if not areas:
+    repeated = [curve for curve in curves if len(curve.areas) > 1]
+    if not repeated:
         return None
+    areas, noise = [curve.areas for curve in repeated], 0.0
+    for curve in repeated:
+        noise += curve.noise
     networks = sorted({name for found in areas for name in found})
     deviations = _deviations(areas, networks)
     variance, shared, own_freedom = components(deviations)
@@ -90,17 +95,6 @@ def references_of(boards: Sequence[Scores]) -> References | None:
         len(networks),
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
-
-
-def _areas(curves: Sequence["ReferenceCurve"]) -> tuple[list[dict[str, float]], float]:
-    """Return the mean areas of rows with several networks, by network, and the sum of their noise."""
-    areas: list[dict[str, float]] = []  # means over the images; the answers of all rows are too many to keep
-    noise = 0.0
-    for curve in curves:
-        if len(found := curve.areas()) > 1:
-            areas.append({name: answers.mean() for name, answers in found.items()})
-            noise += float(squares(np.stack(list(found.values())))[1])
-    return areas, noise
 
 
 def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> Floats:
@@ -133,47 +127,56 @@ def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """The answers of one explained row, averaged over the trainings on each reference.
+    """What the answers of one explained row say, averaged over the trainings on each reference.
+
+    Means over the images alone: the answers of all rows are too many to keep as numbers.
 
     Attributes:
-        board: Has its answers, as bits; as numbers those of all rows at once would take 64 times as much.
-        networks: Names of its references, by level in ascending order.
+        means: Accuracies by level in ascending order, and by name of the reference in that of the names.
+        areas: What the curve takes from a gain, by name, of references with all its levels above 0.
+        noise: How much the areas vary because images are finitely many, as `squares` has it; 0 of one reference.
         digest: Of its bits.
     """
 
-    board: Scores
-    estimator: str
-    networks: dict[float, list[str]]
+    means: dict[float, dict[str, float]]
+    areas: dict[str, float]
+    noise: float
     digest: bytes
 
-    def at(self, t: float) -> dict[str, Floats]:
-        """Return the answers at a level by reference, in the order of their names."""
-        bits, names = self.board.correct[self.estimator, t], np.array(self.board.references[self.estimator, t])
-        return {name: bits[names == name].mean(0, dtype=np.float64) for name in self.networks[t]}
-
-    def areas(self) -> dict[str, Floats]:
-        """Return what the curve takes from a gain for every image, of references with all its levels above 0."""
-        levels = [t for t in self.networks if t > 0]
-        answers = [self.at(t) for t in levels]
-        whole = set.intersection(*map(set, answers)) if levels else set()
-        curves = {name: np.stack([each[name] for each in answers]) for name in sorted(whole)}
-        return {name: area_weights((0.0, *levels))[1:] @ curve for name, curve in curves.items()}
-
+    @property
     def square(self) -> tuple[float, int]:
         """Return the mean square of its area over references, and its degrees of freedom; both 0 of one reference."""
-        means = [answers.mean() for answers in self.areas().values()]
+        means = list(self.areas.values())
         return (float(np.var(means, ddof=1)), len(means) - 1) if len(means) > 1 else (0.0, 0)
 
 
+@lru_cache(4)  # the spread is learnt from the boards that are drawn next
 def curves_of(board: Scores) -> dict[str, ReferenceCurve]:
     """Return the curves of all explained rows."""
-    rows: dict[str, dict[float, list[str]]] = {}
-    for (estimator, t), names in board.references.items():
-        rows.setdefault(estimator, {})[t] = sorted(set(names))
-    return {
-        name: ReferenceCurve(board, name, dict(sorted(found.items())), row_digest(board, name))
-        for name, found in rows.items()
-    }
+    levels = defaultdict[str, list[float]](list)
+    for estimator, t in board.references:
+        levels[estimator].append(t)
+    return {name: _curve(board, name, sorted(held)) for name, held in levels.items()}
+
+
+def _curve(board: Scores, estimator: str, levels: Sequence[float]) -> ReferenceCurve:
+    answers = {t: _by_reference(board, (estimator, t)) for t in levels}
+    above = [answers[t] for t in levels if t > 0]
+    whole = sorted(set.intersection(*map(set, above))) if above else []
+    weights = area_weights((0.0, *(t for t in levels if t > 0)))[1:] if above else np.empty(0)
+    areas = {name: weights @ np.stack([each[name] for each in above]) for name in whole}
+    return ReferenceCurve(
+        {t: {name: float(each.mean()) for name, each in held.items()} for t, held in answers.items()},
+        {name: float(area.mean()) for name, area in areas.items()},
+        float(squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
+        row_digest(board, estimator),
+    )
+
+
+def _by_reference(board: Scores, point: Point) -> dict[str, Floats]:
+    """Return the answers of a cell by reference, in the order of their names, each the mean of its trainings."""
+    bits, names = board.correct[point], np.array(board.references[point])
+    return {name: bits[names == name].mean(0, dtype=np.float64) for name in sorted(set(board.references[point]))}
 
 
 def row_digest(board: Scores, estimator: str) -> bytes:
@@ -211,13 +214,13 @@ def _factor(curves: Iterable[ReferenceCurve]) -> tuple[tuple[float, ...], Floats
     variance is unbiased and the whole is a covariance.
     """
     held = list(curves)
-    levels = tuple(sorted({t for curve in held for t, names in curve.networks.items() if len(names) > 1}))
-    networks = sorted({name for curve in held for names in curve.networks.values() for name in names})
+    levels = tuple(sorted({t for curve in held for t, names in curve.means.items() if len(names) > 1}))
+    networks = sorted({name for curve in held for names in curve.means.values() for name in names})
     deviations = np.zeros((len(held), len(networks), len(levels)))
     freedom = np.zeros(len(levels))
     for row, curve in zip(deviations, held, strict=True):
         for column, t in enumerate(levels):
-            means = {name: answers.mean() for name, answers in curve.at(t).items()} if t in curve.networks else {}
+            means = curve.means.get(t, {})
             for name, mean in means.items():
                 row[networks.index(name), column] = mean - np.mean(list(means.values()))
             freedom[column] += max(0, len(means) - 1)

@@ -53,6 +53,25 @@ def test_suites_are_read_again_only_where_results_came_or_somebody_vouched(live:
     assert live.views()["quick-v1"] is not after["quick-v1"]
 
 
+def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path: Path) -> None:
+    """The order is that of all; nothing that was read is forgotten, and the rest is read when nobody waits."""
+    for suite in (SUITES["planted"], QUICK):
+        make_store(tmp_path, suite, early, images=40)
+    live = LiveStore(ResultsStore.open(default_url(tmp_path), read_only=True), tmp_path)
+    assert list(live.views(waiting=True)) == ["quick-v1"] and not live.state
+    assert list(live.views()) == ["quick-v1", "planted-v1"] and live.state
+    late = [result for point, result in results(QUICK, 40).items() if not early(point)]
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(late[0])
+    assert list(live.views(waiting=True)) == ["quick-v1", "planted-v1"] and live.state
+    make_store(tmp_path, SUITES["quick-matched"], early, images=40)
+    make_store(tmp_path, SUITES["quick-specific"], images=60)
+    anew = LiveStore(ResultsStore.open(default_url(tmp_path), read_only=True), tmp_path)
+    beside = list(anew.views(waiting=True))
+    assert beside[0].startswith("quick-matched") and {"quick-specific-v1", "quick-v1"} < set(beside)
+    assert "planted-v1" not in beside and list(anew.views())[0] == beside[0]
+
+
 def test_runs_are_counted_as_they_are_now(live: LiveStore, tmp_path: Path) -> None:
     view = live.views()["quick-v1"]
     missing = next(result for point, result in results(QUICK, 40).items() if not early(point))
