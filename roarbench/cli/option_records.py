@@ -12,7 +12,6 @@ from roarbench.cli.options import (
     STORE,
     Data,
     Db,
-    Device,
     Limit,
     Rows,
     StoreDir,
@@ -153,11 +152,12 @@ class SubmissionOptions:
     ] = None
     trust: Trust = False
     device: Annotated[
-        Device, typer.Option("--submission-device", help="Device for submissions' maps; their rows record it.")
-    ] = Device.CPU
+        Literal["cpu", "cuda"],
+        typer.Option("--submission-device", help="Device for submissions' maps; their rows record it."),
+    ] = "cpu"
 
     def __post_init__(self) -> None:
-        if not self.submission and (self.trust or self.device is not Device.CPU):
+        if not self.submission and (self.trust or self.device != "cpu"):
             raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
 
 

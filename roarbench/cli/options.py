@@ -2,11 +2,10 @@
 
 from collections.abc import Callable
 from dataclasses import MISSING, fields, is_dataclass
-from enum import StrEnum
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, Literal, get_type_hints
 
 import typer
 
@@ -16,48 +15,12 @@ from roarbench.cli.proposals import propose
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.terms import Unit
 
-
-class TableFormat(StrEnum):
-    """Form in which a table is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    CSV = "csv"
-    MARKDOWN = "markdown"
-    LATEX = "latex"
-
-    @property
-    def plain(self) -> bool:
-        """Return whether programs read it."""
-        return self in (TableFormat.JSON, TableFormat.CSV)
-
-
-class PanelFormat(StrEnum):
-    """Form in which a report with sentences is written."""
-
-    TEXT = "text"
-    JSON = "json"
-    MARKDOWN = "markdown"
-
-
-class Device(StrEnum):
-    """Processor that makes a submission's maps."""
-
-    CPU = "cpu"
-    CUDA = "cuda"
-
-
-class ReportFormat(StrEnum):
-    """Form in which a report is written."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
 STORE = default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
 
+TableFormat = Literal["text", "json", "csv", "markdown", "latex"]
+ReportFormat = Literal["text", "json"]
 Report = Annotated[ReportFormat, typer.Option("--format")]
 SuiteName = Annotated[
     str,

@@ -8,7 +8,6 @@ import numpy as np
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.cli.commands.terminal import print_table
-from roarbench.cli.options import TableFormat
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
@@ -231,9 +230,9 @@ def test_masks_alone_give_accuracies_without_gains_and_places():
 def test_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
-    print_table(TABLE, TableFormat.TEXT)
+    print_table(TABLE, "text")
     assert f"(!) {command} explains the doubts." in capsys.readouterr().out.splitlines()
-    print_table(TABLE, TableFormat.MARKDOWN)
+    print_table(TABLE, "markdown")
     assert command in capsys.readouterr().out
 
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report
-from roarbench.cli.options import STORE, Report, ReportFormat, StoreDir
+from roarbench.cli.options import STORE, Report, StoreDir
 from roarbench.cli.proposals import propose
 
 
@@ -16,7 +16,7 @@ def suites(
         str,
         typer.Argument(metavar="[NAME|FILE]", help="Show this suite in full.", show_default="all"),
     ] = "",
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """List the suites and their cost, or show one; check a TOML file and try its network."""
     from roarbench.report import suite_list
@@ -27,11 +27,11 @@ def suites(
         asked = load(suite, STORE)
         found = asked.fitted if suite.endswith(".toml") else asked.plan
         print_report(format, suite_list.one_record(found), lambda _: suite_list.one_text(found))
-        if format is ReportFormat.TEXT:
+        if format == "text":
             err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
         return
     print_report(format, suite_list.suite_records(), lambda found: suite_list.suite_list(found, out.width))
-    if format is ReportFormat.TEXT:
+    if format == "text":
         plan = propose("plan", "--suite", "NAME")
         out.print(f"{plan} says what it takes; --measure times it on this machine", soft_wrap=True)
 
@@ -54,7 +54,7 @@ def new_suite(
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
 
 
-def estimators(format: Report = ReportFormat.TEXT) -> None:
+def estimators(format: Report = "text") -> None:
     """List the estimators and controls."""
     from roarbench.report import suite_list
 
@@ -65,7 +65,7 @@ def toy(
     output: Annotated[
         Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
     ] = None,
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from toy.figure import draw
@@ -76,10 +76,10 @@ def toy(
     if output:  # before the table, so that a mistake has the only line
         draw(result, output)
         err.print(f"drawn: {output}", soft_wrap=True)
-    out.print(to_json(result) if format is ReportFormat.JSON else to_text(result), soft_wrap=True)
+    out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
 
 
-def doctor(store: StoreDir = STORE, format: Report = ReportFormat.TEXT) -> None:
+def doctor(store: StoreDir = STORE, format: Report = "text") -> None:
     """Check processor, memory, disk and libraries, and suggest what to change."""
     from roarbench.cli.doctor import examine, findings_table
 

@@ -20,7 +20,7 @@ from roarbench.cli.option_records import (
     SuiteOptions,
     WorkOptions,
 )
-from roarbench.cli.options import Device, Report, ReportFormat, TableFormat
+from roarbench.cli.options import Report, ReportFormat, TableFormat
 from roarbench.cli.proposals import propose, worded
 from roarbench.errors import Hint, RunError
 from roarbench.files import writing
@@ -47,17 +47,17 @@ def run(
     ] = None,
     submitted: SubmissionOptions,
     course: CourseOptions,
-    format: Annotated[TableFormat, typer.Option("--format", help="Format of the final table.")] = TableFormat.TEXT,
+    format: Annotated[TableFormat, typer.Option("--format", help="Format of the final table.")] = "text",
     log_format: Annotated[
         ReportFormat,
         typer.Option(
             "--log-format",
             help="Format of progress messages; json also writes one log per worker to the store.",
         ),
-    ] = ReportFormat.TEXT,
+    ] = "text",
 ) -> None:
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
-    logged = log_format is ReportFormat.JSON
+    logged = log_format == "json"
     console = log_console() if logged else err
     suite, budget = work.load(asked.suite), course.seconds
     part = _part(suite, asked)
@@ -114,7 +114,7 @@ def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], co
 def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     from roarbench.execution.entering import SubmissionMode
 
-    return SubmissionMode(submitted.trust, submitted.device is Device.CUDA, suite.plan)
+    return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
 
 
 def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableFormat) -> None:
@@ -124,8 +124,8 @@ def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableF
     from roarbench.report.table import suite_table
 
     suite_results = with_kept(finished.suite_results, store)
-    many = format is TableFormat.TEXT
-    shown = [each.name for each in leading(suite)] if many else [table_protocol(suite, "", format.plain)]
+    many = format == "text"
+    shown = [each.name for each in leading(suite)] if many else [table_protocol(suite, "", format in ("json", "csv"))]
     for protocol in shown:
         print_table(suite_table(suite_results, protocol, None, None), format)
 
@@ -157,7 +157,7 @@ def replicate(
         Path | None,
         typer.Option("--against", metavar="DIR", help="Compare with the results in this store; run nothing."),
     ] = None,
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts.
 
@@ -201,7 +201,7 @@ def plan(
     measured: Annotated[
         bool, typer.Option("--measure", help="Time each part on this machine (takes seconds).")
     ] = False,
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
     if asked.question:
@@ -245,7 +245,7 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
         rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
     found = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]
     found.sort(key=lambda each: each.seconds)
-    if format is ReportFormat.JSON:
+    if format == "json":
         out.print_json(json.dumps(answer_record(asked.question, asked.difference, found, workers)))
     else:
         best = found[0].way

@@ -1,7 +1,7 @@
 """Show what a store holds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
@@ -11,9 +11,7 @@ from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
     STORE,
     Db,
-    PanelFormat,
     Report,
-    ReportFormat,
     StoreDir,
     SuiteName,
     TableFormat,
@@ -37,10 +35,10 @@ def status(
     watch: Annotated[
         bool, typer.Option("--watch", help="Keep showing workers, pace and time left until done or Ctrl-C.")
     ] = False,
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """Count runs that are done, running, missing and failed."""
-    if watch and format is ReportFormat.JSON:
+    if watch and format == "json":
         raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
     asked = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
@@ -55,7 +53,7 @@ def status(
         suite_results = load_from(results, asked.plan, asked.question)
         found = status_record(suite_results, results)
     print_report(format, found, status_table)
-    if format is ReportFormat.TEXT:
+    if format == "text":
         for line in status_lines(found, suite_results.dropped):
             out.print(worded(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
@@ -66,17 +64,17 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
-    format: Annotated[TableFormat, typer.Option("--format")] = TableFormat.TEXT,
+    format: Annotated[TableFormat, typer.Option("--format")] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
     found = source.load(suite).result(board.estimators)
     from roarbench.report.status import failure_lines
 
-    shown = found.table(table_protocol(found.stored.suite, board.protocol, format.plain), board.unit)
+    shown = found.table(table_protocol(found.stored.suite, board.protocol, format in ("json", "csv")), board.unit)
     print_table(shown, format)
     names = {row.estimator for row in shown.rows}
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
-        (out if format is TableFormat.TEXT else err).print(worded(line), soft_wrap=True)
+        (out if format == "text" else err).print(worded(line), soft_wrap=True)
     _tell_what_else(found.stored, "table")
 
 
@@ -93,7 +91,7 @@ def validity(
             autocompletion=completion.suites,
         ),
     ] = None,
-    format: Annotated[PanelFormat, typer.Option("--format")] = PanelFormat.TEXT,
+    format: Annotated[Literal["text", "json", "markdown"], typer.Option("--format")] = "text",
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
     asked, *others = map(source.load, (suite, *(against or ())))
@@ -104,10 +102,10 @@ def validity(
     compared = [load_suite(other.plan, alike(asked.question, asked.plan, other.plan)) for other in others]
     suite_results = load_suite(asked.plan, asked.question)
     made = panel(suite_results, others=compared, unit=unit)
-    if format is PanelFormat.TEXT:
+    if format == "text":
         out.print(validity_panel.as_text(made, out.width), crop=False)
     else:
-        print(validity_panel.as_json(made) if format is PanelFormat.JSON else validity_panel.as_markdown(made))
+        print(validity_panel.as_json(made) if format == "json" else validity_panel.as_markdown(made))
     _tell_what_else(suite_results, "validity")
 
 
@@ -149,7 +147,7 @@ def claims(
     ] = "",
     unit: UnitName = None,
     source: ResultsOptions,
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
     asked = source.load(suite) if suite else None

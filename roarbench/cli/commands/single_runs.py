@@ -6,7 +6,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, print_report
 from roarbench.cli.option_records import ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, ReportFormat, Rows, StoreDir, SuiteName
+from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
@@ -19,7 +19,7 @@ def keys(
     suite: SuiteName,
     estimators: Rows = None,
     source: ResultsOptions,
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """List the runs of a suite with key and state."""
     asked = source.load(suite)
@@ -59,7 +59,7 @@ def show(
     key: Key,
     store: StoreDir = STORE,
     db: Db = "",
-    format: Report = ReportFormat.TEXT,
+    format: Report = "text",
 ) -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load import find_key, open_results

@@ -82,7 +82,7 @@ def log_console() -> Console:
 
 def print_report(format: ReportFormat, record: Any, text: Callable[[Any], RenderableType]) -> None:
     """Print a record as JSON, or what a person reads of it; lines of text are not broken."""
-    if format is ReportFormat.JSON:
+    if format == "json":
         out.print_json(json.dumps(record))
     else:
         shown = text(record)
@@ -96,7 +96,7 @@ def print_table(shown: "SuiteTable", format: TableFormat) -> None:
 
     hint = advice(shown)
     said = worded(hint) if hint else ""
-    if format is not TableFormat.TEXT:
+    if format != "text":
         print(table_formats.render(shown, format, said))
         return
     out.print(table_formats.as_text(shown, out.width), crop=False)
