@@ -6,7 +6,7 @@
     │   ├── DataError          images cannot be reached, read or trusted
     │   ├── StoreError         a store is missing, read-only, full, newer than this version, or no store
     │   │   └── EmptyStore     there is no results store yet, or one that nothing was written to
-    │   ├── Refused            a submission that is not accepted; its fault is one of `sandbox.faults`
+    │   ├── Refusal            a submission that is not accepted, of `submissions.file`, with its fault
     │   └── SandboxError       no sandbox holds here; nothing was run and no submission is to blame
     ├── LostLease              another process has a run by now; what was found of it here is not written
     └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
@@ -80,10 +80,6 @@ class EmptyStore(StoreError):
 
     def __init__(self, seen: str, *suite: str) -> None:
         super().__init__(seen, Hint("; `{}` makes one", "run", suite))
-
-
-class Refused(CallerError):
-    """A submission that is not accepted."""
 
 
 class SandboxError(CallerError):

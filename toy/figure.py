@@ -1,19 +1,8 @@
 """Figure 2 of the paper: the toy's accuracies with and without retraining."""
 
-from pathlib import Path
-
-from roarbench.report.figures import Axis, Chart, draw_curves
+from roarbench.report.figures import Axis, Chart
 from roarbench.report.panels import Curve
 from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
-
-
-def draw(result: ToyResult, path: Path) -> None:
-    """Draw the curves into a PNG, SVG or PDF file.
-
-    Raises:
-        CallerError: The file's ending is another one, or it cannot be written.
-    """
-    draw_curves(make_chart(result), path)
 
 
 def make_chart(result: ToyResult) -> Chart:

@@ -7,7 +7,6 @@ import subprocess
 import sys
 import sysconfig
 import urllib.request
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,7 +20,7 @@ from roarbench.devices import device, uses_bf16
 from roarbench.errors import SandboxError
 from roarbench.sandbox.groups import group_parent
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.store.provenance import cores
+from roarbench.store.provenance import cores, version_of
 from roarbench.terms import Precision
 from roarbench.text import size
 
@@ -52,9 +51,7 @@ def examine(store: Path) -> list[Diagnosis]:
 
 def findings_table(findings: list[Diagnosis]) -> Table:
     """Return what was found for a terminal."""
-    shown = Table(box=SIMPLE_HEAD)
-    for heading in ("", "what", "found", "what to do"):
-        shown.add_column(heading)
+    shown = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
     for finding in findings:
         shown.add_row(
             "ok" if finding.good else "!", finding.what, finding.found, "" if finding.good else finding.advice
@@ -106,7 +103,7 @@ def _disk(store: Path) -> Diagnosis:
 
 
 def _libraries() -> list[Diagnosis]:
-    versions = [f"{name} {version(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
+    versions = [f"{name} {version_of(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
     return [Diagnosis("libraries", ", ".join(versions), True, "")]
 
 
@@ -158,12 +155,5 @@ def _sandbox() -> Diagnosis:
 
 def _extra(name: str) -> Diagnosis:
     there = importlib.util.find_spec(_EXTRAS[name]) is not None
-    found = _version(_EXTRAS[name]) if there else "not installed"
+    found = (version_of(_EXTRAS[name]) or "installed") if there else "not installed"
     return Diagnosis(f"extra {name}", found, there, f"pip install 'roarbench[{name}]'")
-
-
-def _version(name: str) -> str:
-    try:
-        return version(name)
-    except PackageNotFoundError:
-        return "installed"

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from roarbench.cli import completion
 from roarbench.cli.options import (
     STORE,
     Data,
@@ -20,10 +19,11 @@ from roarbench.cli.options import (
     TrustNetwork,
     UnitName,
     Workers,
+    completed_estimators,
 )
 from roarbench.errors import CallerError
 from roarbench.plan.suite import REFERENCE_SEED
-from roarbench.protocols import SHOWN
+from roarbench.protocols import PROTOCOLS, SHOWN
 
 if TYPE_CHECKING:
     from roarbench.api.suites import Suite
@@ -43,7 +43,7 @@ class SuiteOptions:
             metavar="A,B",
             show_default="all",
             help="Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
-            autocompletion=completion.estimators,
+            autocompletion=completed_estimators,
         ),
     ] = None
     protocol: Annotated[
@@ -53,7 +53,7 @@ class SuiteOptions:
             metavar="NAME",
             help="Run only this protocol.",
             show_default="all of the suite",
-            autocompletion=completion.protocols,
+            autocompletion=lambda: [*PROTOCOLS],
         ),
     ] = ""
     seeds: Annotated[
@@ -271,7 +271,7 @@ class BoardOptions:
             metavar="NAME",
             help=f"{', '.join(SHOWN)}.",
             show_default="the suite's first that has results; for JSON and CSV roar where the suite has it",
-            autocompletion=completion.shown_protocols,
+            autocompletion=lambda: [*SHOWN],
         ),
     ] = ""
     unit: UnitName = None

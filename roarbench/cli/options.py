@@ -10,10 +10,25 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from roarbench.api.suites import default_store
-from roarbench.cli import completion
 from roarbench.cli.proposals import propose
 from roarbench.datasets.catalogue import DATASETS
+from roarbench.estimators.catalogue import ESTIMATORS, split_names
+from roarbench.plan.suites import SUITES
 from roarbench.terms import Unit
+
+
+def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
+    """Return the list with its last id completed: by ids of the suite that was named, or by all of the table.
+
+    After a parenthesis the names of parameters are completed.
+    """
+    *before, last = split_names(incomplete)
+    suite = SUITES.get(context.params.get("suite") or "")
+    known = suite.estimators if suite else tuple(ESTIMATORS)
+    if "(" in last:
+        known = tuple(f"{name}({key}=" for name in known if name in ESTIMATORS for key in ESTIMATORS[name].parameters)
+    return [",".join([*before, name]) for name in known if name.startswith(last) and name not in before]
+
 
 STORE = default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
@@ -28,7 +43,7 @@ SuiteName = Annotated[
         "--suite",
         metavar="NAME|FILE",
         help=f"A suite (`{propose('suites')}` lists them), or your own TOML file.",
-        autocompletion=completion.suites,
+        autocompletion=lambda: [*SUITES],
     ),
 ]
 StoreDir = Annotated[
@@ -58,7 +73,7 @@ Rows = Annotated[
         metavar="A,B",
         show_default="all",
         help="Show only these, separated by commas.",
-        autocompletion=completion.estimators,
+        autocompletion=completed_estimators,
     ),
 ]
 UnitName = Annotated[Unit | None, typer.Option("--unit", help="Feature unit; the suite's first by default.")]

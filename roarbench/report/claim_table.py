@@ -41,29 +41,15 @@ def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
     """
     published = Tables(hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
-        {
-            "claim": claim.id,
-            "text": claim.text,
-            "where": claim.where,
-            "published": _finding(claim.test(published)),
-        }
-        for claim in CLAIMS
+        {"claim": each.id, "text": each.text, "where": each.where, "published": each.test(published)._asdict()}
+        for each in CLAIMS
     ]
     if evidence:
         ours, clear = own_tables(evidence.suite_results, evidence.unit), significant_cells(evidence)
         for claim, record in zip(CLAIMS, records, strict=True):
             settled = clear.get(claim.id)
-            record["ours"] = _finding(claim.test(ours)) | {"significant": settled and settled._asdict()}
+            record["ours"] = claim.test(ours)._asdict() | {"significant": settled and settled._asdict()}
     return records
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "verdict": finding.verdict,
-        "agree": finding.agree,
-        "cells": finding.cells,
-        "exceptions": finding.exceptions,
-    }
 
 
 def results_record(evidence: Evidence) -> dict[str, Any]:

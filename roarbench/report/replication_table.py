@@ -8,11 +8,15 @@ from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import CallerError, Hint
-from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.replication import Repeated, Replication, replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
 from roarbench.text import MISSING, SAME, interval
+
+_LEGEND = (
+    "(!): outside the 95% prediction interval of the first board; →: another verdict on the second board.",
+    "Both boards have the same test images, network architecture and recipe.",
+)
 
 
 def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication:
@@ -50,19 +54,15 @@ def replication_record(found: Replication, first: SuiteResults, again: SuiteResu
 def _row_record(row: Repeated) -> dict[str, Any]:
     return {
         "estimator": row.estimator,
-        "gain": _numbers(row.gain),
-        "again": _numbers(row.again),
-        "predicted": _numbers(row.predicted),
-        "predicted_again": _numbers(row.predicted_again),
+        "gain": row.gain._asdict(),
+        "again": row.again._asdict(),
+        "predicted": row.predicted._asdict(),
+        "predicted_again": row.predicted_again._asdict(),
         "inside": row.inside,
         "inside_again": row.inside_again,
         "verdicts": [{"control": said.control, "first": said.one, "again": said.other} for said in row.verdicts],
         "beats_controls": dict(zip(("first", "again"), row.beats, strict=False)),
     }
-
-
-def _numbers(estimate: Estimate) -> dict[str, float | None]:
-    return {"value": estimate.value, "low": estimate.low, "high": estimate.high}
 
 
 def replication_text(found: Replication, first: SuiteResults, again: SuiteResults) -> Group:
@@ -75,7 +75,7 @@ def replication_text(found: Replication, first: SuiteResults, again: SuiteResult
         outside = " (!)" if row.inside is False else ""
         said = _beats(row) if leads else _against_random(row)
         table.add_row(row.estimator, interval(row.gain), interval(row.again) + outside, said)
-    return Group(table, *_sums(found), *_legend())
+    return Group(table, *_sums(found), *_LEGEND)
 
 
 def _beats(row: Repeated) -> str:
@@ -86,13 +86,6 @@ def _against_random(row: Repeated) -> str:
     said = next((said for said in row.verdicts if said.control == "random"), None)
     words = dict.fromkeys(word.replace(Verdict.SAME, SAME) for word in (said.one, said.other)) if said else ()
     return " → ".join(words) or MISSING
-
-
-def _legend() -> list[str]:
-    return [
-        "(!): outside the 95% prediction interval of the first board; →: another verdict on the second board.",
-        "Both boards have the same test images, network architecture and recipe.",
-    ]
 
 
 def _sums(found: Replication) -> list[str]:

@@ -134,11 +134,10 @@ def _likeness(found: Likeness) -> str:
 
 def estimator_records() -> list[dict[str, Any]]:
     """Return every estimator of the table."""
-    kinds = {True: "control", False: "estimator"}
     return [
         {
             "estimator": e.id,
-            "kind": kinds[e.control],
+            "kind": "control" if e.control else "estimator",
             "base": e.base,
             "form": e.form,
             "parameters": e.parameters,
@@ -153,9 +152,8 @@ def estimator_list() -> Table:
     twins = "; ".join(f"ID~{twin}: {about}" for twin, about in TWINS.items())
     parameters = "; ".join(f"{name}: {parameter.about}" for name, parameter in PARAMETERS.items())
     notes = f"Twins of an estimator ID. {twins}.\nParameters, as in var-grad(noise=0.05), with defaults. {parameters}."
-    shown = Table(box=SIMPLE_HEAD, caption=notes, caption_justify="left")
-    for heading in ("estimator", "kind", "what", "parameters"):
-        shown.add_column(heading)
+    headings = ("estimator", "kind", "what", "parameters")
+    shown = Table(*headings, box=SIMPLE_HEAD, caption=notes, caption_justify="left")
     for row in estimator_records():
         values = "\n".join(f"{name}={written(value)}" for name, value in row["parameters"].items())
         shown.add_row(row["estimator"], row["kind"], row["about"], values)

@@ -17,6 +17,7 @@ import time  # noqa: E402
 import traceback  # noqa: E402
 import types  # noqa: E402
 from collections.abc import Iterator  # noqa: E402
+from contextlib import contextmanager  # noqa: E402
 from pathlib import Path  # noqa: E402
 from typing import Any, NamedTuple  # noqa: E402
 
@@ -228,18 +229,12 @@ class _State(NamedTuple):
             raise _Accusation("changed-model", words)
 
 
-class _accused:  # noqa: N801 (reads like a word at its use)
-    """Turns whatever the submission raises into a fault."""
-
-    def __init__(self, kind: str, verb: str) -> None:
-        self._kind, self._verb = kind, verb
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
-        if error is None:
-            return
+@contextmanager
+def _accused(kind: str, verb: str) -> Iterator[None]:
+    """Turn whatever the submission raises into a fault."""
+    try:
+        yield
+    except BaseException as error:
         if isinstance(error, MemoryError):
             traceback.clear_frames(error.__traceback__)  # what it had taken is needed to tell of it
         frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename == _FILE]
@@ -249,7 +244,7 @@ class _accused:  # noqa: N801 (reads like a word at its use)
         if memory or "not enough memory" in seen or "can't allocate memory" in seen:
             raise _Accusation("memory", f"estimate ran out of memory{where}; explain fewer copies at once") from None
         text = "".join(traceback.format_list(frames)) + seen
-        raise _Accusation(self._kind, f"{self._verb} {seen}{where}", text) from None
+        raise _Accusation(kind, f"{verb} {seen}{where}", text) from None
 
 
 def _describe(error: BaseException) -> str:

@@ -55,7 +55,7 @@ def provenance(
 ) -> Provenance:
     """Return what computes here and now: `cpu` or the accelerator's name, and versions of its own libraries."""
     versions = {"python": platform.python_version()}
-    versions |= {name: found for name in LIBRARIES if (found := _version(name))}
+    versions |= {name: found for name in LIBRARIES if (found := version_of(name))}
     hardware: dict[str, str | int] = {"machine": platform.machine(), "cpu": _cpu(), "cores": cores()}
     return Provenance(code_version(), {**versions, **libraries}, hardware | {"device": device, "precision": precision})
 
@@ -63,11 +63,12 @@ def provenance(
 @cache
 def code_version() -> str:
     """Return the version of roarbench: `0.1.0`, or `0.1.0 1a2b3c4+dirty` in a checkout with changes."""
-    return " ".join(part for part in (_version("roarbench") or "0", _commit(Path(__file__).parent)) if part)
+    return " ".join(part for part in (version_of("roarbench") or "0", _commit(Path(__file__).parent)) if part)
 
 
 @cache  # its reading takes milliseconds, and every run notes it
-def _version(name: str) -> str:
+def version_of(name: str) -> str:
+    """Return the version of an installed package; empty where it has none."""
     try:
         return version(name)
     except PackageNotFoundError:

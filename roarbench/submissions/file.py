@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from roarbench.errors import CallerError, Refused
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.parameters import Value, written
 from roarbench.plan.runs import CLEAN
@@ -32,7 +32,7 @@ class Warned(StrEnum):
     CONSTANT = "has maps that are the same everywhere"
 
 
-class Refusal(Refused):
+class Refusal(CallerError):
     """A submission that is not accepted, with its fault.
 
     Attributes:

@@ -25,7 +25,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: Usage(10**12, 0, 10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
-    monkeypatch.setattr(doctor, "version", lambda name: "1.0")
+    monkeypatch.setattr(doctor, "version_of", lambda name: "1.0")
     monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
     monkeypatch.setattr(doctor, "_torchvision", lambda: doctor.Diagnosis("torchvision", "imports", True, ""))
     monkeypatch.setenv("HF_TOKEN", "secret-token")

@@ -68,13 +68,14 @@ def toy(
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
-    from toy.figure import draw
+    from roarbench.report.figures import draw_curves
+    from toy.figure import make_chart
     from toy.linear import experiment
     from toy.report import to_json, to_text
 
     result = experiment()
     if output:  # before the table, so that a mistake has the only line
-        draw(result, output)
+        draw_curves(make_chart(result), output)
         err.print(f"drawn: {output}", soft_wrap=True)
     out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
 

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from roarbench.cli import completion
 from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import (
@@ -20,6 +19,7 @@ from roarbench.cli.options import (
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import table_protocol
+from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
 from roarbench.text import folded
@@ -88,7 +88,7 @@ def validity(
         typer.Option(
             help="Compare the order of estimators with this suite's. Repeatable.",
             metavar="NAME",
-            autocompletion=completion.suites,
+            autocompletion=lambda: [*SUITES],
         ),
     ] = None,
     format: Annotated[Literal["text", "json", "markdown"], typer.Option("--format")] = "text",
@@ -142,7 +142,7 @@ def claims(
             "--suite",
             metavar="NAME",
             help="Also test them on the results of this suite.",
-            autocompletion=completion.suites,
+            autocompletion=lambda: [*SUITES],
         ),
     ] = "",
     unit: UnitName = None,
