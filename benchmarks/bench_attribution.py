@@ -8,13 +8,12 @@ Run: OMP_NUM_THREADS=1 python benchmarks/bench_attribution.py
 """
 
 import argparse
-import time
-from collections.abc import Callable
 from functools import partial
 
 import torch
+from clock import DEVICE, GPU, device_name, seconds
 
-from roarbench.devices import device, gpu_memory
+from roarbench.devices import gpu_memory
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
@@ -27,26 +26,9 @@ from roarbench.models.build import build
 from roarbench.models.cost import network_cost
 from roarbench.terms import PAPER_LEVELS, Unit
 
-GPU = device().type == "cuda"
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
 FORWARD_AND_BACK = 2  # operations of a pair, in forward passes
-
-
-def seconds(work: Callable[[], object]) -> float:
-    """Measure the seconds of the second call; the first one warms up."""
-    work()
-    clock = time.perf_counter if GPU else time.process_time
-    wait()
-    start = clock()
-    work()
-    wait()
-    return clock() - start
-
-
-def wait() -> None:
-    if GPU:
-        torch.cuda.synchronize()
 
 
 def main() -> None:
@@ -55,12 +37,11 @@ def main() -> None:
     torch.set_num_threads(1)
     cost = network_cost(NETWORK, CLASSES, 3, SIZE)
     n = fitting(gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
-    model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(device())
+    model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
-    batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(device())
+    batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)
     black = torch.full((3, 1, 1), -2.0)
-    name = torch.cuda.get_device_name() if GPU else "one core"
-    print(f"{name}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
+    print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {n} images at once, float32")
     for what, ids in (("gradient", ["grad"]), ("gradient and guided backprop", ["grad", "gb"]), ("the 18", PAPER)):
         wanted = [find_estimator(id_) for id_ in ids]
         took = seconds(partial(importance_maps, wanted, model, batch, black))
@@ -70,7 +51,7 @@ def main() -> None:
     noise = seconds(lambda: noisy_copies(batch.images, batch.ids, 0, SEED)) / n
     layout = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
     some, ties = torch.rand(8, *SHAPE), torch.from_numpy(tie_order(torch.arange(8).numpy(), layout.features))
-    rank = seconds(partial(planes_of, some.to(device()), ties.to(device()), layout)) / 8
+    rank = seconds(partial(planes_of, some.to(DEVICE), ties.to(DEVICE), layout)) / 8
     print(f"  a noisy copy: {1e3 * noise:.2f} ms; a ranking: {1e3 * rank:.2f} ms, an image")
     if GPU:
         print(f"  peak memory: {torch.cuda.max_memory_allocated() / 1e9:.1f} GB")

@@ -10,16 +10,14 @@ import argparse
 import json
 import resource
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import torch
+from clock import DEVICE, GPU, device_name, seconds
 from torch import Tensor
 
-from roarbench.devices import device
 from roarbench.kernels.augment import augment
 from roarbench.kernels.bit_planes import Layout, removed_bits
 from roarbench.kernels.degrade import DegradedImages
@@ -31,8 +29,6 @@ from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
-DEVICE = device()
-GPU = DEVICE.type == "cuda"
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 T = 0.5
 
@@ -54,23 +50,6 @@ SETTING = (
     if GPU
     else TrainingSetting("resnet-quick", find_recipe("quick@1"), 64, 10, images=1024, steps=16)
 )
-
-
-def seconds(work: Callable[[], object], rounds: int = 1) -> float:
-    """Measure the seconds of one round, after one that warms up."""
-    work()
-    clock = time.perf_counter if GPU else time.process_time
-    wait()
-    start = clock()
-    for _ in range(rounds):
-        work()
-    wait()
-    return (clock() - start) / rounds
-
-
-def wait() -> None:
-    if GPU:
-        torch.cuda.synchronize()
 
 
 def limits() -> dict[str, float]:
@@ -159,8 +138,7 @@ def main() -> None:
     if as_json:
         print(json.dumps(found))
         return
-    name = torch.cuda.get_device_name() if GPU else "one core"
-    print(f"{name}: {SETTING.model} at {SETTING.size} pixels, {SETTING.recipe.batch} images a step")
+    print(f"{device_name()}: {SETTING.model} at {SETTING.size} pixels, {SETTING.recipe.batch} images a step")
     for what, value in found.items():
         print(f"  {value:12.4g}  {what}")
 
