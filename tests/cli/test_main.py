@@ -44,9 +44,6 @@ def found(call, *words):
     return json.loads(answer.out)
 
 
-# --- run
-
-
 @pytest.mark.slow
 def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothing(call, first_run):
     store, (_, out, err) = first_run
@@ -100,9 +97,6 @@ def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_pat
     assert answer.code == 1
     assert " are left out here: no room" in answer.err and "roarbench retry" not in answer.err
     assert found(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
-
-
-# --- plan and status
 
 
 def test_a_question_is_answered_by_the_cheapest_way(call, tmp_path):
@@ -166,9 +160,6 @@ def test_a_plan_with_submissions_is_that_of_its_run(call, made, tmp_path):
     assert call("plan", *PART, "--store", made, "--trust-submission").code == 2
 
 
-# --- table
-
-
 def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     styles = ("text", "json", "csv", "markdown")
     text, plain, table, page = (call("table", *SMALL, "--store", made, "--format", style) for style in styles)
@@ -194,9 +185,6 @@ def test_the_whole_and_the_small_version_are_apart_and_what_is_there_instead_is_
         shown = f"roarbench {word} --suite planted --limit 8 --store {made} (small version: 8 images a split)"
         assert (answer.code, answer.err) == (0, f"nothing of planted v1 is in this store, but: {shown}\n")
         assert call(word, "--suite", "quick", "--store", made).err == ""  # nor of any other version
-
-
-# --- the other commands, and help
 
 
 def test_suites_and_estimators(call):
@@ -243,9 +231,6 @@ def test_help_of_every_command_has_an_example_that_can_be_typed(call):
             context = command.make_context(name, words[2:])
             if suite := context.params.get("suite"):
                 chosen_estimators(find_suite(suite), context.params.get("estimators"))
-
-
-# --- bad input: one line, exit code 2, nothing lost
 
 
 QUESTION = ("plan", "--question", "beats random")

@@ -17,6 +17,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command, publish
 
 NAME = "var-grad(noise=0.05)"
@@ -50,8 +51,6 @@ def test_parameters_are_completed_after_a_parenthesis():
     assert "var-grad(noise=0.05),sobel" in complete_estimators(context, "var-grad(noise=0.05),sob")
 
 
-# --- the commands
-
 PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "var-grad"), (0.9,), seeds=1),))
 SMALL = ("--suite", "planted", "--limit", "40")
 
@@ -77,7 +76,7 @@ def rows(answer):
 
 
 @pytest.mark.slow
-def test_its_row_is_its_own(call, made):
+def test_its_row_is_its_own_has_a_place_on_the_board_and_is_not_run_again(call, made):
     table = ("table", *SMALL, "--store", made, "--format", "json")
     whole = rows(call(*table))
     assert set(whole) == {"random", "var-grad", NAME}
@@ -87,34 +86,21 @@ def test_its_row_is_its_own(call, made):
     assert missing["var-grad(noise=0.3)"]["gain"] is None
     with ResultsStore.open(default_url(made), read_only=True) as results:
         found = {row.run.cell.estimator: row for row in results.results(results.keys("")).values()}
+        (view,) = read_views(results, made).values()
     assert found[NAME].rankings != found["var-grad"].rankings
     assert found[NAME].weights == found["var-grad"].weights
-
-
-@pytest.mark.slow
-def test_it_has_a_place_on_the_board_and_is_not_run_again(call, made):
-    with ResultsStore.open(default_url(made), read_only=True) as results:
-        (view,) = read_views(results, made).values()
     assert view.results.suite.placed == ("random", "var-grad", NAME)
     assert profile(NAME).settings == "15 noisy copies, noise 0.05 of the image's range"
     assert f"--estimators '{NAME}' --limit 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call("run", *SMALL, "--estimators", NAME, "--store", made).err
 
 
-def test_a_row_of_a_newer_version_is_left_out(made_up_store):
+def test_a_row_of_a_newer_version_is_left_out(tmp_path):
     """A store whose rows have a parameter that this version does not know is read all the same."""
-    with ResultsStore.open(default_url(made_up_store), read_only=True) as results:
-        (view,) = read_views(results, made_up_store).values()
-    assert "var-grad(copies=50)" not in view.results.suite.estimators
-
-
-@pytest.fixture
-def made_up_store(tmp_path):
-    from tests.helpers.board_store import results as made_up
-
     found = made_up(PLANTED, limit=40)
     point = next(point for point in found if point.cell.estimator == "var-grad")
     newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
     with ResultsStore.open(default_url(tmp_path)) as results:
         results.add_all([*found.values(), replace(found[point], run=newer)])
-    return tmp_path
+        (view,) = read_views(results, tmp_path).values()
+    assert "var-grad(copies=50)" not in view.results.suite.estimators

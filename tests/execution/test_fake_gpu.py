@@ -19,6 +19,8 @@ from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.terms import Unit
 from tests.helpers.fake_gpu import GPU, fake_gpu
 
+pytestmark = pytest.mark.slow  # fake tensors import sympy
+
 NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
 RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP)
 N, SHAPE = 20, (3, 16, 16)
@@ -70,7 +72,6 @@ def steps_of(recipe, kind="degraded", name="resnet-planted"):
         return gpu, round(recipe.epochs * N / recipe.batch)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("kind", "micro_batch"), [(Augmentation.NONE, 0), (Augmentation.CROP_FLIP, 3)])
 def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
@@ -83,7 +84,6 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert long.sent - short.sent == 2 * parts * (1 + drawn)  # the index, and what is drawn
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("kind", [Augmentation.NONE, Augmentation.SHIFT_FLIP])
 def test_a_recorded_step_neither_waits_nor_reads_what_lies_on_the_processor(kind):
     gpu, steps = steps_of(replace(RECIPE, augmentation=kind, micro_batch=3, sides=(0.5, 1.0)))
@@ -130,6 +130,3 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
         (importance,) = importance_maps([estimator], network().eval(), batch, torch.zeros(3, 1, 1)).values()
         assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))
-
-
-# --- the fake GPU itself

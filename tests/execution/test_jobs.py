@@ -75,9 +75,6 @@ def removed_in_store(work, name, split, t):
     return removed(work.place.rankings.open(spec_of(work, name)), split, t)
 
 
-# --- rankings
-
-
 def test_the_untrained_twin_explains_other_weights_by_the_references_targets(work):
     model = work.place.network("resnet-planted", 1001)
     for module in model.modules():
@@ -103,25 +100,6 @@ def test_the_other_target_twin_explains_a_class_that_is_not_predicted(work):
     explained = agreement.argmax(0)
     assert (explained != targets).all()
     assert len(set(explained)) == 4
-
-
-def test_shards_give_the_same_rankings_as_one_piece_and_none_is_made_again(work, other, monkeypatch):
-    random, truth = (spec_of(other, name) for name in ("random", "truth"))
-    asked, maps = [], importance.maps_together
-
-    def noted(some, *rest):
-        asked.extend(estimator.id for estimator in some[0].estimators)
-        return maps(some, *rest)
-
-    monkeypatch.setattr(importance, "maps_together", noted)
-    for split, count in COUNTS.items():
-        for specs in ([random], [random, truth], [random, truth]):
-            for start, stop in ((0, 7), (7, count)):
-                shards.rank_shard(other.explained, specs, split, start, stop)
-    assert asked == ["random", "random", "truth", "truth"] * 2
-    for spec in (random, truth):
-        shards.seal(other.place, spec)
-        assert other.place.rankings.open(spec).checksum == work.place.rankings.open(spec).checksum
 
 
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
@@ -209,9 +187,6 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
         assert 0 < found.kept < 1
         assert other.place.rankings.kept_shares()[found.checksum] == found.kept
     assert len(other.place.rankings.kept_shares()) == len(counted)
-
-
-# --- scoring
 
 
 def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):

@@ -94,9 +94,6 @@ def reasons_of(store, runs):
     return {failure.reason for history in store.failures.history(keys_of(runs)).values() for failure in history}
 
 
-# --- the graph
-
-
 def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path):
     work = make_work(tmp_path)
     runs = make_runs(work)
@@ -174,9 +171,6 @@ def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_w
     assert {name for name, why in obstacles.items() if why} == {"rank explained", "seal seal", "run degraded"}
 
 
-# --- from nothing to rows
-
-
 def test_everything_is_done_and_stored_once(done):
     work, runs, events, names, store = done
     assert set(store.keys("")) == store.done(keys_of(runs)) == set(keys_of(runs))
@@ -236,9 +230,6 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
     assert set(done) == store.done(keys_of(runs)) == set(keys_of(runs))
     assert set(explained.values()) == set(done.values()) == {1}
     assert len(explained) == 3 * (TRAIN + TEST)
-
-
-# --- what fails
 
 
 def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, store, monkeypatch):
@@ -319,9 +310,6 @@ def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(f
     assert (store.running(), reasons_of(store, runs)) == ([], set())
 
 
-# --- what its machine cuts off
-
-
 KILLED = MachineError("its process died (signal SIGKILL)")
 
 
@@ -341,25 +329,16 @@ class FailingMachine(InlineEngine):
         return None
 
 
-def test_a_job_that_its_machine_cut_off_is_tried_again(fresh, store):
+def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_after_three_tries(fresh, store):
     work, runs = fresh
-    cut_off = {"reference": 1, "rank trained test 0": 2, "seal grad scalar": 1, runs[-1].key: 2}
-    engine = FailingMachine(cut_off)
+    bad, rank = runs[-1], "rank trained test 0"  # which it needs
+    cut_off = {"reference": 1, "seal random scalar": 2, runs[0].key: 2}
+    engine = FailingMachine({bad.key: 9, rank: 9, **cut_off})
     events = list(complete(work, runs, store, engine))
-    assert failed(events) == []
-    assert store.done(keys_of(runs)) == set(keys_of(runs))
-    assert reasons_of(store, runs) == set()
     assert {name: engine.done.count(name) - 1 for name in cut_off} == cut_off
     told = {event.step.job.name: event.note for event in events if event.note}
     assert told == {name: f"{KILLED}; tried {1 + count} times" for name, count in cut_off.items()}
-    assert store.running() == []
-
-
-def test_after_three_tries_a_job_counts_as_failed(fresh, store):
-    work, runs = fresh
-    bad, rank = runs[-1], "rank trained test 0"  # which it needs
-    engine = FailingMachine({bad.key: 9, rank: 9})
-    events = list(complete(work, runs, store, engine))
+    assert reasons_of(store, runs[:1]) == set()
     assert (engine.done.count(bad.key), engine.done.count(rank)) == (0, 3)
     (reason,) = [event.failure for event in events if event.step.job.name == rank]
     assert reason == f"{rank} failed: {KILLED}; tried 3 times"
@@ -382,9 +361,6 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, 
     ]
     assert failed(complete(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)
-
-
-# --- two on one store
 
 
 def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatch):

@@ -46,9 +46,8 @@ def begun(monkeypatch, store):
     def pretend(request, workspace, results, console):
         asked.append(request)
         there = collect(request.suite, results, data=DATA).results
-        for point in expand(request.suite):
-            if point not in there:
-                results.add(result(request.suite, point, answers(point, far_apart(point.cell))))
+        points = [point for point in expand(request.suite) if point not in there]
+        results.add_all(result(request.suite, point, answers(point, far_apart(point.cell))) for point in points)
         return Finished(collect(request.suite, results, data=DATA), 0, None)
 
     monkeypatch.setattr(course, "run_suite", pretend)
@@ -96,9 +95,8 @@ def test_a_difference_that_is_of_no_interest_ends_it_sooner(begun, store, tmp_pa
 
 
 def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, store, tmp_path):
-    for point in expand(SUITE_5):
-        if point.cell.estimator != "ig":
-            store.add(result(SUITE_5, point, answers(point, far_apart(point.cell))))
+    points = [point for point in expand(SUITE_5) if point.cell.estimator != "ig"]
+    store.add_all(result(SUITE_5, point, answers(point, far_apart(point.cell))) for point in points)
     before = collect(SUITE_5, store, data=DATA).board(ROAR, Unit.SCALAR)
     found, _ = run(store, tmp_path)
     after = found.board(ROAR, Unit.SCALAR)

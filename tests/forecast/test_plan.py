@@ -6,7 +6,7 @@ from dataclasses import replace
 from roarbench.analysis.boards import SuiteResults
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import PARTS, Work
+from roarbench.forecast.workload import Work
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
 from roarbench.store.layout import Workspace
@@ -24,16 +24,15 @@ PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)
 
 def test_a_plan_in_words():
     lines = [line.split() for line in PLAN.text().splitlines()]
-    assert [line[0] for line in lines[2:8]] == [part for part in PARTS if part not in ("noise", "submission")]
     assert PLAN.text().splitlines()[0] == "hand v1: 12 runs, 3 done, 9 to do"
     assert lines[1] == ["one", "core"]
-    assert [" ".join(line[1:]) for line in lines[2:8]] == [
-        "100 images 10 s",
-        "60 images 60 s",
-        "7,200 passes 60 min",
-        "20 rankings 20 s",
-        "8 trainings, 3,600 images 60 min",
-        "10 images 10 s",
+    assert [" ".join(line) for line in lines[2:8]] == [
+        "decode 100 images 10 s",
+        "reference 60 images 60 s",
+        "attribution 7,200 passes 60 min",
+        "ranking 20 rankings 20 s",
+        "retraining 8 trainings, 3,600 images 60 min",
+        "scoring 10 images 10 s",
     ]
     assert PLAN.text().splitlines()[8:] == [
         "  together about 61 min with 2 workers, by a measurement just now",

@@ -18,7 +18,7 @@ from roarbench.models.cost import network_cost
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import inputs_of
-from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
@@ -26,10 +26,9 @@ from roarbench.store.results import ResultsStore
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
-SUITE = Suite(
+SUITE = replace(
+    tiny_suite.SUITE,
     name="hand",
-    version=1,
-    about="",
     dataset="imagenette64",
     model="resnet-quick",
     recipe="cifar10@1",  # 15 epochs

@@ -131,9 +131,6 @@ def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(s
     assert store.claim([shard], owner, 1).granted
 
 
-# --- fencing
-
-
 def test_whoever_has_lost_its_lease_writes_nothing(store):
     """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
     numbers = [number_of(store, key, ELSEWHERE) for key in KEYS[:2]]
@@ -208,10 +205,13 @@ def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store):
     assert lease(store, KEYS, Owner.here()) == set(KEYS)
 
 
-def test_a_living_process_is_known_by_number_and_start():
+def test_a_living_process_is_known_by_number_and_start_and_one_elsewhere_by_its_heartbeat():
     here = Owner.here()
     assert is_alive(here, NOW - timedelta(days=9), NOW)
     assert not is_alive(replace(here, start="1"), NOW, NOW), "the number went to a later process"
+    for owner in (ELSEWHERE, replace(here, start="")):  # no kernel can be asked
+        assert is_alive(owner, NOW - timedelta(seconds=119), NOW)
+        assert not is_alive(owner, NOW - timedelta(seconds=121), NOW)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])  # hidepid=2 and hidepid=1
@@ -249,12 +249,6 @@ def test_a_zombie_is_dead():
     assert not is_alive(owner, NOW, NOW)
     process.stdin.close()
     process.wait()
-
-
-@pytest.mark.parametrize("owner", [ELSEWHERE, Owner("x", Owner.here().host, os.getpid(), "")])
-def test_where_no_kernel_can_be_asked_the_heartbeat_counts(owner):
-    assert is_alive(owner, NOW - timedelta(seconds=119), NOW)
-    assert not is_alive(owner, NOW - timedelta(seconds=121), NOW)
 
 
 def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store):

@@ -49,16 +49,13 @@ def test_the_commit_is_named_with_its_changes(checkout, monkeypatch):
     assert provenance_module._commit(checkout) == ""
 
 
-def test_what_is_not_known_is_not_said():
+def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():
     """Rows from before workers were asked say `cpu` whatever the device was."""
     old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})
     assert old.known == {"torch": "2", "cpu": "EPYC", "cores": "2"}
     assert old.computed_with == {"processor": "EPYC"}
     new = Provenance("0", {"torch": "2", "cuda": "12.8"}, {"cpu": "EPYC", "device": "H200", "precision": "bf16"})
     assert new.computed_with == {"device": "H200", "precision": "bf16", "processor": "EPYC", "CUDA": "12.8"}
-
-
-def test_what_somebody_else_computed_with_is_no_markup():
     hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
     said = Provenance("0", {}, hostile).computed_with
     assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))

@@ -163,6 +163,7 @@ def own(tmp_path):
         yield results
 
 
+@pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(own, published, folder):
     prepared = prepare(own, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
@@ -194,6 +195,7 @@ def test_imported_rows_are_nobodys_to_publish(store, folder):
         prepare(store, "quick-matched", "grad", folder, "A. Author")
 
 
+@pytest.mark.slow
 def test_import_takes_a_folder_and_refuses_a_tampered_one(folder, tmp_path, capsys):
     assert command("import", folder, "--store", tmp_path / "store") == 0
     assert "results are new" in capsys.readouterr().err

@@ -76,9 +76,6 @@ def parts_of(store):
     return store.folder(SPEC) / "parts"
 
 
-# --- what is written is read
-
-
 def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
     rankings = sealed.open(SPEC)
     for split in Split:
@@ -114,9 +111,6 @@ def test_folders_differ_with_every_field_and_stay_where_they_were(store):
     assert len({store.folder(spec) for spec in [SPEC, *others]}) == 10
     assert store.folder(SPEC).relative_to(store.root) == Path("d" * 12, "a" * 12, "var-grad-scalar-6975debf")
     assert store.folder(others[1]).parent.name == "none"
-
-
-# --- parts
 
 
 def test_parts_are_known_however_images_were_divided_until_and_after_they_are_joined(store):
@@ -193,9 +187,6 @@ def test_parts_that_do_not_do_are_named(store, spoil, said):
     assert not store.has(SPEC)
 
 
-# --- done is the last write
-
-
 class Killed(BaseException):
     """Stands for a kill at a certain step: nothing in the code catches it."""
 
@@ -265,9 +256,6 @@ def test_lock_keeps_others_from_the_same_images(store):
     for path in paths:
         with FileLock(path, timeout=0):
             pass
-
-
-# --- what can be wrong with files
 
 
 def changed_places(folder):

@@ -1,12 +1,13 @@
 """Explained models on disk: whole or not there, and trained by one process at a time."""
 
 import os
-import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from filelock import FileLock
 from torch import nn
 
 from roarbench.errors import StoreError
@@ -148,21 +149,11 @@ def test_all_is_on_the_disk_before_the_name_counts(tmp_path, monkeypatch):
 
 
 def test_one_process_at_a_time(tmp_path):
-    store = StoredReference(tmp_path, REFERENCE)
-    events = []
-
-    def second():
-        events.append("waits")
-        with StoredReference(tmp_path, REFERENCE).lock():
-            events.append("second")
-
-    with store.lock():
-        thread = threading.Thread(target=second)
-        thread.start()
-        thread.join(0.05)
-        events.append("first leaves")
-    thread.join()
-    assert events == ["waits", "first leaves", "second"]
-    other = Reference("planted", "0ther", "resnet-planted", "planted@1", 1000)
-    with store.lock(), StoredReference(tmp_path, other).lock():
-        pass  # another reference has a lock of its own
+    with StoredReference(tmp_path, REFERENCE).lock():
+        (path,) = tmp_path.rglob("*.lock")
+        with pytest.raises(TimeoutError):
+            FileLock(path, timeout=0).acquire()
+        with StoredReference(tmp_path, replace(REFERENCE, data="0ther")).lock():
+            pass  # another reference has a lock of its own
+    with FileLock(path, timeout=0):
+        pass

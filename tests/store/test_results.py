@@ -7,12 +7,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from sqlalchemy import select
 
 from roarbench.errors import StoreError
 from roarbench.identity import canonical, record
-from roarbench.store import opening
+from roarbench.store import opening, schema
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.scores import Score, ScoreSpec
+from roarbench.store.watched import WatchedRow, note_watched, watched_rows
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
@@ -183,3 +186,35 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
             with ThreadPoolExecutor(1) as other:  # has one of its own
                 assert other.submit(store.has_any, [make_run().key]).result() and len(opened) == 2
         assert store.places() and len(opened) == 3, "afterwards each asks anew"
+
+
+SPEC = ScoreSpec("da7a", "4ef", "e571", "pixel-flipping", "features_in_step=8", 64)
+SCORE = Score(SPEC, "grad", 0.1 + 0.2, 64, {"quantus": "0.6.0"})
+
+
+def test_scores_of_other_libraries_are_read_again_and_never_change(store):
+    undefined = replace(SCORE, spec=replace(SPEC, metric="other"), value=None, count=0)
+    store.scores.add([SCORE, undefined])
+    store.scores.add([replace(SCORE, value=1.0), replace(SCORE, spec=replace(SPEC, images=32), value=2.0)])
+    store.scores.add([])
+    wanted = {SPEC.key: SCORE.value, undefined.spec.key: None}
+    assert store.scores.values([*wanted, "0" * 32]) == wanted
+    with store._database.read() as connection:
+        row = connection.execute(select(schema.scores).where(schema.scores.c.key == SPEC.key)).one()
+    assert row.record == canonical(record(SPEC))
+    assert (row.estimator, row.metric, row.count, row.versions) == ("grad", "pixel-flipping", 64, {"quantus": "0.6.0"})
+    assert row.created == SCORE.created
+
+
+ROW = WatchedRow("quick v2", "da7a", None, "", "common", "grad", 3)
+
+
+def test_what_was_watched_is_told_of_its_suite_and_data_alone(store):
+    changes = ({"suite": "quick v1"}, {"data": "d47a"}, {"limit": 500}, {"given": "x@1"})
+    others = [replace(ROW, **change) for change in changes]
+    note_watched(store.database, [ROW, replace(ROW, estimator="ig"), *(replace(each, looks=9) for each in others)])
+    note_watched(store.database, [ROW])
+    note_watched(store.database, [])
+    found = watched_rows(store.database, "quick v2", "da7a", None, "")
+    assert found == {("common", "grad"): 3, ("common", "ig"): 3}
+    assert watched_rows(store.database, "quick v2", "da7a", 500, "") == {("common", "grad"): 9}

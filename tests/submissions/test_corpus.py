@@ -80,9 +80,6 @@ def test_what_is_no_file(tmp_path):
     assert verdict(tmp_path)[0] == "unreadable"
 
 
-# --- what may be left of a sandbox: nothing
-
-
 @pytest.fixture(autouse=True)
 def nothing_left():
     """After each test there are no more open files here, and nothing that a sandbox made."""

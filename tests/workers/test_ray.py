@@ -172,9 +172,6 @@ def test_a_machine_that_does_not_see_the_store_gets_no_job(monkeypatch, caplog, 
         collect(engine, 1)
 
 
-# --- commands
-
-
 def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_processes(ray_folder, tmp_path):
     def start(name, *words):
         log = tmp_path / f"{name}.log"
