@@ -38,6 +38,10 @@ OFFERED = {
     "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
     "roarbench table --suite quick-matched --estimators grad,sgs": ["grad,sgsq-grad"],
     "roarbench plan --suite quick --estimators ": [*find_suite("quick").estimators],
+    "roarbench table --suite quick@1 --estimators var-grad(": ["var-grad(noise=", "var-grad(samples="],
+    "roarbench table --suite quick@1 --estimators grad,sgsq-grad(n": ["grad,sgsq-grad(noise="],
+    "roarbench table --suite quick@1 --estimators grad(": [],
+    "roarbench table --suite quick@1 --estimators var-grad(noise=0.05),sob": ["var-grad(noise=0.05),sobel"],
 }
 
 

@@ -2,14 +2,12 @@
 
 import json
 from dataclasses import replace
-from types import SimpleNamespace
 
 import pytest
 
 from leaderboard.profile import command as command_of
 from leaderboard.profile import profile
 from leaderboard.views import read_views
-from roarbench.cli.completion import estimators as complete_estimators
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
 from roarbench.plan.points import expand
@@ -40,15 +38,6 @@ def test_ids_are_chosen_by_the_name_that_rows_have():
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
     chosen = chosen_estimators(with_added(find_suite("quick@1"), asked), asked)
     assert chosen == ["random", f"{NAME}~blurred", "grad", "var-grad"]
-
-
-def test_parameters_are_completed_after_a_parenthesis():
-    context = SimpleNamespace(params={"suite": "quick@1"})
-    offered = {"var-grad(": ["var-grad(noise=", "var-grad(samples="], "grad,sgsq-grad(n": ["grad,sgsq-grad(noise="]}
-    assert {written: complete_estimators(context, written) for written in (*offered, "grad(")} == offered | {
-        "grad(": []
-    }
-    assert "var-grad(noise=0.05),sobel" in complete_estimators(context, "var-grad(noise=0.05),sob")
 
 
 PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "var-grad"), (0.9,), seeds=1),))
