@@ -41,7 +41,7 @@ OFFERED = {
     "roarbench table --suite quick@1 --estimators var-grad(": ["var-grad(noise=", "var-grad(samples="],
     "roarbench table --suite quick@1 --estimators grad,sgsq-grad(n": ["grad,sgsq-grad(noise="],
     "roarbench table --suite quick@1 --estimators grad(": [],
-    "roarbench table --suite quick@1 --estimators var-grad(noise=0.05),sob": ["var-grad(noise=0.05),sobel"],
+    "roarbench table --suite quick@1 --estimators var-grad(noise=0.05),sobel-": ["var-grad(noise=0.05),sobel-released"],
 }
 
 
