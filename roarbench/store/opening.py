@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select
+from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -14,6 +14,7 @@ from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store import schema
 from roarbench.store.database import PATIENCE, Database, explained
 
+MIGRATIONS = Path(__file__).parent / "migrations"
 _MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
@@ -37,8 +38,8 @@ def open_database(url: str, read_only: bool) -> Database:
         _check(database, read_only)
         if not read_only:
             with database.write() as connection:  # also finds out whether it can be written at all
-                if (version := _version(connection, where)) < schema.HEAD:
-                    _migrate(connection, version)
+                if _version(connection, where) < schema.HEAD:
+                    _migrate(connection)
         if lite and not read_only:
             _use_wal(engine, where)
             database.watch()
@@ -142,21 +143,21 @@ def _check(database: Database, read_only: bool) -> None:
 def _version(connection: Connection, where: str) -> str:
     """Return the schema's number; empty for an empty database."""
     names = inspect(connection).get_table_names()
-    if schema.version.name in names:
-        return connection.scalar(select(schema.version.c.version_num)) or ""
+    if schema.VERSION_TABLE in names:
+        return str(connection.scalar(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")) or "")
     if names:
         raise StoreError(f"{where} holds other tables ({names[0]}, …) and no results; name a database of its own")
     return ""
 
 
-def _migrate(connection: Connection, version: str) -> None:
-    """Bring a database of an older version, or an empty one, to the newest schema."""
-    schema.metadata.create_all(connection)
-    for newer, statements in schema.CHANGES.items():
-        for statement in statements if "" < version < newer else ():
-            connection.exec_driver_sql(statement)
-    connection.execute(delete(schema.version))
-    connection.execute(insert(schema.version).values(version_num=schema.HEAD))
+def _migrate(connection: Connection) -> None:
+    from alembic import command  # half a second that only new and old stores need
+    from alembic.config import Config
+
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    config.attributes["connection"] = connection
+    command.upgrade(config, "head")
 
 
 def _use_wal(engine: Engine, where: str) -> None:

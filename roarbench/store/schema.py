@@ -1,9 +1,8 @@
 """The tables of the results store.
 
-Scores are only ever added to, and so are results and failures until their owner has them forgotten, which keeps them
-whole in a table of their own; leases come and go while runs are under way.
-
-An older store gets the tables that it lacks, with their indexes. Whatever else a version changes is in `CHANGES`.
+`migrations/` makes them and a test holds that both agree. Scores are only ever added to, and so are results and
+failures until their owner has them forgotten, which keeps them whole in a table of their own; leases come and go while
+runs are under way.
 """
 
 from datetime import UTC, datetime
@@ -24,15 +23,9 @@ from sqlalchemy import (
     TypeDecorator,
 )
 
-HEAD = "0010"  # the newest version; numbers of four digits, so that text order is time order
+HEAD = "0010"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
-CHANGES = {  # version -> statements that bring an older store to it, once its tables are there
-    "0008": (
-        "DROP TABLE claims",  # of the dead: nobody works on a store while it is brought up to date
-        "INSERT INTO stopped (key, what, data, reason, created) SELECT key, '', '', reason, created FROM failures"
-        " WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT key FROM results)",
-    ),
-}
+VERSION_TABLE = "roarbench_version"
 
 metadata = MetaData()
 
@@ -51,8 +44,6 @@ class UtcDateTime(TypeDecorator[datetime]):
         """Give a stored moment its time zone back."""
         return value and value.replace(tzinfo=UTC)
 
-
-version = Table("roarbench_version", metadata, Column("version_num", String(32), primary_key=True))
 
 results = Table(
     "results",

@@ -1,9 +1,13 @@
-"""Schemas: made at the newest, brought up to date, and one with what was shipped."""
+"""Schemas: made at the newest, brought up to date, and one with the code."""
 
+import re
 import shutil
-from pathlib import Path
 
 import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.config import Config
+from alembic.migration import MigrationContext
+from alembic.script import ScriptDirectory
 from sqlalchemy import insert, inspect
 
 from roarbench.errors import StoreError
@@ -14,61 +18,73 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
 
-DEMO = Path(__file__).parents[2] / "demo" / "results.sqlite"
 NEXT_HEAD = f"{int(schema.HEAD) + 1:04d}"
-NEXT = "ALTER TABLE results ADD COLUMN origin TEXT DEFAULT 'own' NOT NULL"
-LATER = {  # what stores of these versions lack
-    "0001": ("scores", "entries", "imports", "reproductions", "images"),
-    "0004": ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums", "remarks"),
-}
+NEXT = """
+import sqlalchemy as sa
+from alembic import op
+
+revision = "{revision}"
+down_revision = "{head}"
+
+
+def upgrade():
+    op.add_column("results", sa.Column("origin", sa.Text, nullable=False, server_default="own"))
+    {end}
+"""
 
 
 @pytest.fixture
-def next_release(monkeypatch):
-    """Pretend that the next version changes a table, and does these statements."""
+def next_release(tmp_path, monkeypatch):
+    """Pretend that this version has one more migration, ending with these statements."""
 
-    def pretend(*more):
-        monkeypatch.setattr(schema, "CHANGES", {**schema.CHANGES, NEXT_HEAD: (NEXT, *more)})
+    def pretend(end=""):
+        folder = tmp_path / "migrations"
+        shutil.copytree(opening.MIGRATIONS, folder, dirs_exist_ok=True)
+        text = NEXT.format(revision=NEXT_HEAD, head=schema.HEAD, end=end)
+        (folder / "versions" / f"r{NEXT_HEAD}_next.py").write_text(text)
+        monkeypatch.setattr(opening, "MIGRATIONS", folder)
         monkeypatch.setattr(schema, "HEAD", NEXT_HEAD)
 
     return pretend
 
 
-def make_older(url, version, *rows):
-    """Make a store of this version with these rows by table."""
-    lacking = [name for number, names in LATER.items() if number >= version for name in names]
-    with ResultsStore.open(url) as store, store.database.write() as connection:
-        for table, row in rows:
-            connection.execute(insert(table), row)
-        for statement in (*(f"DROP TABLE {name}" for name in lacking), "CREATE TABLE claims (key TEXT)"):
-            connection.exec_driver_sql(statement)
-        connection.exec_driver_sql(f"UPDATE roarbench_version SET version_num = '{version}'")
+def test_the_head_is_the_newest_migration():
+    config = Config()
+    config.set_main_option("script_location", str(opening.MIGRATIONS))
+    scripts = ScriptDirectory.from_config(config)
+    revisions = [script.revision for script in scripts.walk_revisions()]
+    assert scripts.get_current_head() == schema.HEAD
+    assert all(re.fullmatch(r"\d{4}", revision) for revision in revisions), "they are compared as text"
+    assert revisions == sorted(revisions, reverse=True)
 
 
-def test_a_store_that_was_shipped_has_the_tables_of_the_schema(tmp_path):
-    shutil.copy(DEMO, tmp_path / "results.sqlite")
-    with ResultsStore.open(default_url(tmp_path)) as store, store.database.read() as connection:
-        found = inspect(connection)
-        assert set(found.get_table_names()) == schema.metadata.tables.keys()
+def test_migrations_and_tables_agree(store_url):
+    with ResultsStore.open(store_url) as store, store._database.read() as connection:
+        options = {"version_table": schema.VERSION_TABLE, "compare_type": True}
+        assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
+        # what compare_metadata does not look at
         for name, table in schema.metadata.tables.items():
-            columns = {(each["name"], str(each["type"]), each["nullable"]) for each in found.get_columns(name)}
-            kinds = {column.name: column.type.compile(connection.dialect) for column in table.columns}
-            assert columns == {(column.name, kinds[column.name], column.nullable) for column in table.columns}
-            assert found.get_pk_constraint(name)["constrained_columns"] == list(table.primary_key.columns.keys())
-            indexes = {each["name"]: each["column_names"] for each in found.get_indexes(name)}
-            assert indexes == {each.name: each.columns.keys() for each in table.indexes}
+            found = {column["name"]: column["nullable"] for column in inspect(connection).get_columns(name)}
+            assert found == {column.name: column.nullable for column in table.columns}
+            assert inspect(connection).get_pk_constraint(name)["constrained_columns"] == list(
+                table.primary_key.columns.keys()
+            )
 
 
-def test_a_store_of_the_first_release_is_brought_up_to_date_and_loses_nothing(store_url):
-    result, failed = make_result(make_run()), row_of(make_result(make_run(1)))
-    tried = {name: failed[name] for name in ("key", "record", "code_version", "created")} | {"reason": "why"}
-    make_older(store_url, "0001", (schema.results, row_of(result)), (schema.failures, tried))
+def test_a_store_of_the_first_release_is_brought_up_to_date_and_loses_nothing(store_url, tmp_path, monkeypatch):
+    result, older = make_result(make_run()), tmp_path / "100% first"
+    shutil.copytree(opening.MIGRATIONS, older)
+    for script in sorted((older / "versions").glob("r*.py"))[1:]:
+        script.unlink()
+    with monkeypatch.context() as release:
+        release.setattr(opening, "MIGRATIONS", older)
+        release.setattr(schema, "HEAD", "0001")
+        with ResultsStore.open(store_url) as store, store.database.write() as connection:
+            connection.execute(insert(schema.results), row_of(result))
     with ResultsStore.open(store_url) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
-        assert store.failures.stopped([failed["key"]]) == {failed["key"]: "why"}
         assert store.add(make_result(make_run(1)))
         with store.database.read() as connection:
-            assert set(inspect(connection).get_table_names()) == schema.metadata.tables.keys()
             assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == schema.HEAD
 
 
@@ -76,21 +92,22 @@ def test_a_migration_that_breaks_off_leaves_the_older_store(store_url, next_rele
     result = make_result(make_run())
     with ResultsStore.open(store_url) as store:
         store.add(result)
-    next_release("DROP TABLE nothing")
-    with pytest.raises(StoreError, match="nothing"):
+    next_release(end="raise KeyboardInterrupt")
+    with pytest.raises(KeyboardInterrupt):
         ResultsStore.open(store_url)
     monkeypatch.undo()
     with ResultsStore.open(store_url) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
         with store._database.read() as connection:
+            assert set(inspect(connection).get_table_names()) == {*schema.metadata.tables, schema.VERSION_TABLE}
             assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
 
 
-def test_a_store_is_brought_up_to_date_once_and_one_that_is_too_old_is_not_read(store_url, next_release, monkeypatch):
+def test_a_store_at_the_head_needs_no_alembic_and_one_that_is_too_old_is_not_read(store_url, next_release, monkeypatch):
     ResultsStore.open(store_url).close()
     head = schema.HEAD
     calls, migrate = [], opening._migrate
-    monkeypatch.setattr(opening, "_migrate", lambda *given: calls.append(schema.HEAD) or migrate(*given))
+    monkeypatch.setattr(opening, "_migrate", lambda connection: calls.append(schema.HEAD) or migrate(connection))
     ResultsStore.open(store_url).close()
     assert calls == []
     next_release()
@@ -104,11 +121,17 @@ def test_a_store_is_brought_up_to_date_once_and_one_that_is_too_old_is_not_read(
 
 def test_a_store_of_release_4_is_read_as_it_is_and_gets_what_came_later(tmp_path):
     result = make_result(make_run())
-    make_older(default_url(tmp_path), "0004", (schema.results, row_of(result)))
+    later = ("forgotten", "watched", "leases", "tries", "stopped", "suites", "checksums", "remarks")
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add(result)
+        with store.database.write() as connection:
+            for statement in (*(f"DROP TABLE {name}" for name in later), "CREATE TABLE claims (key TEXT)"):
+                connection.exec_driver_sql(statement)
+            connection.exec_driver_sql("UPDATE roarbench_version SET version_num = '0004'")
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
         assert known_keys(store.database, result.run.key[:8]) == [result.run.key]
         assert forgotten_rows(store.database, [result.run.key]) == store.images.all() == []
         assert watched_rows(store.database, "quick v2", "da7a", None, "") == {}
     with ResultsStore.open(default_url(tmp_path)) as store, store.database.read() as connection:
-        assert set(LATER["0004"]) < set(inspect(connection).get_table_names())
+        assert set(later) < set(inspect(connection).get_table_names())
