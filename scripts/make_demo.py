@@ -11,8 +11,6 @@ import sqlite3
 from contextlib import closing
 from pathlib import Path
 
-from ship_results import ship_results
-
 from leaderboard.pictures import pictures_file, save_pictures
 from leaderboard.views import read_views
 from roarbench.store import schema
@@ -34,6 +32,23 @@ def main(store: Path, folder: Path, add: bool = False) -> None:
             if view.pictures and not (add and path.exists()):
                 save_pictures(view.pictures, path)
             print(f"{view.title}: {len(view.results.results)} results, {'' if path.exists() else 'no '}pictures")
+
+
+def ship_results(store: Path, folder: Path) -> Path:
+    """Copy the results of a store into a folder, which may be the store's own; returns the file.
+
+    A store that is worked on has a write-ahead log: whoever reads such a file leaves two others next to it. Reading the
+    copy leaves it as it is and puts nothing beside it.
+
+    Raises:
+        sqlite3.Error: They cannot be read or written.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    beside = folder / f"{DEFAULT_FILE}.partial"
+    beside.unlink(missing_ok=True)
+    with closing(sqlite3.connect(f"file:{store / DEFAULT_FILE}?mode=rw", uri=True)) as connection:
+        connection.execute("VACUUM INTO ?", [str(beside)])  # writes a file with a rollback journal, whatever it reads
+    return beside.replace(folder / DEFAULT_FILE)
 
 
 def note_kept(store: Path, folder: Path) -> None:

@@ -9,8 +9,6 @@ Nothing is tagged and nothing is uploaded.
 """
 
 import argparse
-import json
-import math
 import os
 import re
 import shutil
@@ -164,29 +162,15 @@ def install(python: str, wheel: Path, environment: Path) -> Path:
 
 
 def check_installed(programs: Path, version: str, folder: Path) -> None:
-    """Raise ReleaseError unless what is installed has this version, draws the toy as known and has published rows."""
+    """Raise ReleaseError unless what is installed has this version, draws the toy's figure and has published rows."""
     said = run_program([str(programs / "roarbench"), "--version"], folder)
     if said.strip() != f"roarbench {version}":
         raise ReleaseError(f"roarbench --version says {said.strip()}, expected roarbench {version}")
     picture = folder / "toy.png"
-    check_curves(run_program([str(programs / "roarbench"), "toy", "--format", "json", "-o", str(picture)], folder))
+    run_program([str(programs / "roarbench"), "toy", "-o", str(picture)], folder)
     if not picture.read_bytes().startswith(b"\x89PNG\r\n"):
         raise ReleaseError("roarbench toy -o toy.png did not write a PNG")
     run_program([str(programs / "python"), "-c", "import roarbench; roarbench.results('quick').table()"], folder)
-
-
-def check_curves(answer: str) -> None:
-    """Raise ReleaseError unless the retrained true ranking ends at chance once its four informative features are gone.
-
-    Args:
-        answer: JSON of `roarbench toy`.
-    """
-    curves = {(curve["ranking"], curve["retrain"]): curve["accuracy"] for curve in json.loads(answer)["curves"]}
-    true, inverted = curves["true", True], curves["inverted", True]
-    seen = (true[0], true[4], inverted[4])  # untouched; the 4 informative of 16 features removed; 4 others
-    for value, expected in zip(seen, (0.82, 0.50, 0.82), strict=True):
-        if not math.isclose(value, expected, abs_tol=0.02):  # twice the standard error of 50 draws
-            raise ReleaseError(f"roarbench toy gives accuracies {seen}, expected about .82, .50 and .82")
 
 
 def run_program(command: list[str], folder: Path) -> str:

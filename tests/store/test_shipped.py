@@ -40,7 +40,7 @@ def test_reading_a_committed_store_leaves_no_file_behind(tmp_path, path):
 
 @pytest.mark.parametrize("own", [False, True])
 def test_what_is_shipped_has_a_rollback_journal_and_all_rows(tmp_path, own):
-    ship = import_module("ship_results").ship_results
+    ship = import_module("make_demo").ship_results
     rows = {result.run.key: result for result in (make_result(make_run(seed)) for seed in range(3))}
     store = tmp_path / "store"
     with ResultsStore.open(default_url(store)) as worked_on:
