@@ -1,5 +1,6 @@
 """The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
+from collections.abc import Iterable
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -14,7 +15,7 @@ from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.verdicts import Verdict
+from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, percent, place_interval, signed
 
 _AOPC = "AOPC [95%]"
@@ -104,33 +105,48 @@ def _legend(columns: list[Column]) -> str:
 
 def columns_of(table: SuiteTable) -> list[Column]:
     """Return all columns that a table has, as words."""
-    board = table.board
-    ways: list[tuple[str, str, Literal["left", "right"], float]] = [
-        ("place", "place", "right", 0),
-        ("estimator", "estimator", "left", 0),
-        ("gain [95%]", "gain [95%]", "right", 0),
-        (_KNOWS, _KNOWS, "left", 0) if board.protocol.random_is_zero else ("vs Random", "Random", "left", 0),
-        ("vs Sobel", "Sobel", "left", 4),
-        ("vs Random blurred", "Blurred", "left", 5),
-    ]
-    if controls := max((len(row.beating.each) for row in board.rows if row.beating), default=0):
-        ways.insert(3, (_BEATS, f"beats all {controls}", "left", 0))
-    if any(row.over_other_image.value is not None for row in board.rows):
-        ways += [("over other image", "over other image", "right", 3.1), ("vs other image", "other", "left", 3.2)]
-    ways += [(f"over {kind}", f"over {kind}", "right", 3.3) for kind in table.twins]
-    if table.by_difference:
-        ways += [(f"gain t={t:g}", f"at {t:g}", "right", 3) for t in board.levels]
-    ways += [(f"t={t:g}", f"t={t:g}", "right", 2 + t) for t in board.levels]  # the more is gone, the more it says
-    ways += [(f"above masks t={t:g}", f"above masks t={t:g}", "right", 1.7 + t / 10) for t in table.mask_levels]
+    board, rows, nothing, columns = table.board, table.rows, Estimate(), list[Column]()
+
+    def add(heading: str, cells: Iterable[str], worth: float = 0, short: str = "", left: bool = False) -> None:
+        if table.judged or heading not in _JUDGED:
+            columns.append(Column(heading, short or heading, "left" if left else "right", tuple(cells), worth))
+
+    add("place", (place_interval(row.place) for row in rows))
+    add("estimator", (_name(table, row) for row in rows), left=True)
+    add("gain [95%]", (interval(row.gain) for row in rows))
+    if controls := max((len(row.beating.each) for row in rows if row.beating), default=0):
+        add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
+    if board.protocol.random_is_zero:
+        add(_KNOWS, (_knows(table, row) for row in rows), left=True)
+    else:
+        add("vs Random", (_verdict(row.random) for row in rows), short="Random", left=True)
+    add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "Sobel", left=True)
+    add("vs Random blurred", (_verdict(row.random_blurred) for row in rows), 5, "Blurred", left=True)
+    if any(row.over_other_image.value is not None for row in rows):
+        add("over other image", (interval(row.over_other_image) for row in rows), 3.1)
+        add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, "other", left=True)
+    for kind in table.twins:
+        add(f"over {kind}", (interval(row.over_twins.get(kind, nothing)) for row in rows), 3.3)
+    for i, t in enumerate(board.levels if table.by_difference else ()):
+        gains = (table.gains(row)[i] for row in rows)
+        add(f"gain t={t:g}", (MISSING if gain is None else signed(gain) for gain in gains), 3, f"at {t:g}")
+    for i, t in enumerate(board.levels):  # the more is gone, the more it says
+        add(f"t={t:g}", (percent(row.accuracies[i].value) for row in rows), 2 + t)
+    for t in table.mask_levels:
+        above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
+        add(f"above masks t={t:g}", (interval(found, _points) for found in above), 1.7 + t / 10)
     if not suite_trains(board):
-        ways += [(_AOPC, _AOPC, "right", 1.9)]
-        ways += [(f"p t={t:g}", f"p t={t:g}", "right", 1.5 + t / 10) for t in board.levels]
-        ways += [(f"change t={t:g}", f"change t={t:g}", "right", 1.2 + t / 10) for t in board.levels]
-    ways += [(metric.heading, metric.heading, "right", 0) for metric in table.metrics]  # somebody asked for them
-    rows = [_cells(table, row) for row in table.rows]
-    cells = zip(*rows, strict=True) if rows else [()] * len(ways)
-    columns = [Column(*way[:3], tuple(column), way[3]) for way, column in zip(ways, cells, strict=True)]
-    return [column for column in columns if table.judged or column.heading not in _JUDGED]
+        drops = [table.drops.get(row.estimator) for row in rows]
+        add(_AOPC, (interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
+        for i, t in enumerate(board.levels):
+            falling = (decimals(drop.probabilities[i].value, 3) if drop else MISSING for drop in drops)
+            add(f"p t={t:g}", falling, 1.5 + t / 10)
+        for i, t in enumerate(board.levels):
+            changes = (decimals(drop.changes[i].value, 3) if drop else MISSING for drop in drops)
+            add(f"change t={t:g}", changes, 1.2 + t / 10)
+    for metric in table.metrics:  # somebody asked for them
+        add(metric.heading, (decimals(table.quantus(row)[metric.id], 3) for row in rows))
+    return columns
 
 
 def _fitting(columns: list[Column], width: int) -> list[Column]:
@@ -149,26 +165,8 @@ def _wide(columns: list[Column]) -> int:
     return sum(lengths) + len(columns) + 1
 
 
-def _cells(table: SuiteTable, row: Row) -> list[str]:
-    signs = (STOPPED * row.stopped, table.sign(row.estimator))
-    other = [interval(row.over_other_image), row.other_image.verdict.value if row.other_image else MISSING]
-    above, nothing = table.above_masks.get(row.estimator, {}), Estimate()
-    return [
-        place_interval(row.place),
-        " ".join(filter(None, (shown_name(row.estimator), *signs))),
-        interval(row.gain),
-        *([_beats(row)] if any(each.beating for each in table.board.rows) else []),
-        _knows(table, row),
-        row.sobel.verdict.value if row.sobel else MISSING,
-        row.random_blurred.verdict.value if row.random_blurred else MISSING,
-        *(other if any(each.over_other_image.value is not None for each in table.board.rows) else []),
-        *(interval(row.over_twins.get(kind, nothing)) for kind in table.twins),
-        *(MISSING if gain is None else signed(gain) for gain in table.gains(row)),
-        *(percent(estimate.value) for estimate in row.accuracies),
-        *(interval(above.get(t, nothing), _points) for t in table.mask_levels),
-        *_falling(table, row),
-        *(decimals(value, 3) for value in table.quantus(row).values()),
-    ]
+def _name(table: SuiteTable, row: Row) -> str:
+    return " ".join(filter(None, (shown_name(row.estimator), STOPPED * row.stopped, table.sign(row.estimator))))
 
 
 def _beats(row: Row) -> str:
@@ -180,24 +178,15 @@ def _beats(row: Row) -> str:
 def _knows(table: SuiteTable, row: Row) -> str:
     """Return the most that a row is shown to know, else its verdict against Random."""
     *_, most = ("", *table.knows(row))
-    return most or (row.random.verdict.value if row.random else MISSING)
+    return most or _verdict(row.random)
+
+
+def _verdict(found: Comparison | None) -> str:
+    return found.verdict.value if found else MISSING
 
 
 def _points(accuracy: float) -> str:
     return signed(POINTS * accuracy)
-
-
-def _falling(table: SuiteTable, row: Row) -> list[str]:
-    """Return the cells on the probability of the predicted class; none where networks were retrained."""
-    if suite_trains(table.board):
-        return []
-    found = table.drops.get(row.estimator)
-    if found is None:
-        return [MISSING] * (1 + 2 * len(table.board.levels))
-    return [
-        interval(found.aopc, "{:.3f}".format),
-        *(decimals(each.value, 3) for each in (*found.probabilities, *found.changes)),
-    ]
 
 
 def _footnote(table: SuiteTable, advice: str) -> str:
