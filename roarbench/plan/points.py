@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import product
 
 from roarbench.plan.runs import CLEAN, Cell, untouched_by
@@ -20,6 +21,7 @@ class Point:
     seed: int
 
 
+@cache  # a board asks for those of every suite, again and again
 def expand(suite: Suite) -> tuple[Point, ...]:
     """Return all points of a suite, each once; the untouched images (t = 0) first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))

@@ -20,7 +20,7 @@ from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
 
-BOOTSTRAP = Bootstrap(600, seed=4)
+BOOTSTRAP = Bootstrap(300, seed=4)
 
 
 def without(suite_results: SuiteResults, gone: Callable[[Point], bool]) -> SuiteResults:

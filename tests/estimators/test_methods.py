@@ -75,14 +75,15 @@ def channels_and_gradient(model: nn.Module, image: Tensor, target: int) -> tuple
 
 def stretched(small: Tensor, side: int) -> Tensor:
     """Bilinear, half-pixel centres, the edge repeated; (a, b) to (side, side)."""
-    out = torch.zeros(side, side, dtype=torch.float64)
+    (height, width), values = small.shape, small.tolist()
+    out = [[0.0] * side for _ in range(side)]
     for i, j in itertools.product(range(side), repeat=2):
-        y, x = ((k + 0.5) * n / side - 0.5 for k, n in zip((i, j), small.shape, strict=True))
+        y, x = (i + 0.5) * height / side - 0.5, (j + 0.5) * width / side - 0.5
         top, left = math.floor(y), math.floor(x)
         for row, col in itertools.product((top, top + 1), (left, left + 1)):
             weight = (1 - abs(y - row)) * (1 - abs(x - col))
-            out[i, j] += weight * small[min(max(row, 0), small.shape[0] - 1), min(max(col, 0), small.shape[1] - 1)]
-    return out
+            out[i][j] += weight * values[min(max(row, 0), height - 1)][min(max(col, 0), width - 1)]
+    return torch.tensor(out, dtype=torch.float64)
 
 
 def test_score_cam(model, batch, black):

@@ -80,8 +80,7 @@ def network_of(name: str, size: int) -> nn.Module:
     [
         ("functional", 12, "deeplift"),
         ("functional", 12, "deeplift(baseline=mean)"),
-        ("resnet18", 72, "deeplift"),  # max-pools above 64 pixels
-        ("torchvision:squeezenet1_1", 72, "deeplift"),
+        ("torchvision:squeezenet1_1", 72, "deeplift"),  # max-pools
     ],
 )
 def test_contributions_add_up_to_the_difference(network, size, estimator, black):

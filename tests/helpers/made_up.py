@@ -5,7 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
-from scipy.stats import norm
+from scipy.special import ndtr
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.catalogue import PINNED
@@ -63,7 +63,7 @@ def answers(point: Point, accuracy: float) -> np.ndarray:
     """Bits of a training with this true accuracy, up to its own luck of half a point."""
     own = np.random.default_rng(zlib.crc32(repr(point).encode()))
     hidden = np.sqrt(0.7) * SHARED + np.sqrt(0.3) * own.normal(size=IMAGES)
-    return norm.cdf(hidden) < accuracy + 0.005 * own.normal()
+    return ndtr(hidden) < accuracy + 0.005 * own.normal()
 
 
 def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | None = None) -> Result:

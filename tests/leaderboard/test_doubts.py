@@ -6,17 +6,13 @@ from dataclasses import replace
 import pytest
 
 from leaderboard.doubts import doubts_of
-from leaderboard.judged import board_record
 from roarbench.analysis.evidence import Evidence
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
-from roarbench.report.table import table_of
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 NONE = Estimate()
@@ -83,12 +79,3 @@ def test_what_comes_from_outside_is_one_line_of_text() -> None:
     found = texts(replace(held(), doubts=hostile, findings=said))
     assert [short for short, _, _ in found] == ["see validate", "run elsewhere"]
     assert "\n" not in found[1][1] and len(found[1][1]) < 510
-
-
-@pytest.mark.parametrize("protocol", [ROAR, MORF])
-def test_a_board_has_them_under_every_protocol(protocol: Protocol) -> None:
-    evidence = Evidence.of(replace(held(accuracy=leaky(0.53)), kept={"var-grad": 0.5}), Bootstrap(200))
-    table = table_of(evidence, protocol, SUITE.placed, Unit.SCALAR)
-    assert table
-    shown = board_record(evidence, table).by_id["var-grad"].doubts
-    assert len(shown) >= 2 and all(doubt.short and doubt.sentence.endswith(".") for doubt in shown)

@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from leaderboard import first
 from leaderboard.views import LiveStore
@@ -25,6 +24,8 @@ def shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> first.Shown:
 
 
 def view(**query: str) -> str:
+    from streamlit.testing.v1 import AppTest  # half a second, which collecting need not take
+
     app = AppTest.from_file(str(Path(first.__file__).with_name("app.py")), default_timeout=60)
     app.query_params.update(query)
     app.run()

@@ -1,22 +1,20 @@
 """Two rows compared: the counts are what the gains are made of, by slow loops."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from leaderboard.links import NotThere
+from leaderboard.links import Asked, NotThere, StaticLinks, address
 from leaderboard.pairs import pair
-from leaderboard.render import render
+from leaderboard.render import known, render
+from leaderboard.views import SuiteView
 from roarbench.analysis.evidence import Evidence
 from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites import VERSIONS
 from roarbench.protocols import SHOWN, Protocol
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Order, Unit
 from tests.helpers.made_up import SUITE, held
-from tests.helpers.pages import asked
 
 ROWS = ("random", "sobel", "random-blurred", "grad", "var-grad")
 
@@ -62,9 +60,9 @@ def test_what_is_counted_is_said() -> None:
     assert found.counted == ("right with the other mask alone", "right with its own mask alone")
 
 
-def test_any_pair_is_shown_and_an_unknown_row_is_said(tmp_path: Path) -> None:
-    suite = VERSIONS["quick-matched", 1]
-    ask = asked("compare", tmp_path, suite, suite="quick-matched-v1", first="sobel", second="grad")
+def test_any_pair_is_shown_and_an_unknown_row_is_said(views: dict[str, SuiteView]) -> None:
+    at = address("compare", suite="quick-v2", first="sobel", second="grad")
+    ask = Asked(at, views, StaticLinks(known(views)), known(views))
     page = render(ask).html
     assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(NotThere, match="no row '<i>x</i>'"):

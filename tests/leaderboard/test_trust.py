@@ -3,10 +3,11 @@
 import json
 from pathlib import Path
 
-from leaderboard.page.trust import TRUST, context, not_run
+from leaderboard.links import Asked, StaticLinks, address
+from leaderboard.page.trust import TRUST, context
+from leaderboard.views import SuiteView
 from roarbench.plan.suites import SUITES
 from studies import trust
-from tests.helpers.pages import asked
 
 ROOT = Path(__file__).parents[2]
 
@@ -32,8 +33,8 @@ def test_sums_are_of_the_rows_that_are_named() -> None:
     assert number == "25 of 30" and "2 the wrong way" in words and "Of 15 pairs that know nothing it orders 3" in words
 
 
-def test_what_was_not_run_is_what_the_store_lacks(tmp_path: Path) -> None:
-    ask = asked("trust", tmp_path)
-    absent = {suite["name"]: suite["runs"] for suite in not_run(ask.views)}
-    assert set(absent) == set(SUITES) - {"quick"} and absent["imagenet"] > 1000
-    assert context(ask)["corrections"][0] == trust.trust()["corrections"][-1]  # the newest first
+def test_what_was_not_run_is_what_the_store_lacks(views: dict[str, SuiteView]) -> None:
+    fields = context(Asked(address("trust"), views, StaticLinks([]), []))
+    absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
+    assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet"] > 1000
+    assert fields["corrections"][0] == trust.trust()["corrections"][-1]  # the newest first

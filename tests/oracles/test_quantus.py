@@ -16,7 +16,11 @@ from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.terms import Order, Unit
 
-quantus = pytest.importorskip("quantus")
+
+@pytest.fixture(scope="module")
+def quantus():
+    return pytest.importorskip("quantus")
+
 
 N, CLASSES, SIDE = 6, 4, 8
 NORM = Normalisation((110.5, 127.25, 98.75), (60.0, 55.5, 71.25))
@@ -82,7 +86,7 @@ def assert_same(ours, theirs, atol=ROUNDING):
     np.testing.assert_allclose(ours, theirs, atol=atol, rtol=0)
 
 
-def test_pixel_flipping_is_morf_without_retraining_at_the_scalar_unit():
+def test_pixel_flipping_is_morf_without_retraining_at_the_scalar_unit(quantus):
     """All 12 levels, of each image's predicted class; on a network on which orders can be told apart."""
     importance = make_map()
     assert_same(our_curve(importance, 12), call(quantus.PixelFlipping(features_in_step=16, **OURS), importance))
@@ -91,14 +95,14 @@ def test_pixel_flipping_is_morf_without_retraining_at_the_scalar_unit():
 
 
 @pytest.mark.parametrize("order", list(Order))
-def test_region_perturbation_is_what_is_lost_against_the_untouched_image(order):
+def test_region_perturbation_is_what_is_lost_against_the_untouched_image(quantus, order):
     importance = make_map()
     made = quantus.RegionPerturbation(patch_size=1, regions_evaluation=64, order=order.value, **OURS)
     ours = untouched()[:, None] - our_curve(importance, 16, Unit.PIXEL, order)
     assert_same(ours, call(made, importance)[:, 3::4])
 
 
-def test_road_s_imputation_is_the_fill_linear_without_its_noise():
+def test_road_s_imputation_is_the_fill_linear_without_its_noise(quantus):
     """Borders, corners and removed neighbours among them; Quantus stops at 3e-3 of a brightness in each equation."""
     rng = np.random.default_rng(4)
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
