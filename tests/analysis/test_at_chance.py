@@ -1,13 +1,16 @@
-"""Boards whose networks, or whose reference, do no better than a guess."""
+"""Boards whose networks, or whose reference, do no better than a guess, which binomial coefficients tell exactly."""
 
 import json
 from dataclasses import replace
+from itertools import accumulate
+from math import comb
 
 import numpy as np
 import pytest
 
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import flags_of
+from roarbench.analysis.untouched import guesses, near_chance
 from roarbench.analysis.validity import panel
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
@@ -22,6 +25,23 @@ from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Retrain, Unit
 from tests.helpers.made_up import IMAGES, MAIN, SUITE, held, leaky, result, usual
 from tests.helpers.tables import rows_of, words_of
+
+
+@pytest.mark.parametrize("total, classes", [(1, 2), (8, 4), (10, 10), (64, 10), (200, 4), (10, 1000)])
+def test_a_guess_is_told_by_the_exact_test_at_one_percent(total, classes):
+    ways = [comb(total, k) * (classes - 1) ** (total - k) for k in range(total + 1)]  # of classes ** total
+    at_least = [*accumulate(reversed(ways))][::-1]
+    found = [guesses(correct, total, classes) for correct in range(total + 1)]
+    assert found == [100 * count >= classes**total for count in at_least]
+    assert found[0] and found == sorted(found, reverse=True)
+
+
+def test_a_reference_is_near_chance_up_to_a_tenth_of_the_way_to_one():
+    """Of 10 classes: a guess .1, a tenth of the way .19."""
+    assert not guesses(380, 2000, 10)
+    assert near_chance(379, 2000, 10)
+    assert not near_chance(381, 2000, 10)
+    assert near_chance(2, 2, 4)  # not significant, however high
 
 
 def at(untouched, reference=0.9):

@@ -3,6 +3,7 @@ import os
 import shutil
 import subprocess
 import sys
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,11 @@ ROOT = Path(__file__).parents[2]
 COUNT, GROUP = MANY.train_images, 100
 
 
+@cache
+def some_images():
+    return tuple(png(image) for image in some_pixels())
+
+
 def some_pixels():
     return np.random.default_rng(0).integers(0, 256, (COUNT, 8, 8, 3), np.uint8)
 
@@ -37,7 +43,7 @@ def write(folder, images):
 
 @pytest.fixture(scope="module")
 def source(tmp_path_factory):
-    return write(tmp_path_factory.mktemp("source") / "many", [png(image) for image in some_pixels()])
+    return write(tmp_path_factory.mktemp("source") / "many", some_images())
 
 
 def all_of(data):
@@ -103,7 +109,7 @@ def test_an_interrupted_decoding_goes_on_where_it_was(source, tmp_path, monkeypa
 
 def test_odd_images_are_counted_and_keep_their_place(tmp_path):
     """One image in 1,200 may be damaged; labels and numbers of the others do not move."""
-    images = [png(image) for image in some_pixels()]
+    images = [*some_images()]
     images[250] = png(some_pixels()[250, ..., 0])
     images[3] = png(some_pixels()[3, ..., 0])  # in both splits
     images[700] = b""
@@ -121,7 +127,7 @@ def test_odd_images_are_counted_and_keep_their_place(tmp_path):
 
 
 def test_a_second_damaged_image_is_too_many(tmp_path):
-    images = [png(image) for image in some_pixels()]
+    images = [*some_images()]
     images[700], images[170] = b"", images[170][:70]  # in the second chunk of their row groups
     source = write(tmp_path / "bad", images)
     with pytest.raises(
@@ -152,7 +158,7 @@ print(mebibytes("RssAnon:") - used)
 @pytest.mark.slow
 def test_memory_is_bounded_whatever_the_size(tmp_path):
     """74 MiB of pixels, of which decoding holds 9 at a time and reading none: pages of files can be dropped."""
-    image = png(some_pixels()[0])
+    image = some_images()[0]
     write(tmp_path / "few", [image] * 64)
     write(tmp_path / "many", [image] * 512)
     done = elsewhere(["-c", MEASURED], tmp_path)

@@ -74,5 +74,7 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: 
         bins = np.searchsorted(bounds, place, side="right") * (1 if order is Order.MORF else -1)
         for stratum in range(9):
             members = np.flatnonzero(found[image] == stratum)
-            first = sorted(members, key=lambda feature: (bins[feature], TIES[image, feature]))[: own[image, members].sum()]
+            first = sorted(members, key=lambda feature: (bins[feature], TIES[image, feature]))[
+                : own[image, members].sum()
+            ]
             assert sorted(first) == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
