@@ -5,13 +5,14 @@
 writes leaderboard/trust.json. No number is typed here: each is read where its study wrote it.
 """
 
-import argparse
 import json
 import re
 from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from studies.page import program
 
 ROOT = Path(__file__).parents[1]
 TRUST = ROOT / "leaderboard" / "trust.json"
@@ -165,7 +166,7 @@ def _text(markdown: str) -> str:
 
 def main() -> None:
     """Write the file."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
+    program(__doc__).parse_args()
     TRUST.write_text(json.dumps(trust(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 

@@ -14,7 +14,7 @@ from studies.page import between
 ROOT = Path(__file__).parents[1]
 FILES = [path for folder in ("benchmarks", "scripts") for path in sorted((ROOT / folder).glob("*.py"))]
 STUDIES = sorted(path for path in (ROOT / "studies").iterdir() if path.is_dir() and not path.name.startswith("_"))
-RUNS = [path for study in STUDIES for path in sorted(study.glob("*.py")) if "argparse" in path.read_text("utf-8")]
+RUNS = [path for study in STUDIES for path in sorted(study.glob("*.py")) if "__main__" in path.read_text("utf-8")]
 PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not path.name.startswith("test_")] + RUNS
 IN_A_MOMENT = [path.parent.name for path in RUNS if path.name == "run.py" and "\ndef recorded(" in path.read_text()]
 

@@ -4,13 +4,12 @@ Run: python -m studies.augmentation.run writes the table of results.json into th
 networks is in the history: `git show c9528ed:studies/augmentation/run.py`.
 """
 
-import argparse
 import json
 from itertools import product
 from pathlib import Path
 
 from roarbench.text import MISSING, markdown_table, percent
-from studies.page import write
+from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
 KINDS = ("none", "flip", "shift 2", "shift 4", "shift 8", "crop")  # all but the first two with a flip, too
@@ -33,11 +32,5 @@ def recorded() -> dict[str, str]:
     return {"outcomes": markdown_table(("augmentation", "epochs", *NAMES.values()), shown)}
 
 
-def main() -> None:
-    """Write the table."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    write(FOLDER / "README.md", recorded())
-
-
 if __name__ == "__main__":
-    main()
+    write_recorded(__doc__, FOLDER / "README.md", recorded)

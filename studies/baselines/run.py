@@ -3,7 +3,6 @@
 What to type: README.md.
 """
 
-import argparse
 from itertools import product
 from pathlib import Path
 
@@ -23,7 +22,7 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.bootstrap import Estimate
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.text import interval, markdown_table
-from studies.page import write
+from studies.page import program, write
 
 HERE = Path(__file__).parent
 BASELINES = {"mean": "mean", "zero": "black", "blur": "blur"}  # by fill
@@ -87,7 +86,7 @@ def differences(evidence: Evidence) -> str:
 
 def main() -> None:
     """Write the tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--limit", type=int)
     options = parser.parse_args()

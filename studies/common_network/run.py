@@ -8,12 +8,11 @@ Run: python -m studies.common_network.run writes the table of results.json into 
 networks is in the history: `git show c9528ed:studies/common_network/run.py`.
 """
 
-import argparse
 import json
 from pathlib import Path
 
 from roarbench.text import MISSING, markdown_table
-from studies.page import write
+from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
 ROWS = ("random", "random-blurred", "sobel", "grad", "sgsq-grad", "var-grad")
@@ -42,11 +41,5 @@ def recorded() -> dict[str, str]:
     return {"exchange": table(json.loads((FOLDER / "results.json").read_text("utf-8")))}
 
 
-def main() -> None:
-    """Write the table."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    write(FOLDER / "README.md", recorded())
-
-
 if __name__ == "__main__":
-    main()
+    write_recorded(__doc__, FOLDER / "README.md", recorded)

@@ -3,7 +3,6 @@
 Run: python -m studies.corpus.run writes the table of studies/matched/results.npz into the page.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 
 from roarbench.text import markdown_table
 from studies.matched.run import LEVELS, Answers, Gains, errors_above, gain, stored
-from studies.page import write
+from studies.page import write_recorded
 
 CONTROLS = (
     *("random", "random-blurred", "sobel", "contrast"),
@@ -53,11 +52,5 @@ def _lines() -> Iterator[list[str]]:
         yield [protocol, *counts, f"{best}, {over:+.1f} over Random", f"{margin:.1f}"]
 
 
-def main() -> None:
-    """Write the table."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    write(Path(__file__).with_name("README.md"), recorded())
-
-
 if __name__ == "__main__":
-    main()
+    write_recorded(__doc__, Path(__file__).with_name("README.md"), recorded)

@@ -4,10 +4,9 @@ Run: python -m studies.coverage.run [--boards 1000] simulates and writes results
 python -m studies.coverage.specific prints a table of specific gains.
 """
 
-import argparse
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import product
@@ -26,13 +25,26 @@ from roarbench.stats.judging import board_of, gain_samples
 from roarbench.stats.replication import replication
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
+from roarbench.text import MISSING, markdown_table
 from studies.coverage.tau import simulate_agreement
 from studies.coverage.worlds import CONTROLS, DESIGNS, WORLDS, Experiment, World, experiment, gains_of, setting, truth
-from studies.page import write
+from studies.page import program, write
 
 FOLDER = Path(__file__).parent
 WEIGHTS = 8  # sets of drawn images that the boards take in turn
 
+COVERAGE_HEADS = (
+    *("synthetic boards", "accuracies", "gains", "of controls", "over Sobel", "between rows", "replication"),
+    *("this network's gains", "false words", "all places", "*gains*", "*replication*"),
+)
+DESIGN_HEADS = (
+    *("references x trainings", "degrees of freedom", "half an interval's width", "minimum detectable difference"),
+    *("found in the simulation", "verdicts that a replication repeats", "that it opposes"),
+)
+TAU_HEADS = (
+    "estimators, spread of true gains in standard errors, correlation of true gains",
+    *("this interval: holds, width", "percentiles of draws: holds, width"),
+)
 Summary = dict[str, tuple[float, float]]  # mean and standard error of every share
 
 
@@ -197,38 +209,29 @@ def _mean(values: Sequence[float]) -> tuple[float, float]:
 def tables(record: dict[str, Any]) -> dict[str, str]:
     """Return the tables of the README by name."""
     worlds = record["worlds"]
-    kept = ("accuracies", "gains", "controls", "over_sobel", "between", "predicted", "network")
-    heads = ("accuracies", "gains", "of controls", "over Sobel", "between rows", "replication", "this network's gains")
-    coverage = [f"| synthetic boards | {' | '.join(heads)} | false words | all places | *gains* | *replication* |"]
-    coverage += ["|---" * (len(heads) + 5) + "|"]
-    for name, world in worlds.items():
-        cells = [_percent(*world["here"][key]) for key in kept]
-        cells += [f"{100 * world['other'][key][0]:.1f}" for key in ("false_discoveries", "all_places")]
-        cells += [f"*{100 * world['one_reference'][key][0]:.1f}*" for key in ("gains", "predicted")]
-        coverage.append(f"| {name} | {' | '.join(cells)} |")
-    designs = [
-        "| references x trainings | degrees of freedom | half an interval's width | minimum detectable difference "
-        "| found in the simulation | verdicts that a replication repeats | that it opposes |",
-        "|---" * 7 + "|",
-    ]
-    for name in list(worlds)[:DESIGNS]:
-        other = {key: mean for key, (mean, _) in worlds[name]["other"].items()}
-        freedom = f"{other['freedom']:.1f}" if "freedom" in other else "–"
-        shares = [f"{100 * other[key]:.1f}%" for key in ("power", "equal_verdicts", "opposed_verdicts")]
-        designs.append(
-            f"| {name} | {freedom} | {other['width']:.2f} | {other['detectable']:.2f} | {' | '.join(shares)} |"
-        )
-    alike = [
-        "| estimators, spread of true gains in standard errors, correlation of true gains "
-        "| this interval: holds, width | percentiles of draws: holds, width |",
-        "|---|---|---|",
-    ]
-    for name, tau in record["agreement"].items():
-        here = f"{100 * tau['held']:.0f}%, {tau['width']:.2f}"
-        plain = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
-        alike.append(f"| {name} | {here} | *{plain}* |")
-    made = {"designs": designs, "agreement": alike, "coverage": coverage}
-    return {name: "\n".join(lines) for name, lines in made.items()}
+    return {
+        "designs": markdown_table(DESIGN_HEADS, ([name, *_design(worlds[name])] for name in list(worlds)[:DESIGNS])),
+        "agreement": markdown_table(TAU_HEADS, ([name, *_held(tau)] for name, tau in record["agreement"].items())),
+        "coverage": markdown_table(COVERAGE_HEADS, ([name, *_shares(world)] for name, world in worlds.items())),
+    }
+
+
+def _shares(world: dict[str, Summary]) -> Iterator[str]:
+    yield from (_percent(*world["here"][field]) for field in Kept._fields)
+    yield from (f"{100 * world['other'][key][0]:.1f}" for key in ("false_discoveries", "all_places"))
+    yield from (f"*{100 * world['one_reference'][key][0]:.1f}*" for key in ("gains", "predicted"))
+
+
+def _design(world: dict[str, Summary]) -> Iterator[str]:
+    other = {key: mean for key, (mean, _) in world["other"].items()}
+    yield f"{other['freedom']:.1f}" if "freedom" in other else MISSING
+    yield from (f"{other[key]:.2f}" for key in ("width", "detectable"))
+    yield from (f"{100 * other[key]:.1f}%" for key in ("power", "equal_verdicts", "opposed_verdicts"))
+
+
+def _held(tau: dict[str, float]) -> tuple[str, str]:
+    plain = f"{100 * tau['held_by_percentiles']:.0f}%, {tau['width_of_percentiles']:.2f}"
+    return f"{100 * tau['held']:.0f}%, {tau['width']:.2f}", f"*{plain}*"
 
 
 def _percent(mean: float, error: float) -> str:
@@ -242,7 +245,7 @@ def recorded() -> dict[str, str]:
 
 def main() -> None:
     """Simulate all worlds, print the table, write numbers and figure."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -11,7 +11,6 @@ control beats every control, and how often the first row does; half the width of
 accuracy points.
 """
 
-import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -28,6 +27,8 @@ from roarbench.stats.draws import draw
 from roarbench.stats.judging import board_of, covers_of
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
+from roarbench.text import markdown_table
+from studies.page import program
 
 LEVELS = (0.1, 0.5, 0.9)
 OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map
@@ -182,37 +183,31 @@ def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600)
     )
 
 
-def lines(worlds: Sequence[SpecificWorld], boards: int, seed: int) -> list[str]:
+def table(worlds: Sequence[SpecificWorld], boards: int, seed: int) -> str:
     """Return a Markdown table, percent with standard errors."""
     heads = (
-        "controls inside",
-        "explained rows inside",
-        "the odd row",
-        "false verdicts",
-        "3 points found",
-        "boards with a false 'beats every control'",
-        "3 points above every control found",
-        "half width",
+        *("", "controls inside", "explained rows inside", "the odd row", "false verdicts", "3 points found"),
+        *("boards with a false 'beats every control'", "3 points above every control found", "half width"),
     )
-    table = [f"| | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
+    rows = []
     for world in worlds:
         found = simulate(world, boards, seed)
         errors = found.std(0) / np.sqrt(boards)
         shares = zip(found.mean(0)[:-1], errors[:-1], strict=True)
         cells = (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in shares)
-        table.append(f"| {world.name} | {' | '.join(cells)} | {found[:, -1].mean():.2f} |")
-    return table
+        rows.append([world.name, *cells, f"{found[:, -1].mean():.2f}"])
+    return markdown_table(heads, rows)
 
 
 def main() -> None:
     """Print the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--boards", type=int, default=300)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", default="", help="only those whose name begins so")
     arguments = parser.parse_args()
     asked = [world for world in WORLDS if world.name.startswith(arguments.world)]
-    print("\n".join(lines(asked, arguments.boards, arguments.seed)))
+    print(table(asked, arguments.boards, arguments.seed))
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ on masks of other images, by the recipes of `quick` 2 and `study-cifar10` 2. Wha
 Run: python -m studies.diffroar.run --store DIR [--data FOLDER] [--only NAME] (FOLDER with CIFAR-10 in the hub's layout)
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +34,7 @@ from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Making
 from roarbench.text import interval, markdown_table, percent, signed
-from studies.page import write
+from studies.page import program, write
 
 ROW = "grad-sq"
 TWICE = (0.1, 0.9)  # levels with two trainings, from which all have the spread over trainings
@@ -217,7 +216,7 @@ def tables(store: ResultsStore) -> str:
 
 def main() -> None:
     """Compute what is missing, and write the tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--store", type=Path, required=True, help="a folder for images, rankings and results")
     parser.add_argument("--data", type=Path, help="a folder with CIFAR-10; from the hub if not given")
     parser.add_argument("--limit", type=int, default=10_000, help="images of each split of CIFAR-10")

@@ -6,7 +6,6 @@ columns by a perceptron. Processor time of one core, one call after one of a sin
 Run: OMP_NUM_THREADS=1 python -m studies.estimators.costs
 """
 
-import argparse
 import time
 from pathlib import Path
 
@@ -18,7 +17,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.parameters import written
 from roarbench.models.build import build
-from studies.page import write
+from studies.page import program, write
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
 _IMAGES = 16
@@ -27,7 +26,7 @@ _PLANTED = ("truth", "leak")  # of generated images alone
 
 def main() -> None:
     """Measure every estimator and write the page's table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.parse_args()
     torch.set_num_threads(1)
     listed = [estimator for estimator in ESTIMATORS.values() if estimator.placed and estimator.base not in _PLANTED]

@@ -4,7 +4,6 @@ Run: roarbench import studies/estimators/results.parquet --store DIR; python -m 
 (the rows: `roarbench run` and `roarbench replicate` of examples/all-estimators.toml). Costs are those of the page.
 """
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,30 +14,21 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import Comparison
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table
 from studies.estimators import costs as measured
-from studies.page import SIGNS, between, write
+from studies.page import SIGNS, between, write_stored
 from studies.replication.run import boards
 from studies.replication.run import table as table_of_runs
 
 SUITE, PAGE = Path(__file__).parents[2] / "examples" / "all-estimators.toml", measured.PAGE
 
 
-def main() -> None:
-    """Read a store and write its tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    runs = held(parser.parse_args().store)
-    write(PAGE, {"gains": table(runs[0], milliseconds(PAGE.read_text("utf-8"))), "replication": again(runs)})
-
-
-def held(store: Path) -> list[SuiteResults]:
-    """Return what a store has of the suite, and of its first replication."""
-    suite = read_suite(SUITE)
-    with ResultsStore.open(default_url(store), read_only=True) as results:
-        return [collect(replace(suite, replication=number), results) for number in range(2)]
+def tables(store: ResultsStore) -> dict[str, str]:
+    """Return the gains of the suite, and those of it and its first replication."""
+    runs = [collect(replace(read_suite(SUITE), replication=number), store) for number in range(2)]
+    return {"gains": table(runs[0], milliseconds(PAGE.read_text("utf-8"))), "replication": again(runs)}
 
 
 def again(runs: list[SuiteResults]) -> str:
@@ -72,4 +62,4 @@ def _verdict(comparison: Comparison | None) -> str:
 
 
 if __name__ == "__main__":
-    main()
+    write_stored(__doc__, PAGE, tables)

@@ -6,7 +6,6 @@ each row on masks alone. What a store has is not done again: one with `quick` 2 
 Run: python -m studies.fills.run --store DIR [--rows grad,random] [--limit N] [--workers N]
 """
 
-import argparse
 from dataclasses import replace
 from pathlib import Path
 
@@ -29,7 +28,7 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import FILLS, Unit
 from roarbench.text import interval, markdown_table, percent
 from studies.diffroar.run import images_alone
-from studies.page import write
+from studies.page import program, write
 
 LEVEL = 0.9
 
@@ -78,7 +77,7 @@ def table(results: SuiteResults, rows: tuple[str, ...]) -> str:
 
 def main() -> None:
     """Compute what is missing, and write the table into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--store", type=Path, required=True, help="a folder for images, rankings and results")
     parser.add_argument("--rows", default=f"grad,{RANDOM}", help="estimators, with commas between")
     parser.add_argument("--limit", type=int, help="images of each split; all if not given")

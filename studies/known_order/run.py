@@ -8,7 +8,6 @@ Run: python -m studies.known_order.run writes the table of results.npz, which st
 page.
 """
 
-import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations, product
 from pathlib import Path
@@ -17,7 +16,7 @@ import numpy as np
 
 from roarbench.text import markdown_table
 from studies.matched.run import IMAGES, LEVELS, Answers, Gains, errors_above, stored
-from studies.page import write
+from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
 RESULTS = FOLDER / "results.npz"
@@ -87,11 +86,5 @@ def _lines() -> Iterator[list[str]]:
             yield [protocol, base, kind, numbers, *map(str, settled(steps))]
 
 
-def main() -> None:
-    """Write the table."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    write(FOLDER / "README.md", recorded())
-
-
 if __name__ == "__main__":
-    main()
+    write_recorded(__doc__, FOLDER / "README.md", recorded)

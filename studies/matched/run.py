@@ -3,7 +3,6 @@
 Run: python -m studies.matched.run writes the table of results.npz, which studies.matched.lab makes, into the page.
 """
 
-import argparse
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.text import markdown_table
-from studies.page import write
+from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
 RESULTS, IMAGES = FOLDER / "results.npz", 2469
@@ -55,11 +54,5 @@ def _lines() -> Iterator[list[str]]:
             yield [row, *(f"{each.mean():+.1f} ± {each.std() / len(each) ** 0.5:.1f}" for each in gains)]
 
 
-def main() -> None:
-    """Write the table."""
-    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
-    write(FOLDER / "README.md", recorded())
-
-
 if __name__ == "__main__":
-    main()
+    write_recorded(__doc__, FOLDER / "README.md", recorded)

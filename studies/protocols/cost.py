@@ -12,7 +12,6 @@ forecast counts it) for maps, references, trainings and scoring of these rows, t
 quickest training of the store. Writes `roarbench/data/ways.json`, which `plan --question` reads, and a table.
 """
 
-import argparse
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
@@ -40,7 +39,7 @@ from roarbench.stats.verdicts import POWER, Verdict
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.text import markdown_table
 from studies.coverage.run import share_images
-from studies.page import write
+from studies.page import program, write
 from studies.protocols import run as known_order
 from studies.protocols.networks import Looks, beside_random, networks_of, together
 
@@ -207,7 +206,7 @@ def record(made: Sequence[Way], on_planted: Sequence[Known]) -> dict[str, Any]:
 
 def main() -> None:
     """Write record and table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--quick", type=Path, required=True, help="with `quick` 2, `quick-specific`, replications")
     parser.add_argument("--planted", type=Path, required=True, help="with the suites of generated images")
     options = parser.parse_args()

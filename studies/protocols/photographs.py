@@ -4,7 +4,6 @@ Run: roarbench import results --store DIR, then both files quick-*.parquet
 of this folder; python -m studies.protocols.photographs --store DIR
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations
@@ -27,10 +26,10 @@ from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.draws import draw
 from roarbench.stats.judging import gain_samples
 from roarbench.stats.replication import replication
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
-from studies.page import SIGNS, write
+from studies.page import SIGNS, write_stored
 from studies.replication.run import boards, sums, sums_of
 
 ASKED = (SPECIFIC, AUGMENTED, ROAR, MORF, LERF)
@@ -133,19 +132,15 @@ def read(store: ResultsStore) -> list[SuiteResults]:
     return [collect(replace(suite, replication=number), store) for number in range(RUNS)]
 
 
-def main() -> None:
-    """Write the tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True, help="a folder with the rows of these files")
-    with ResultsStore.open(default_url(parser.parse_args().store), read_only=True) as store:
-        made = {
-            "agreements": table(read(store)),
-            "classes": classes(store),
-            "exchanged": exchanged(store),
-            "tuned": on_test_masks(store),
-        }
-    write(Path(__file__).with_name("tables.md"), made)
+def tables(store: ResultsStore) -> dict[str, str]:
+    """Return four tables of the page."""
+    return {
+        "agreements": table(read(store)),
+        "classes": classes(store),
+        "exchanged": exchanged(store),
+        "tuned": on_test_masks(store),
+    }
 
 
 if __name__ == "__main__":
-    main()
+    write_stored(__doc__, Path(__file__).with_name("tables.md"), tables)

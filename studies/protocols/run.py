@@ -5,7 +5,6 @@ Run: roarbench import studies/protocols/planted.parquet --store DIR; python -m s
 The known order comes from the generator (`known_gains`), everything else from the stored rows.
 """
 
-import argparse
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -43,10 +42,10 @@ from roarbench.stats.draws import draw
 from roarbench.stats.judging import board_of, gain_samples, spread_for
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.verdicts import Verdict
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.terms import Order, Retrain, Split, Unit
 from roarbench.text import markdown_table, percent, signed
-from studies.page import SIGNS, write
+from studies.page import SIGNS, write_stored
 
 NAMES = ("planted-protocols", "planted-leaky", "planted-smooth")  # those that the rule was written for
 BLIND = "planted-placed"  # where `specific` has to fail; made later, and no part of the rule
@@ -257,15 +256,11 @@ def read(store: ResultsStore, suites: Sequence[Suite] = NAMED) -> list[SuiteResu
     return found
 
 
-def main() -> None:
-    """Write the tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True, help="a folder with the results of the suites")
-    with ResultsStore.open(default_url(parser.parse_args().store)) as store:
-        found = read(store)
-        lent = lent_table(read(store, [read_suite(path) for path in FILES]), found)
-        write(PAGE, {"known": tables(found), "lent": lent})
+def written(store: ResultsStore) -> dict[str, str]:
+    """Return what stands on the page."""
+    found = read(store)
+    return {"known": tables(found), "lent": lent_table(read(store, list(map(read_suite, FILES))), found)}
 
 
 if __name__ == "__main__":
-    main()
+    write_stored(__doc__, PAGE, written)

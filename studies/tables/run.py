@@ -3,7 +3,6 @@
 Run: roarbench import studies/tables/results.parquet --store DIR; python -m studies.tables.run --store DIR
 """
 
-import argparse
 from pathlib import Path
 
 from roarbench.analysis.collecting import collect
@@ -16,10 +15,10 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import RANDOM, Board, Row
 from roarbench.stats.verdicts import Verdict
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table, percent
-from studies.page import SIGNS, write
+from studies.page import SIGNS, write_stored
 
 REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5, "digits": 5}  # that were run
 ASKED = (SPECIFIC, ROAR, MORF)
@@ -82,13 +81,10 @@ def _gain(row: Row) -> str:
     return f"{interval(row.gain)}{verdict}"
 
 
-def main() -> None:
-    """Write both tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    with ResultsStore.open(default_url(parser.parse_args().store)) as store:
-        write(Path(__file__).with_name("README.md"), {"power": power(store), "gains": gains(store)})
+def tables(store: ResultsStore) -> dict[str, str]:
+    """Return both tables of the page."""
+    return {"power": power(store), "gains": gains(store)}
 
 
 if __name__ == "__main__":
-    main()
+    write_stored(__doc__, Path(__file__).with_name("README.md"), tables)

@@ -3,7 +3,6 @@
 Run: python -m studies.twins.run --store DIR, where suites of this folder have run; other tables stay.
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -13,28 +12,25 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board, Row
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
 from roarbench.text import interval, markdown_table, signed
-from studies.page import write
+from studies.page import write_stored
 
 HERE = Path(__file__).parent
 DECOY = "decoy"
 
 
-def main() -> None:
-    """Write the tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    tables = {}
-    with ResultsStore.open(default_url(parser.parse_args().store), read_only=True) as store:
-        for file in HERE.glob("*.toml"):
-            results = collect(read_suite(file), store)
-            asked = dict.fromkeys(block.protocol for block in results.suite.blocks)
-            boards = [board for protocol in asked if (board := results.board(protocol, Unit.SCALAR))]
-            if results.complete:
-                tables[file.stem] = squares(*boards) if asked.keys() == {SPECIFIC, AUGMENTED} else over(boards[0])
-    write(HERE / "README.md", tables)
+def tables(store: ResultsStore) -> dict[str, str]:
+    """Return the tables of the suites that are complete, by the name of their file."""
+    found = {}
+    for file in HERE.glob("*.toml"):
+        results = collect(read_suite(file), store)
+        asked = dict.fromkeys(block.protocol for block in results.suite.blocks)
+        boards = [board for protocol in asked if (board := results.board(protocol, Unit.SCALAR))]
+        if results.complete:
+            found[file.stem] = squares(*boards) if asked.keys() == {SPECIFIC, AUGMENTED} else over(boards[0])
+    return found
 
 
 def over(board: Board) -> str:
@@ -76,4 +72,4 @@ def _lines(rows: Sequence[Row], kinds: Sequence[str]) -> Iterator[list[str]]:
 
 
 if __name__ == "__main__":
-    main()
+    write_stored(__doc__, HERE / "README.md", tables)
