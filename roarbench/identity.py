@@ -51,6 +51,15 @@ def key_of(item: Hashable) -> str:
     return fingerprint(record(item))
 
 
+class Keyed:
+    """Mixin of frozen records that are found by all that they say."""
+
+    @property
+    def key(self) -> str:
+        """Return the hash of the whole record, 32 hex digits."""
+        return key_of(self)
+
+
 def check_record(item: Any) -> None:
     """Refuse a record from outside with a value that its field cannot have, by the types of its fields.
 

@@ -2,7 +2,6 @@
 
 import random
 import threading
-from types import TracebackType
 from typing import Self
 
 from roarbench.errors import StoreError
@@ -29,9 +28,7 @@ class Heartbeat:
         self._thread.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join(0.5)  # it may be waiting for a database that is gone
 

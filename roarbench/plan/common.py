@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import fingerprint, key_of, record
+from roarbench.identity import Keyed, fingerprint, record
 from roarbench.plan.recipe import Decay, Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
@@ -19,7 +19,7 @@ _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
 
 
 @dataclass(frozen=True)
-class CommonNetwork:
+class CommonNetwork(Keyed):
     """A network that has met the removal masks of the controls on images of others, by all that fixes it.
 
     Attributes:
@@ -42,11 +42,6 @@ class CommonNetwork:
     seed: int
     tuning: str
     fill: str = "mean"
-
-    @property
-    def key(self) -> str:
-        """Return the hash of the whole record, 32 hex digits."""
-        return key_of(self)
 
 
 def common_network(suite: Suite, data: str, order: Order, unit: Unit, seed: int, fill: str = "mean") -> CommonNetwork:

@@ -12,7 +12,7 @@ from typing import Any
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator, ranked_by
-from roarbench.identity import fingerprint, key_of, record
+from roarbench.identity import Keyed, fingerprint, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
@@ -101,7 +101,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Reference:
+class Reference(Keyed):
     """Explained model, by all that fixes it.
 
     Attributes:
@@ -117,11 +117,6 @@ class Reference:
     recipe: str
     seed: int
     given: str = ""
-
-    @property
-    def key(self) -> str:
-        """Return the hash of the whole record, 32 hex digits."""
-        return key_of(self)
 
 
 def run_of(values: Mapping[str, Any]) -> Run:

@@ -11,17 +11,17 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, insert, inspect, select
+from sqlalchemy import Connection, inspect, select
 
-from roarbench.identity import check_record, fingerprint, record
-from roarbench.store.database import Database, matching
+from roarbench.identity import Keyed, check_record, fingerprint
+from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import images
 
 LOCAL = "local"  # kind of images from a folder that the caller named
 
 
 @dataclass(frozen=True)
-class ImageNote:
+class ImageNote(Keyed):
     """Note that a source gave these images; one row.
 
     Attributes:
@@ -38,11 +38,6 @@ class ImageNote:
     kind: str
     folder: str = ""
     files: str = ""
-
-    @property
-    def key(self) -> str:
-        """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
 
 
 class ImageNotes:
@@ -68,12 +63,8 @@ class ImageNotes:
 
 def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
     """Store notes within a transaction."""
-    notes = {note.key: note for note in new}
     now = datetime.now(UTC)
-    known = {row.key for row in matching(connection, select(images.c.key), images.c.key, notes)}
-    rows = [{"key": key, "created": now, **vars(note)} for key, note in notes.items() if key not in known]
-    if rows:
-        connection.execute(insert(images), rows)
+    insert_new(connection, images, [{"key": note.key, "created": now, **vars(note)} for note in new])
 
 
 def checked_note(note: ImageNote) -> ImageNote:

@@ -6,7 +6,7 @@ from typing import Any
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.identity import fingerprint, record
+from roarbench.identity import Keyed, record
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED
 from roarbench.plan.keys import family_splits, ranked_splits, reference_of, stored_levels
@@ -15,7 +15,7 @@ from roarbench.terms import Making, Split, Unit
 
 
 @dataclass(frozen=True)
-class RankingSpec:
+class RankingSpec(Keyed):
     """Identity of rankings: all that fixes them.
 
     A field added after a release gets a default and is left out of folders and files while it has that default.
@@ -44,11 +44,6 @@ class RankingSpec:
     def estimator_record(self) -> Estimator:
         """Return what ranks the features."""
         return find_estimator(self.name)
-
-    @property
-    def key(self) -> str:
-        """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
 
     @property
     def layout(self) -> Layout:

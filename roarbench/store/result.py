@@ -3,8 +3,9 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
+from enum import StrEnum
 from types import MappingProxyType
 from typing import Any
 
@@ -14,19 +15,6 @@ from numpy.typing import NDArray
 from roarbench.identity import canonical, record
 from roarbench.plan.runs import Run, run_of
 from roarbench.store.provenance import Provenance
-
-_OUTCOME = (
-    "correct",
-    "total",
-    "bits",
-    "seconds",
-    "probability",
-    "rankings",
-    "smoothness",
-    "weights",
-    "loss",
-    "created",
-)
 
 
 @dataclass(frozen=True)
@@ -85,6 +73,9 @@ class Result:
         return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
 
 
+_OUTCOME = [each.name for each in fields(Result) if each.name not in ("run", "provenance")]
+
+
 @dataclass(frozen=True)
 class Failure:
     """A run that failed once.
@@ -136,25 +127,13 @@ def stored_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> 
 
 def row_of(result: Result) -> dict[str, Any]:
     """Return a result as a row of the table `results`."""
-    run, cell = result.run, result.run.cell
+    run = result.run
     return {
         "key": run.key,
         "record": canonical(record(run)),
-        "dataset": cell.dataset,
-        "model": cell.model,
-        "estimator": cell.estimator,
-        "order": str(cell.order),
-        "retrain": str(cell.retrain),
-        "fill": cell.fill,
-        "unit": str(cell.unit),
-        "t": cell.t,
-        "seed": run.seed,
-        "recipe": run.recipe,
-        "data": run.data,
+        **{name: str(value) if isinstance(value, StrEnum) else value for name, value in vars(run.cell).items()},
+        **{name: getattr(run, name) for name in ("seed", "recipe", "data", "reference")},
         "estimator_fingerprint": run.estimator,
-        "reference": run.reference,
         **{name: getattr(result, name) for name in _OUTCOME},
-        "code_version": result.provenance.code_version,
-        "versions": result.provenance.versions,
-        "hardware": result.provenance.hardware,
+        **vars(result.provenance),
     }

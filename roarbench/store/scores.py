@@ -8,16 +8,16 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
-from sqlalchemy import insert, select
+from sqlalchemy import select
 
-from roarbench.identity import canonical, fingerprint, record
-from roarbench.store.database import Database, matching
+from roarbench.identity import Keyed, canonical, record
+from roarbench.store.database import Database, insert_new, matching
 from roarbench.store.schema import scores
 from roarbench.terms import Making
 
 
 @dataclass(frozen=True)
-class ScoreSpec:
+class ScoreSpec(Keyed):
     """Identity of a score.
 
     Attributes:
@@ -37,11 +37,6 @@ class ScoreSpec:
     parameters: str
     images: int
     maps: Making = Making.FLOAT32
-
-    @property
-    def key(self) -> str:
-        """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
 
 
 @dataclass(frozen=True)
@@ -75,10 +70,7 @@ class ScoresStore:
         """Store scores in one transaction; one that is stored already keeps its row."""
         rows = {score.spec.key: _row(score) for score in new}
         with self._database.write() as connection:
-            known = {row.key for row in matching(connection, select(scores.c.key), scores.c.key, rows)}
-            fresh = [row for key, row in rows.items() if key not in known]
-            if fresh:
-                connection.execute(insert(scores), fresh)
+            insert_new(connection, scores, [*rows.values()])
 
     def values(self, keys: Collection[str]) -> dict[str, float | None]:
         """Return the scores that there are of these keys."""

@@ -8,15 +8,15 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from sqlalchemy import insert, inspect, select
+from sqlalchemy import inspect, select
 
-from roarbench.identity import fingerprint, record
-from roarbench.store.database import Database, matching
+from roarbench.identity import Keyed
+from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import watched
 
 
 @dataclass(frozen=True)
-class WatchedRow:
+class WatchedRow(Keyed):
     """A row of a suite's boards; one row.
 
     Attributes:
@@ -36,22 +36,12 @@ class WatchedRow:
     estimator: str
     looks: int
 
-    @property
-    def key(self) -> str:
-        """Return the hash of the whole record, 32 hex digits."""
-        return fingerprint(record(self))
-
 
 def note_watched(database: Database, rows: Iterable[WatchedRow]) -> None:
     """Note rows that will be looked at; one that is noted already stays as it is."""
-    new = {row.key: row for row in rows}
+    new = [{"key": row.key, "created": datetime.now(UTC), **vars(row)} for row in rows]
     with database.write() as connection:
-        known = {row.key for row in matching(connection, select(watched.c.key), watched.c.key, new)}
-        fresh = [
-            {"key": key, "created": datetime.now(UTC), **vars(row)} for key, row in new.items() if key not in known
-        ]
-        if fresh:
-            connection.execute(insert(watched), fresh)
+        insert_new(connection, watched, new)
 
 
 def watched_rows(

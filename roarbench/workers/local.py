@@ -14,11 +14,11 @@ import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from types import ModuleType, TracebackType
+from types import ModuleType
 from typing import NamedTuple
 
 from roarbench.devices import SHARING, bound_compilers
@@ -48,7 +48,7 @@ class _Silence(NamedTuple):
     seconds: float
 
 
-class LocalEngine:
+class LocalEngine(AbstractContextManager["LocalEngine"]):
     """A fixed number of worker processes.
 
     Use as a context manager: leaving it ends the workers, whatever they do.
@@ -73,12 +73,7 @@ class LocalEngine:
         self._looked = time.monotonic()
         self._last = ""  # why a worker failed last
 
-    def __enter__(self) -> "LocalEngine":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         workers = self._workers()
         for worker in workers:
             worker.process.terminate()

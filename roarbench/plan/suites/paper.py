@@ -21,27 +21,12 @@ _TWINS = (
 )
 
 
-def _paper_blocks() -> tuple[Block, ...]:
-    """Make the blocks of the paper's experiment with five seeds, and of the validity panel with one."""
-    return (
-        Block(ROAR, _ROWS, PAPER_LEVELS, seeds=5),
-        Block(KAR, _ROWS, PAPER_LEVELS, seeds=5),
-        Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5),
-        Block(MORF, _ROWS, PAPER_LEVELS, seeds=1),
-        Block(LERF, _ROWS, PAPER_LEVELS, seeds=1),
-        Block(ROAR, _TWINS, PAPER_LEVELS, seeds=1),
-        Block(ROAR, _ROWS, PAPER_LEVELS, seeds=1, unit=Unit.PIXEL),
-    )
-
-
-def _published_blocks() -> tuple[Block, ...]:
-    """Make the paper's blocks at its size: retraining costs GPU months, scoring the reference hours."""
-    return (
-        Block(ROAR, _ROWS, PAPER_LEVELS, seeds=5),
-        Block(KAR, _ROWS, PAPER_LEVELS, seeds=5),
-        Block(MORF, _ROWS, PAPER_LEVELS, seeds=1),
-        Block(LERF, _ROWS, PAPER_LEVELS, seeds=1),
-    )
+_RETRAINED = tuple(Block(protocol, _ROWS, PAPER_LEVELS, seeds=5) for protocol in (ROAR, KAR))
+_SCORED = tuple(Block(order, _ROWS, PAPER_LEVELS, seeds=1) for order in (MORF, LERF))
+_VALIDITY = (  # of the panel
+    Block(ROAR, _TWINS, PAPER_LEVELS, seeds=1),
+    Block(ROAR, _ROWS, PAPER_LEVELS, seeds=1, unit=Unit.PIXEL),
+)
 
 
 def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
@@ -54,13 +39,17 @@ def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str
         model=model,
         recipe=recipe,
         reference_recipe=reference_recipe or recipe,
-        blocks=_paper_blocks(),
+        blocks=(*_RETRAINED, Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5), *_SCORED, *_VALIDITY),
     )
 
 
 def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
-    """Make a suite of the paper's experiment with its network, on its data or on a reduced form of them."""
-    return replace(_small(name, about, "resnet50", recipe, reference_recipe, dataset), blocks=_published_blocks())
+    """Make a suite of the paper's experiment with its network, on its data or on a reduced form of them.
+
+    Retraining costs GPU months there, scoring the reference hours.
+    """
+    small = _small(name, about, "resnet50", recipe, reference_recipe, dataset)
+    return replace(small, blocks=(*_RETRAINED, *_SCORED))
 
 
 _FIRST = (  # with one reference; published are the versions that cross several
@@ -142,7 +131,7 @@ SUITES = (
         model="resnet50",
         recipe="imagenet@1",
         reference_recipe="imagenet@1",
-        blocks=(Block(MORF, _ROWS, PAPER_LEVELS, seeds=1), Block(LERF, _ROWS, PAPER_LEVELS, seeds=1)),
+        blocks=_SCORED,
         given="torchvision:resnet50-v1@0676ba61",
     ),
     Suite(
@@ -165,9 +154,5 @@ SUITES = (
     ),
     crossed(_NAMED["fashion-mnist"], 5, "fashion-mnist@2"),
     crossed(_NAMED["imagenette-brief"], 3),
-    *(
-        crossed(_NAMED[name], 5)
-        for name in ("imagenet", "food101", "birdsnap", "imagenet-fast")
-        + ("imagenet-100", "imagenet-100-128", "imagenet-100-64", "imagenet-128", "imagenet-64")
-    ),
+    *(crossed(suite, 5) for suite in _FIRST if suite.model == "resnet50"),
 )
