@@ -225,16 +225,6 @@ def test_a_missing_cell_is_missing(whole: SuiteResults, made: Panel) -> None:
     assert row(masks, "var-grad").over_random == (row(masks, "var-grad").over_random[0], Estimate())
 
 
-def test_an_empty_store_has_rows_without_numbers() -> None:
-    found = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
-    grad = row(found, "grad")
-    assert grad.masks == grad.over_random == (Estimate(), Estimate())
-    assert grad.smoothness == (None, None)
-    assert {*grad.units.values(), *grad.fills.values(), grad.retrained_gap, grad.reference_gap} == {Estimate()}
-    assert {twin for twin in grad.twins.values()} == {(Estimate(), Estimate())}
-    assert flags(SuiteResults(SUITE, "", None, {})) == {}
-
-
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
     suite = one_seed(SUITE)
     found = panel(held(suite, accuracy=leaky(0.7)), BOOTSTRAP)
@@ -252,7 +242,7 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
     grad = row(found, "grad")
     assert (found.mask_levels, found.retrained_levels, found.reference_levels) == ((), (), ())
     assert (grad.masks, grad.twins, grad.retrained_gap, grad.reference_gap) == ((), {}, Estimate(), Estimate())
-    assert grad.gain.low is not None and flags(held(suite)) == {}
+    assert grad.gain.low is not None and flags(held(suite)) == flags(SuiteResults(SUITE, "", None, {})) == {}
     alone = panel(held(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),))), BOOTSTRAP)
     grad = row(alone, "grad")
     assert (alone.levels, grad.gain, grad.units) == ((), Estimate(), {}) and grad.masks[0].low is not None

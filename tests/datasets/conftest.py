@@ -1,5 +1,7 @@
 """The tiny data set of `tiny_set.py`, its record and its files."""
 
+import shutil
+
 import pytest
 
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
@@ -10,9 +12,14 @@ def tiny():
     return TINY
 
 
-@pytest.fixture
-def tiny_folder(tmp_path):
-    folder = tmp_path / "tiny"
+@pytest.fixture(scope="session")
+def written(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tiny")
     for split, pixels in tiny_pixels().items():
         write_split(folder, split, [png(image) for image in pixels], TINY_LABELS[split])
     return folder
+
+
+@pytest.fixture
+def tiny_folder(written, tmp_path):
+    return shutil.copytree(written, tmp_path / "tiny")
