@@ -3,11 +3,10 @@
 On a GPU: ResNet-50 at 224 pixels by the recipe imagenet@1, 256 images at once. On a processor: the network and the
 recipe of the suite `quick` at 64 pixels, one core. Seconds are wall time on a GPU, processor time on a processor.
 
-Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py [--json]
+Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py
 """
 
 import argparse
-import json
 import resource
 import tempfile
 from dataclasses import dataclass, replace
@@ -119,9 +118,7 @@ def peak_memory() -> float:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", action="store_true")
-    as_json = parser.parse_args().json
+    argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     found = limits()
     pixels, planes, layout = drawn()
@@ -135,9 +132,6 @@ def main() -> None:
         streamed = StreamedImages(mapped[0], Cut(mapped[1], layout, T, Order.MORF), fill, DEVICE)
         found["training from files, images/s"] = training_rate(streamed)
     found["peak memory, GB"] = peak_memory()
-    if as_json:
-        print(json.dumps(found))
-        return
     print(f"{device_name()}: {SETTING.model} at {SETTING.size} pixels, {SETTING.recipe.batch} images a step")
     for what, value in found.items():
         print(f"  {value:12.4g}  {what}")
