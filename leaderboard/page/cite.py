@@ -80,5 +80,6 @@ def changes(view: SuiteView, views: Views) -> list[str]:
 
 
 def _rows(words: str, here: Suite, there: Suite) -> Iterator[str]:
-    if names := [name for name in here.placed if name not in there.placed]:
+    """Yield the rows and twins that one version has and the other has not; submissions are no part of a version."""
+    if names := [name for name in here.estimators if name not in {*there.estimators, *here.entered}]:
         yield f"{words}: {', '.join(names)}."

@@ -52,12 +52,13 @@ def half_width(sample: Sample, confidence: float) -> float:
 
 
 def quantile(numbers: Floats, share: float) -> Floats:
-    """Return what `np.quantile` returns over the last axis of finite numbers, to the bit, in a tenth of its time."""
+    """Return what `np.quantile` returns over the last axis of finite numbers, to the bit, in a fraction of its time."""
     last = numbers.shape[-1] - 1
     position = last * share
     low = int(position)
-    ordered = np.partition(numbers, (low, min(low + 1, last)), axis=-1)
-    one, two, part = ordered[..., low], ordered[..., min(low + 1, last)], position - low
+    ordered = np.partition(numbers, low, axis=-1)  # by one place: by two it takes four times as long
+    one, part = ordered[..., low], position - low
+    two = ordered[..., low + 1 :].min(-1) if low < last else one
     found: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
     return found
 

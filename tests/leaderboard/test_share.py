@@ -61,6 +61,9 @@ def test_what_changed_since_the_last_version_is_said() -> None:
     first, second = (SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", version])) for version in (1, 2))
     found = cite.changes(second, {})
     assert "Explained networks: 1 before, now 3." in found and cite.changes(first, {}) == []
+    joined = replace(VERSIONS["quick", 4], entered=frozenset({"ig~untrained"}))  # by somebody, not by the version
+    (rows,) = cite.changes(SimpleNamespace(results=SimpleNamespace(suite=joined)), {})
+    assert rows.startswith("New rows: grad~untrained, ") and "ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
     for start, name in (starts | {"No longer there: ": "grad-sq"}).items():
         assert any(each.startswith(start) and name in each for each in found)
