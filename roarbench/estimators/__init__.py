@@ -71,6 +71,7 @@ class Estimator:
             of a table, whose columns are the channels of one pixel.
         addable: It stands beside Random in any suite once it is asked for, though no suite names it.
         told: It is told what no image says, so that beating it is no aim.
+        answered: A control that is told the class which the explained network predicts, so each network has its own.
         few_samples: The default of its `samples` is far from the method's limit, so tables show how many they are.
         most_features: Of an image; 0 for any number.
         module: The file of `families` that declares it.
@@ -92,6 +93,7 @@ class Estimator:
     neighbours: bool | None = _declared(None)
     addable: bool = _declared(True)
     told: bool = _declared(False)
+    answered: bool = _declared(False)
     few_samples: bool = _declared(False)
     most_features: int = _declared(0)
     module: str = _declared("")
@@ -152,6 +154,11 @@ class Estimator:
     def own_passes(self) -> bool:
         """Return whether it explains a model in passes of its own."""
         return self.submitted or (self.maps is not None and not self.control)
+
+    @property
+    def hangs_on_network(self) -> bool:
+        """Return whether its maps differ with the network, which it explains or whose answer it is told."""
+        return self.answered or not self.control
 
     @property
     def spatial(self) -> bool:

@@ -18,6 +18,8 @@ class Batch(NamedTuple):
         ids: Int64 (n,), one number per image of the data set, unique over both splits; the key of its chance.
         truth: Planted data's true importance, (n, c, h, w), larger = more important; None for other data.
         labels: Int64 (n,), the true classes, for the control that gives them away; None where nothing may know them.
+        templates: Float32 (classes, c, h, w), how far the mean training image of each class lies from that of all,
+            normalised; None where no control asks for them.
     """
 
     images: Tensor
@@ -25,17 +27,18 @@ class Batch(NamedTuple):
     ids: Tensor
     truth: Tensor | None = None
     labels: Tensor | None = None
+    templates: Tensor | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; numbers and labels stay on the CPU, where their chance is drawn."""
-        truth = None if self.truth is None else self.truth.to(device)
-        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, self.labels)
+        truth, templates = (None if each is None else each.to(device) for each in (self.truth, self.templates))
+        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, self.labels, templates)
 
     def part(self, rows: slice) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
         labels = None if self.labels is None else self.labels[rows]
-        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, labels)
+        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, labels, self.templates)
 
 
 class Settings(NamedTuple):

@@ -229,11 +229,13 @@ def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch
 
 
 def job_group(estimator: Estimator) -> str:
-    """Return what shares a job with others: `controls`, without a reference, or all that explain the same variant.
+    """Return what shares a job with others: `controls`, without a network, or all that explain the same variant.
 
     A submission, and what has passes of its own, has its own jobs, so that it fails alone; one call gives its map and
     its blurred twin's.
     """
     if estimator.own_passes:
         return estimator.parent if estimator.variant == "trained" else estimator.id
-    return "controls" if estimator.control else estimator.variant
+    if estimator.control:
+        return "answered" if estimator.answered else "controls"
+    return estimator.variant

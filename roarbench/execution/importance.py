@@ -7,9 +7,11 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
+from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
 from roarbench.errors import RunError
 from roarbench.estimators import Estimator
@@ -55,6 +57,18 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
     pixels = torch.from_numpy(images.pixels[start:stop])
     labels = torch.from_numpy(images.labels[start:stop])
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
+
+
+@lru_cache(maxsize=1)
+def class_templates(images: ImageData) -> Tensor:
+    """Return how far the mean training image of each class lies from that of all, normalised; see `Batch`.
+
+    Reads all training images, once in a process.
+    """
+    train, classes = images.train, range(images.record.classes)
+    means = [train.pixels[train.labels == number].mean(0, dtype=np.float64) for number in classes]
+    apart = np.stack(means) - train.pixels.mean(0, dtype=np.float64)
+    return torch.from_numpy(apart / np.array(images.std)[:, None, None]).float()
 
 
 class WantedMaps(NamedTuple):
@@ -118,6 +132,8 @@ def _explaining(
 ) -> _Explaining:
     batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
+    if estimators[0].answered:
+        batch = batch._replace(templates=class_templates(explained.place.images))
     return _Explaining(explained, estimators, batch)
 
 

@@ -82,7 +82,7 @@ def rankings_needed(work: SuiteWork, runs: list[Run]) -> Lacking:
     found: Lacking = {}
     for name, unit, number in sorted(cells):
         if name != CLEAN and (estimator := ranked_by(name)):
-            number = 0 if estimator.control else number
+            number = number if estimator.hangs_on_network else 0
             found.setdefault(work.ranking_spec(estimator, unit, number), (estimator, number))
     return found
 
@@ -139,7 +139,7 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tupl
     Noisy copies of an image take the same draws whichever reference is explained, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
-    for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: not item[1][0].control):
+    for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: item[1][0].hangs_on_network):
         groups.setdefault(job_group(estimator), []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(work.place, specs):

@@ -73,7 +73,7 @@ def scored_network(suite: Suite, point: Point, data: str) -> str:
 def needs_reference(cell: Cell) -> bool:
     """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
     estimator = cell.estimator_record
-    return bool(estimator and not estimator.control) or cell.retrain is Retrain.NONE
+    return bool(estimator and estimator.hangs_on_network) or cell.retrain is Retrain.NONE
 
 
 def reference_points(suite: Suite) -> tuple[Point, ...]:

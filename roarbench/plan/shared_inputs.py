@@ -52,7 +52,7 @@ def inputs_of(suite: Suite, points: Iterable[Point]) -> SharedInputs:
             references.add(suite.reference_number(seed))
         rows = []
         if row := cell.ranked_by:
-            number = 0 if row.control else suite.reference_number(seed, cell.estimator)
+            number = suite.reference_number(seed, cell.estimator) if row.hangs_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if only_tested(suite, cell.retrain) else rows)
         if cell.retrain is Retrain.COMMON:

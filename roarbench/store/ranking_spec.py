@@ -74,7 +74,7 @@ def ranking_spec(
     """
     return RankingSpec(
         data=data,
-        reference="" if estimator.control else reference_of(suite, data, number).key,
+        reference=reference_of(suite, data, number).key if estimator.hangs_on_network else "",
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,

@@ -92,6 +92,19 @@ def centre(x):
     return torch.exp(-(at[:, None] + at[None]) / 2).expand_as(x)
 
 
+def foreground(x):
+    """Return how far a pixel's surroundings lie from the mean colour of the border."""
+    inside = torch.zeros(x.shape[2:], dtype=torch.bool)
+    inside[4:-4, 4:-4] = True
+    border = x[:, :, ~inside].mean(2)[:, :, None, None]
+    return blur((x - border).square().sum(1, keepdim=True).sqrt().expand_as(x), 3)
+
+
+def class_means(x, targets):
+    """Return for each image the mean image of its class minus that of all, of the images at hand."""
+    return torch.stack([x[targets == target].mean(0) for target in targets]) - x.mean(0)
+
+
 def sobel(x):
     across = torch.tensor([[-1.0, 0, 1], [-2, 0, 2], [-1, 0, 1]])
     return torch.hypot(filtered(x, across), filtered(x, across.T))
@@ -183,6 +196,23 @@ WITHOUT = {
     "own-low-1": lambda x: (blur(x, 1) - grey(blur(x, 1))) * blur(x, 1).sign(),
     "own-centre": lambda x: (x - grey(x)) * x.sign() * centre(x),
     "own-product": lambda x: (x - grey(x)) * x,
+    "own-entropy": lambda x: (x - grey(x)) * x.sign() * entropy(x),
+    "own-centre-entropy": lambda x: (x - grey(x)) * x.sign() * centre(x) * entropy(x),
+    "product-centre": lambda x: (x - grey(x)) * x * centre(x),
+    "product-entropy": lambda x: (x - grey(x)) * x * entropy(x),
+    "product-centre-entropy": lambda x: (x - grey(x)) * x * centre(x) * entropy(x),
+    "product-foreground": lambda x: (x - grey(x)) * x * centre(x) * entropy(x) * foreground(x),
+    "own-foreground": lambda x: (x - grey(x)) * x.sign() * foreground(x),
+    "own-sharp": lambda x: (x - grey(x)) * x.sign() + 0.5 * x.sign() * (x - blur(x, 2)),
+}
+TEMPLATES = {  # by the image and, for each, the mean image of its class minus that of all
+    "class-mean": lambda x, mean: x * mean,
+    "class-mean-colour": lambda x, mean: x * mean.mean((2, 3), keepdim=True),
+    "class-mean-low": lambda x, mean: x * blur(mean, 2),
+    "class-mean-centre": lambda x, mean: x * mean * centre(x),
+    "class-mean-entropy": lambda x, mean: x * mean * entropy(x),
+    "class-mean-centre-entropy": lambda x, mean: x * mean * centre(x) * entropy(x),
+    "class-mean-low-centre-entropy": lambda x, mean: x * blur(mean, 2) * centre(x) * entropy(x),
 }
 SHUFFLED = {
     "shuffled-ixg": lambda model, x, y: x * gradient(model, x, y),
@@ -202,6 +232,8 @@ class Corpus:
     def __call__(self, model, images, targets, generator):
         if self.KIND in SHUFFLED:
             return SHUFFLED[self.KIND](shuffled(model), images, targets)
+        if self.KIND in TEMPLATES:
+            return TEMPLATES[self.KIND](images, class_means(images, targets)).contiguous()
         return WITHOUT[self.KIND](images).contiguous()
 
 

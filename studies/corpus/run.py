@@ -14,13 +14,13 @@ from studies.page import write_recorded
 
 CONTROLS = (
     *("random", "random-blurred", "sobel", "contrast"),
-    *("deviation", "deviation-blurred", "low-saturation", "own-product"),
+    *("deviation", "deviation-blurred", "low-saturation", "own-product", "class-mean-centre-entropy"),
 )
 ASKING = ("ig-mean", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
 MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits"}
 CLEAR = 1.96  # standard errors
 HEADS = (
-    *("gain", "maps", "better than Random", "better than all eight controls", "best control"),
+    *("gain", "maps", "better than Random", "better than all nine controls", "best control"),
     "IG from the mean over it, in standard errors",
 )
 

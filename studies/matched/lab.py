@@ -40,7 +40,7 @@ from roarbench.models.build import build
 from roarbench.plan.common import tuning_of
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
-from studies.corpus.corpus import SHUFFLED, WITHOUT, shuffled
+from studies.corpus.corpus import SHUFFLED, TEMPLATES, WITHOUT, shuffled
 from studies.matched.run import LEVELS, RESULTS, Answers, stored
 
 SHAPE, TRAINED = (3, 64, 64), 7000
@@ -179,7 +179,10 @@ def corpus_rows(lab: Lab, reference: nn.Module) -> dict[str, Callable[[], Tensor
         )
         for name, make in SHUFFLED.items()
     }
-    return {name: lambda make=make: make(x) for name, make in WITHOUT.items()} | asking
+    seen = normalise(lab.train, lab.norm)
+    means = torch.stack([seen[lab.train_labels == number].mean(0) for number in range(10)]) - seen.mean(0)
+    told = {name: lambda make=make: make(x, means[targets]) for name, make in TEMPLATES.items()}
+    return {name: lambda make=make: make(x) for name, make in WITHOUT.items()} | told | asking
 
 
 def candidates(lab: Lab) -> dict[str, NDArray[np.uint16]]:
@@ -245,7 +248,7 @@ def main() -> None:
     options = parser.parse_args()
     torch.set_num_threads(1)
     lab, found = Lab(options.decoded, 0), stored()
-    lab.chosen = strata(change_numbers(lab.test, lab.fill, Unit.SCALAR))
+    lab.chosen = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
     lab.strata = {} if options.corpus else candidates(lab)
     reference, common = lab.reference(), lab.common()
     rows = corpus_rows(lab, reference) if options.corpus else not_asking(lab) | asking(lab, reference)

@@ -5,14 +5,17 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import importance_maps
 from roarbench.execution import importance, shards
 from roarbench.execution import job_graph as graph
 from roarbench.execution.job_graph import steps
 from roarbench.execution.placed_inputs import without
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict
 from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.points import Point, expand
@@ -33,10 +36,10 @@ TWO = replace(SUITE, name="two", blocks=BLOCKS, references=2)
 
 
 def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_and_no_reference():
-    def explained(suite):
+    def explained(suite, name="grad"):
         runs = {point: bind(suite, point, "da7a", None) for point in expand(suite)}
         retrained = {point: run for point, run in runs.items() if point.cell.retrain is ROAR.retrain}
-        return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == "grad"}
+        return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == name}
 
     again = replace(TWO, replication=1)
     first, second = (reference_of(TWO, "da7a", number).key for number in range(2))
@@ -49,6 +52,25 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
     assert work.images_reference == 2 * one.images_reference
+    told = replace(TWO, blocks=(Block(ROAR, ("random", "class-template"), (0.9,), seeds=3),))
+    assert explained(told, "class-template") == explained(TWO)  # whose answer it is told
+    assert count_work(told, expand(told)).images_ranked == work.images_ranked
+    assert set(explained(TWO, "random").values()) == {""}
+
+
+@pytest.mark.slow
+def test_a_class_template_is_of_training_images_and_of_the_class_that_its_reference_answers(done):
+    work, *_ = done
+    train, scale = work.images.train, np.array(work.images.std)[:, None, None]
+    means = [train.pixels[train.labels == number].mean(0) for number in range(work.images.record.classes)]
+    row = find_estimator("class-template")
+    for told in work.explained:
+        found = importance.timed_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
+        batch = importance.shard_batch(told, Split.TEST, 0, 8, Normalisation.of(work.images))
+        assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
+        templates = torch.from_numpy((np.stack(means) - train.pixels.mean(0)) / scale).float()
+        expected = importance_maps([row], None, batch._replace(templates=templates), torch.zeros(3, 1, 1))[row.id]
+        torch.testing.assert_close(found, expected)
 
 
 @pytest.fixture(scope="module")

@@ -37,6 +37,8 @@ FROZEN = {
     ("quick-matched", 1): "3daa9b60ad3c2c9949bd715a23a6612b",
     ("quick", 3): "d56801968dfb8172d4dbc50262be6529",
     ("quick", 4): "2d4a33bc62f58addb914251777aa17a9",
+    ("quick-matched", 2): "7d3d61ef4cf410f2dc265652e2884144",
+    ("quick", 5): "ffc0c477bc43e59bfd3c5c17bc41d437",
     ("quick-class", 1): "6cce2c3e34a8438b0d6ff9334672c3d9",
     ("quick-exchanged", 1): "8171f872d55bd7b7f0f0f6d869feabfb",
     ("imagenette64", 2): "91aa2258d98c37f3dc2eb00b3d6ebf06",
