@@ -158,8 +158,13 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     ]
     titles = [other.title for other in kin]
     before = titles[: titles.index(suite.title)] if suite.title in titles else []
+
+    def instead(other: Suite) -> bool:
+        """Return whether another suite with the same runs is the one that was begun: a newer version, or an earlier."""
+        return other.version > suite.version if other.name == suite.name else other.title in before
+
     return any(
-        more or (more == 0 and own and other.title in before)
+        more or (own and instead(other))
         for other in kin
         if (more := _more(other, suite_results, own, results)) is not None
     )
