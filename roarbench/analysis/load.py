@@ -157,11 +157,13 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
         with_entries(other, entered) for other in all_suites(results.database) if (other.dataset, other.model) == place
     ]
     titles = [other.title for other in kin]
-    before = titles[: titles.index(suite.title)] if suite.title in titles else []
+    here = titles.index(suite.title) if suite.title in titles else None
 
     def instead(other: Suite) -> bool:
         """Return whether another suite with the same runs is the one that was begun: a newer version, or an earlier."""
-        return other.version > suite.version if other.name == suite.name else other.title in before
+        if here is None or other.title == suite.title:
+            return False
+        return (titles.index(other.title) > here) == (other.name == suite.name)
 
     return any(
         more or (own and instead(other))
