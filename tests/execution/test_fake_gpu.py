@@ -111,7 +111,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
             model = None if controls else network().eval()
             images = torch.zeros(4, *SHAPE)
             labels = torch.arange(4)
-            batch = Batch(images, torch.zeros(4, dtype=torch.int64), torch.arange(4), images, labels).to(GPU)
+            batch = Batch(images, torch.zeros(4, dtype=torch.int64), torch.arange(4), images, labels, images).to(GPU)
             gpu.waits.clear()
             wanted = [e for e in chosen if e.variant == variant]
             maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))

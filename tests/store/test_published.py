@@ -165,7 +165,7 @@ def own(tmp_path):
 
 @pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(own, published, folder):
-    prepared = prepare(own, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
+    prepared = prepare(own, "quick-matched@1", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     write(own, folder, prepared, "A. Author")
