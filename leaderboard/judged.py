@@ -53,7 +53,7 @@ def board_record(
         headline=headline(rows, results.suite.entered, board.one_network),
         facts=tuple(filter(None, _facts(table, rows))),
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
-        caption=f"{table.caption}. {remarks(table)}".replace("† ", ""),  # rows have no daggers here, but doubts
+        caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
         rows=rows,
         best=controls[0] if controls and table.judged else None,
         axis=linear_axis([end for row in rows for end in row.value if end is not None]),

@@ -30,7 +30,7 @@ class Common(NamedTuple):
 
 
 class SharedInputs(NamedTuple):
-    """What runs of a suite rest on.
+    """Inputs that runs of a suite share.
 
     Attributes:
         references: Numbers of the networks that are explained, or scored as they are.

@@ -12,12 +12,15 @@ from roarbench.stats.verdicts import FALSE_DISCOVERIES
 from roarbench.text import some
 
 
-def remarks(table: SuiteTable) -> str:
-    """Return what the intervals cover, the minimum detectable difference, and what is exceptional."""
+def remarks(table: SuiteTable, signs: bool = True) -> str:
+    """Return what the intervals cover, the minimum detectable difference, and what is exceptional.
+
+    The sign of noisy copies stands before what it means, unless rows are shown without signs.
+    """
     rows = {row.estimator for row in table.board.rows}
     floors = floor_words({name: levels for name, levels in table.floors.items() if name in rows})
-    parts = (_certainty(table), _watched(table), floors, *_mixtures(table), _machines(table))
-    parts += (_doubts(table), _noise(table), _checks(table), _left_out(table), _quantus_columns(table))
+    parts = (_certainty(table), _watched(table), floors, *_mixtures(table), _machines(table), _doubts(table))
+    parts += (_noise(table, CONFUSED * signs), _checks(table), _left_out(table), _quantus_columns(table))
     parts += (f"Computed from {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
 
@@ -71,7 +74,7 @@ def _doubts(table: SuiteTable) -> str:
     return f"(!) {found}." if found else ""
 
 
-def _noise(table: SuiteTable) -> str:
+def _noise(table: SuiteTable, sign: str) -> str:
     if table.unknown:
         lacking = f"Imported without the share of noisy copies that keep their class: {', '.join(table.unknown)}."
     else:
@@ -80,9 +83,9 @@ def _noise(table: SuiteTable) -> str:
         return lacking
     shares = ", ".join(f"{name} {share:.0%}" for name, share in table.confused.items())
     return (
-        f"{CONFUSED} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
+        f"{sign} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
         f"copies: {shares}. {lacking}"
-    )
+    ).lstrip()
 
 
 def _left_out(table: SuiteTable) -> str:

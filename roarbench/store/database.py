@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Connection, Engine, Select, Table
+from sqlalchemy import Column, Connection, Engine, Select, Table, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -221,6 +221,11 @@ def matching(
     """Return the rows whose key is among these, in few statements however many there are."""
     for chunk in chunks(keys):
         yield from connection.execute(statement.where(column.in_(chunk)))
+
+
+def present(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
+    """Return those of the keys that have a row in a table."""
+    return {row.key for row in matching(connection, select(table.c.key), table.c.key, keys)}
 
 
 def insert_new(

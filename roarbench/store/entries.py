@@ -11,7 +11,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, run_of
-from roarbench.store.database import Database, matching
+from roarbench.store.database import Database, matching, present
 from roarbench.store.provenance import code_version
 from roarbench.store.remarks import Kind, remarks_within
 from roarbench.store.result import Result
@@ -106,7 +106,7 @@ def _vouched(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dic
     """Return who vouches for each of these rows, which are estimators with the checksum of their rankings by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
     shipped = remarks_within(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
-    imported = _imported(connection, rows) | {key for key, (_, rankings) in rows.items() if rankings in shipped}
+    imported = present(connection, imports, rows) | {key for key, (_, rankings) in rows.items() if rankings in shipped}
     again = {row.key: row.verdict for row in matching(connection, last, reproductions.c.key, imported)}
     different = ReproductionOutcome.DIFFERENT
     doubted = {key for key in imported if again.get(key, different) == different}
@@ -116,11 +116,7 @@ def _vouched(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dic
 def imported_rows(database: Database, keys: Collection[str]) -> set[str]:
     """Return those of these rows that another store computed; what was trained here on imported rankings is none."""
     with database.read() as connection:
-        return _imported(connection, keys)
-
-
-def _imported(connection: Connection, keys: Collection[str]) -> set[str]:
-    return {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
+        return present(connection, imports, keys)
 
 
 _DOUBTS = {

@@ -21,7 +21,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
-from roarbench.store.database import chunks, insert_new, matching
+from roarbench.store.database import chunks, insert_new, matching, present
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
 SILENCE = timedelta(seconds=120)  # after which an owner on another host counts as dead
@@ -148,7 +148,7 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
 def claim(connection: Connection, wanted: Sequence[Wanted], owner: Owner, most: int) -> Reply:
     """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
     keys = {key for wish in wanted for key in wish.keys}
-    done = _done(connection, keys)
+    done = present(connection, results, keys)
     why = {row.key: row.reason for row in matching(connection, select(stopped), stopped.c.key, keys)}
     rows = list(matching(connection, select(leases, *_clocks(connection)), leases.c.key, keys))
     living = _living(rows)
@@ -162,15 +162,11 @@ def claim(connection: Connection, wanted: Sequence[Wanted], owner: Owner, most: 
     now = clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
-    late = _done(connection, taken)  # meanwhile, by whoever held it until then
+    late = present(connection, results, taken)  # meanwhile, by whoever held it until then
     mine = taken - late
     granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
     drop(connection, taken - {key for wish in granted for key in wish.keys}, owner)
     return Reply(granted, done | late, why, held | fresh.keys() - taken)
-
-
-def _done(connection: Connection, keys: Collection[str]) -> set[str]:
-    return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
 
 
 def _row(wish: Wanted, owner: Owner, number: int) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from sqlalchemy import URL, Connection, Select, Table, func, select
 
 from roarbench.errors import LostLease, StoreError
 from roarbench.plan.runs import Run
-from roarbench.store.database import Database, insert_new, matching
+from roarbench.store.database import Database, insert_new, matching, present
 from roarbench.store.failures import Failures, clear
 from roarbench.store.image_notes import ImageNotes
 from roarbench.store.leases import (
@@ -146,8 +146,8 @@ class ResultsStore:
 
         def work(connection: Connection) -> set[str]:
             if number is not None and not redeem(connection, ordered[0]["key"], number):
-                if _stored(connection, rows) == rows.keys():  # perhaps by this very call, whose answer was lost
-                    return set()
+                if present(connection, results, rows) == rows.keys():
+                    return set()  # stored, perhaps by this very call, whose answer was lost
                 raise LostLease(f"the lease on {ordered[0]['key']} went to another process")
             fresh = insert_new(connection, results, ordered)
             drop(connection, rows)
@@ -158,7 +158,7 @@ class ResultsStore:
 
     def done(self, keys: Collection[str]) -> set[str]:
         """Return those of the keys that have a result."""
-        return self._database.ask(lambda connection: _stored(connection, keys))
+        return self._database.ask(lambda connection: present(connection, results, keys))
 
     def keys(self, beginning: str) -> list[str]:
         """Return the keys of results that begin like this."""
@@ -236,10 +236,6 @@ class ResultsStore:
     def running(self) -> list[Lease]:
         """Return what living owners have leased, oldest first."""
         return self._database.ask(under_way)
-
-
-def _stored(connection: Connection, keys: Collection[str]) -> set[str]:
-    return {row.key for row in matching(connection, select(results.c.key), results.c.key, keys)}
 
 
 def _growth(table: Table) -> Select[int, Any]:

@@ -57,7 +57,7 @@ def _milliseconds(estimator: Estimator) -> float:
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
     model = build(name, 10, shape[0], shape[1], generator).eval()
     images = torch.randn(_IMAGES, *shape, generator=generator)
-    batch = Batch(images, torch.arange(_IMAGES) % 10, torch.arange(_IMAGES))
+    batch = Batch(images, torch.arange(_IMAGES) % 10, torch.arange(_IMAGES), templates=images)
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]
     importance_maps(asked, model, batch.part(slice(1)), black)
     start = time.process_time()

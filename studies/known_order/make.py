@@ -4,7 +4,6 @@ Run: python -m studies.known_order.make --decoded DIR [--seeds 0,1] [--retrain] 
 is the folder of the decoded photographs in a store.
 """
 
-import argparse
 import copy
 import time
 from collections.abc import Callable
@@ -34,6 +33,7 @@ from roarbench.terms import Order, Unit
 from studies.known_order.run import BASES, KINDS, RESULTS, RETRAINED, SHARES
 from studies.matched.lab import LAYOUT, RECIPE, SHAPE, TRAINED, Lab, asking, keep, not_asking
 from studies.matched.run import LEVELS, Answers, stored
+from studies.page import program
 
 
 def grad_cam(model: nn.Module, x: Tensor) -> Tensor:
@@ -127,9 +127,10 @@ def make(decoded: Path, seeds: list[int], retrain: bool) -> None:
         lab = Lab(decoded, seed)
         lab.found = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
         reference, common, training = lab.reference(), lab.common(), on_training_images(lab)
+        learning = maps_of(training, reference) if retrain else {}
         for base, explain in maps_of(lab, reference).items():
             importance = explain().detach()
-            learnt = maps_of(training, reference)[base]().detach() if retrain else None
+            learnt = learning[base]().detach() if retrain else None
             for kind, share in steps():
                 made, start = found.setdefault(f"{seed}-{base}-{kind}-{share:g}", {}), time.process_time()
                 mixed = worse(importance, lab.others[lab.others], share, kind, 7 + seed)
@@ -144,7 +145,7 @@ def make(decoded: Path, seeds: list[int], retrain: bool) -> None:
 
 def main() -> None:
     """Make what is missing."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--decoded", type=Path, required=True, help="folder of the decoded photographs in a store")
     parser.add_argument("--seeds", default="0", help="of the networks, such as 0,1")
     parser.add_argument("--retrain", action="store_true", help="also ROAR, exchanged masks and DiffROAR")

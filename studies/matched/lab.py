@@ -7,7 +7,6 @@ Trains a reference and a common network on 7,000 of the bundled training photogr
 asks it about the other 2,469 with every candidate's masks.
 """
 
-import argparse
 import copy
 import time
 from collections.abc import Callable
@@ -42,6 +41,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 from studies.corpus.corpus import SHUFFLED, TEMPLATES, WITHOUT, shuffled
 from studies.matched.run import LEVELS, RESULTS, Answers, stored
+from studies.page import program
 
 SHAPE, TRAINED = (3, 64, 64), 7000
 LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
@@ -242,7 +242,7 @@ def keep(found: dict[str, Answers], path: Path = RESULTS) -> None:
 
 def main() -> None:
     """Train and score what is asked and not there."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--decoded", type=Path, required=True, help="folder of the decoded photographs in a store")
     parser.add_argument("--corpus", action="store_true", help="the maps of studies/corpus, by the chosen strata alone")
     options = parser.parse_args()

@@ -25,13 +25,13 @@ from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, s
 
 pytestmark = pytest.mark.slow
 
-LEVELS = (0.1, 0.3, 0.5)
+LEVELS, ROWS = (0.1, 0.3, 0.5), ("random", "grad", "class-template")
 RECURSIVE = replace(
     SUITE,
     name="recursive",
     blocks=(
-        Block(ROAR_RECURSIVE, ("random", "grad"), LEVELS, seeds=1),
-        Block(ROAR, ("random", "grad"), (0.1,), seeds=1),
+        Block(ROAR_RECURSIVE, ROWS, LEVELS, seeds=1),
+        Block(ROAR, ROWS, (0.1,), seeds=1),
     ),
 )
 
@@ -55,11 +55,11 @@ def gone(work, run, split):
     return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
 
 
-@pytest.mark.parametrize("name", ["random", "grad"])
+@pytest.mark.parametrize("name", ROWS)
 def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_once(done, name):
     work, runs, scored, trained = done
-    assert len(trained) == 2 * len(LEVELS)
-    assert len(scored) == 2 * len(LEVELS) + 2 + 1  # ROAR's, and untouched images
+    assert len(trained) == len(ROWS) * len(LEVELS)
+    assert len(scored) == len(ROWS) * (len(LEVELS) + 1) + 1  # ROAR's, and untouched images
     for split in Split:
         before = np.zeros((1, 192), bool)
         for t in LEVELS:

@@ -113,6 +113,7 @@ def test_pages_fit_every_width(driver: webdriver.Chrome, demo_site: Path) -> Non
         for width in WIDTHS:
             use(driver, width)
             see(driver, lambda d, width=width: fits(d, width), True)
+            assert fits(driver, width), (page.name, width)
 
 
 def test_every_page_is_accessible_in_light_and_its_colours_in_dark(driver: webdriver.Chrome, demo_site: Path) -> None:

@@ -109,7 +109,7 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     monkeypatch.setattr(leases_module, "insert_new", one_alone)
     assert store.claim([Wanted(KEYS[:2])], owner, 1).granted == {}
     monkeypatch.setattr(leases_module, "insert_new", insert)
-    monkeypatch.setattr(leases_module, "_done", lambda connection, keys: next(done))
+    monkeypatch.setattr(leases_module, "present", lambda connection, table, keys: next(done))
     assert (lease(store, KEYS[:1], owner), store.running()) == (set(), [])
     monkeypatch.undo()
     (number,) = store.claim([Wanted(KEYS[:1])], owner, 1).granted.values()
