@@ -10,7 +10,7 @@ from roarbench.text import SAME, interval
 from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parent.parent
-PUBLISHED = ("quick/2", "quick-specific/1")
+PUBLISHED = ("quick-2", "quick-specific-1")
 TABLES = {  # suite and protocol of each table: where it stands, and how many rows it has
     ("quick-matched", "matched"): ("README.md", 8),
     ("quick-specific", "specific"): ("docs/results.md", 8),
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("published")
     for rows in PUBLISHED:
-        assert command("import", ROOT / "results" / rows / "roarbench.parquet", "--store", folder) == 0
+        assert command("import", ROOT / "studies" / "replication" / f"{rows}.parquet", "--store", folder) == 0
     return folder
 
 

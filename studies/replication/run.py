@@ -1,6 +1,6 @@
 """Does `quick` come out the same again? The gains of every run of a store side by side, and how they predict another.
 
-Run: roarbench import results/quick/2/roarbench.parquet --store DIR; python -m studies.replication.run --store DIR
+Run: roarbench import studies/replication/quick-2.parquet --store DIR; python -m studies.replication.run --store DIR
 """
 
 import argparse

@@ -139,7 +139,7 @@ def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
 def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path: Path) -> None:
     root = Path(__file__).parents[2]
     with ResultsStore.open(default_url(tmp_path)) as results:
-        import_results(results, root / "results" / "quick" / "2" / "roarbench.parquet")
+        import_results(results, root / "studies" / "replication" / "quick-2.parquet")
         found = panel(collect(suites.find_suite("quick@2"), results))
     page = (root / "docs" / "validity.md").read_text("utf-8")
     printed = "\n".join(f"    {line}".rstrip() for line in text(found, 80).rstrip().splitlines())

@@ -20,15 +20,15 @@ from roarbench.store.transfer import _checksum, export_results, import_results, 
 from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parents[2]
-NAME = "quick-matched/1/roarbench.parquet"
-OTHER = "quick-matched/1/mine.parquet"
+NAME = "quick-matched/2/roarbench.parquet"
+OTHER = "quick-matched/2/mine.parquet"
 
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("store")
     with ResultsStore.open(default_url(folder)) as results:
-        import_results(results, ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet")
+        import_results(results, ROOT / "results" / "quick-matched" / "2" / "roarbench.parquet")
         yield results
 
 
@@ -157,7 +157,7 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 def own(tmp_path):
     """A store with the same rows, as if all of them had been computed there."""
     with ResultsStore.open(default_url(tmp_path)) as results:
-        import_results(results, ROOT / "results" / "quick-matched" / "1" / "roarbench.parquet")
+        import_results(results, ROOT / "results" / "quick-matched" / "2" / "roarbench.parquet")
         with results.database.write() as connection:
             connection.execute(imports.delete())
         yield results
@@ -165,14 +165,14 @@ def own(tmp_path):
 
 @pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(own, published, folder):
-    prepared = prepare(own, "quick-matched@1", "ig(baseline=mean)", folder, "A. Author")
-    assert prepared.path == "quick-matched/1/ig-baseline-mean.parquet"
+    prepared = prepare(own, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
+    assert prepared.path == "quick-matched/2/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     write(own, folder, prepared, "A. Author")
     (new,) = (rows for file, rows in check_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
     told = comment(folder, published)
-    assert "| `quick-matched/1/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
+    assert "| `quick-matched/2/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
     assert comment(folder, folder).startswith("No file is new")
 
