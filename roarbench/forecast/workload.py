@@ -95,13 +95,14 @@ def count_work(
     sizes = {row: counts[row.split] * _planes_size(suite, row.unit) for row in needed.rankings}
     made = [sizes[row] for row in missing.rankings]
     reference = len(missing.references)
-    pixels = (train + test) * prod(record.shape)
+    images = train + test if points else 0
+    pixels = images * prod(record.shape)
     trainings = retrained + (0 if suite.given else reference)
     return Work(
         trainings=trainings,
         references=trainings - retrained,
         scorings=len(points) - own,
-        images_decoded=train + test,
+        images_decoded=images,
         images_reference=reference * reference_epochs(suite) * train,
         images_retrained=(retrained * recipe.epochs + len(missing.tuned) * tuning_cost(recipe)) * train,
         images_scored=len(points) * test + reference * sum(counts[split] for split in ranked_splits(suite)),
@@ -112,7 +113,7 @@ def count_work(
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
         memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
-        images=pixels if points else 0,
+        images=pixels,
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
     )
