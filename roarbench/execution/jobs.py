@@ -39,34 +39,16 @@ from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
+from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, Retrain, Split
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
 
 class Scored(NamedTuple):
-    """Outcome of one run.
+    """Outcome of one run, and a line for the one who waits; empty if there is nothing to say."""
 
-    Attributes:
-        correct: Whether each test image was answered correctly, bool (n,).
-        probability: Softmax probability of the originally predicted class, float32 (n,), for the reference as it is.
-        rankings: Checksum of the rankings used; empty where there are none.
-        smoothness: Of the removed features of the test images; None where there are no rankings.
-        weights: Checksum of the explained model's weights; empty where nothing depends on it, or it was not noted.
-        loss: Mean training loss of the last epoch, in nats; None where nothing was trained.
-        seconds: Wall time of training and scoring.
-        provenance: What it was computed with, as the process says that did it.
-        note: A line for the one who waits; empty if there is nothing to say.
-    """
-
-    correct: NDArray[np.bool_]
-    probability: NDArray[np.float32] | None
-    rankings: str
-    smoothness: float | None
-    weights: str
-    loss: float | None
-    seconds: float
-    provenance: Provenance
+    result: Result
     note: str
 
 
@@ -121,18 +103,22 @@ def score(explained: ReferenceModel, judge: ReferenceModel, run: Run, row: Ranki
     own = (stage.model, Normalisation.of(images), None) if stage else None
     model, norm, loss = own or _network(judge, run, rankings, checkpoint)
     removed = stage.removed[Split.TEST] if stage else _removed(images, run, rankings)
-    if removed is not None and (stage or _is_matched(run)):
-        tested: Inputs = without(images, Split.TEST, removed, run.cell)
-    else:
-        tested = _inputs(images, run, rankings, Split.TEST)
-    logits = predict(model, tested, norm, scored_at_once(images.record.size))
+    logits = predict(model, _tested(images, run, rankings, removed), norm, scored_at_once(images.record.size))
     correct = logits.argmax(1).numpy() == images.test.labels
-    probability = _target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None
-    seconds = time.perf_counter() - start
-    layout, checksum = (rankings.layout, rankings.checksum) if rankings else (None, "")
-    smooth = smoothness(removed, layout.shape, layout.unit) if layout and removed is not None else None
-    made = _computed_with(run)
-    return Scored(correct, probability, checksum, smooth, weights, loss, seconds, made, checkpoint.note)
+    result = Result(
+        run=run,
+        correct=int(correct.sum()),
+        total=len(correct),
+        bits=pack_answers(correct),
+        seconds=time.perf_counter() - start,
+        provenance=_computed_with(run),
+        probability=_target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None,
+        rankings=rankings.checksum if rankings else "",
+        smoothness=_smoothness(rankings, removed),
+        weights=weights,
+        loss=loss,
+    )
+    return Scored(result, checkpoint.note)
 
 
 def _network(
@@ -191,6 +177,13 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     return degraded(images, split, rankings, cell)
 
 
+def _tested(images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> Inputs:
+    """Return what a network is tested on; recursion and matched maps remove by other bits than the rankings'."""
+    if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _is_matched(run)):
+        return without(images, Split.TEST, removed, run.cell)
+    return _inputs(images, run, rankings, Split.TEST)
+
+
 def _handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
     row = run.cell.estimator_record
@@ -226,7 +219,12 @@ def _pairing(images: ImageData, split: Split, seed: int, same_class: bool) -> ND
     return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
 
 
-def _target_probability(judge: ReferenceModel, logits: Tensor) -> NDArray[np.float32]:
+def _smoothness(rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> float | None:
+    if rankings is None or removed is None:
+        return None
+    return smoothness(removed, rankings.layout.shape, rankings.layout.unit)
+
+
+def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:
     targets = torch.from_numpy(judge.store.predictions(Split.TEST).targets)
-    probability: NDArray[np.float32] = logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy()
-    return probability
+    return pack_probabilities(logits.softmax(1).gather(1, targets[:, None])[:, 0].numpy())

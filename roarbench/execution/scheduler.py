@@ -10,14 +10,12 @@ from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
 from roarbench.execution.beats import Heartbeat
 from roarbench.execution.job_graph import Step, seal_name, steps
-from roarbench.execution.jobs import Scored
 from roarbench.execution.leasing import is_made, wanted
 from roarbench.execution.schedule import Schedule
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
-from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore
 from roarbench.workers.job import Engine, JobOutcome, Stopping
 
@@ -253,7 +251,7 @@ class _Doing:
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         begun = self._begun[step.job.name]
         if step.run:
-            self._store.add(result_of(step.run, outcome.value), begun.number)
+            self._store.add(outcome.value.result, begun.number)
             notes.append(outcome.value.note)
         else:
             self._release(step)
@@ -274,20 +272,3 @@ class _Doing:
         self._let_go(step)
         self._schedule.ended(step, reason)
         yield Event(step, reason)
-
-
-def result_of(run: Run, scored: Scored) -> Result:
-    """Make the row of a run."""
-    return Result(
-        run=run,
-        correct=int(scored.correct.sum()),
-        total=len(scored.correct),
-        bits=pack_answers(scored.correct),
-        seconds=scored.seconds,
-        provenance=scored.provenance,
-        probability=None if scored.probability is None else pack_probabilities(scored.probability),
-        rankings=scored.rankings,
-        smoothness=scored.smoothness,
-        weights=scored.weights,
-        loss=scored.loss,
-    )

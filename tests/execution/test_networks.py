@@ -184,7 +184,7 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(execution_jobs, "scoring_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _, norm=norm: norm)
-                np.testing.assert_array_equal(found, score(blackened, mean).correct)
+                np.testing.assert_array_equal(found, score(blackened, mean).answers)
 
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):

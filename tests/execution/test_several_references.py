@@ -112,9 +112,9 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     removed = removed_bits(planes.planes(Split.TEST), cell.t, cell.order, planes.layout)
     logits = predict(judge.trained(), without(work.images, Split.TEST, removed, cell), judge.norm, 64)
     assert found.rankings == planes.checksum
-    assert (found.correct == (logits.argmax(1).numpy() == work.images.test.labels)).all()
+    assert (found.answers == (logits.argmax(1).numpy() == work.images.test.labels)).all()
     said = judge.store.predictions(Split.TEST).targets
-    np.testing.assert_allclose(found.probability, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)
+    np.testing.assert_allclose(found.probabilities, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)
 
 
 @pytest.mark.slow

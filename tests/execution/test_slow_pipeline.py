@@ -9,7 +9,6 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_graph import steps
-from roarbench.execution.jobs import Scored
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import unpack
@@ -24,6 +23,7 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.store.result import Result
 from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
@@ -66,7 +66,7 @@ class Fast:
     """What the fast pipeline did, by run; None is the reference."""
 
     work: SuiteWork
-    scored: dict[Run, Scored]
+    scored: dict[Run, Result]
     training: dict[Run | None, list[np.ndarray]]  # what its network saw at each step
     tested: dict[Run | None, np.ndarray]  # what it saw of the test images, and the copies that fill up its last batch
 
@@ -97,7 +97,7 @@ def run_fast(folder):
             made.training[step.run] = [images for training, images in given if training]
             made.tested[step.run] = np.concatenate([images for training, images in given if not training])
         if step.run:
-            made.scored[step.run] = value
+            made.scored[step.run] = value.result
     handle.remove()
     return made
 
@@ -236,12 +236,12 @@ def test_every_count(fast, again):
         if run.cell.retrain is not Retrain.NONE:
             weights = again.trained(again.inputs(run, "train"), run.seed)
         answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
-        assert scored.correct.tolist() == answers, run.cell
+        assert scored.answers.tolist() == answers, run.cell
         if run.cell.retrain is Retrain.NONE:  # how sure the reference is of what it says of the whole image
             targets = slow.logits(weights, torch.from_numpy(again.normalised(again.pixels["test"]))).argmax(1)
             chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)
             expected = chances.gather(1, targets[:, None])[:, 0].numpy()
-            np.testing.assert_allclose(scored.probability, expected, rtol=1e-4, err_msg=str(run.cell))
+            np.testing.assert_allclose(scored.probabilities, expected, rtol=1e-4, err_msg=str(run.cell))
 
 
 def test_the_reference(again):

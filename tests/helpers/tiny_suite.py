@@ -27,6 +27,7 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import Rankings
+from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Split, Unit
 from roarbench.workers.job import Job, JobOutcome, perform
@@ -63,9 +64,9 @@ def make_runs(work: SuiteWork, suite: Suite = SUITE) -> list[Run]:
     return [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
 
 
-def score(work: SuiteWork, run: Run) -> jobs.Scored:
+def score(work: SuiteWork, run: Run) -> Result:
     """Do a run in this process."""
-    return jobs.score(*work.scoring(run))
+    return jobs.score(*work.scoring(run)).result
 
 
 def rankings_of(work: SuiteWork, run: Run) -> Rankings:
@@ -90,10 +91,10 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
         shards.seal(work.place, spec)
 
 
-def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, jobs.Scored]:
+def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, Result]:
     """Do all steps in this process, without a results store."""
     made = [(step.run, step.job.call(*step.job.arguments)) for step in steps(work, runs)]
-    return {run: value for run, value in made if run}
+    return {run: value.result for run, value in made if run}
 
 
 @contextmanager
