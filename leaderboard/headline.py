@@ -29,7 +29,8 @@ def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_netw
     every, one = f"each of {controls} controls that ask no network", "the one control, which asks no network"
     of = every if controls > 1 else one
     text = f"{count} {of}{f', {ONE_NETWORK}' * one_network}."
-    return " ".join(filter(None, (text, _roar(asking, winners))))
+    joined = [row for row in rows if row.id in strangers and row.beating]
+    return " ".join(filter(None, (text, _joined(joined), _roar(asking, winners))))
 
 
 def _count(winners: int, of: int, joined: bool) -> str:
@@ -42,6 +43,23 @@ def _count(winners: int, of: int, joined: bool) -> str:
     return f"{of_all} estimators beat{'s' * (winners == 1)}"
 
 
+def _joined(rows: Sequence[BoardRow]) -> str:
+    """Say which of the rows that joined the suite beat every control; nothing where none does."""
+    winners = [row for row in rows if row.kind == BEATS]
+    if not winners:
+        return ""
+    named = _named(winners) if len(winners) <= 3 else str(len(winners))
+    beats = f"beat{'s' * (len(winners) == 1)} every control"
+    if len(rows) == 1:
+        return f"{named}, which joined the suite, {beats}."
+    return f"Of {len(rows)} rows that joined the suite, each judged alone, {named} {beats}."
+
+
+def _named(rows: Sequence[BoardRow]) -> str:
+    *others, last = (f"{row.name} {row.detail}".strip() for row in rows)
+    return f"{', '.join(others)} and {last}" if others else last
+
+
 def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
     """Say that none of those which lead under ROAR is among the winners; nothing where one is or none leads."""
     placed = [row for row in asking if row.roar and row.roar.low is not None]
@@ -51,6 +69,4 @@ def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
         return ""
     if len(first) > 3:
         return f"None of ROAR’s best {len(first)} is among them."
-    *others, last = (f"{row.name} {row.detail}".strip() for row in first)
-    listed = f"{', '.join(others)} and {last}" if others else last
-    return f"ROAR’s best, {listed}, {'is' if len(first) == 1 else 'are'} not among them."
+    return f"ROAR’s best, {_named(first)}, {'is' if len(first) == 1 else 'are'} not among them."

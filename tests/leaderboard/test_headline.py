@@ -33,6 +33,9 @@ def row(word: str, name: str) -> BoardRow:
 
 
 BEST = "ROAR’s best, E2 and E3, are not among them."
+ONE = "E2, which joined the suite, beats every control."
+TWO = "Of 2 rows that joined the suite, each judged alone, E3 beats every control."
+BOTH = "Of 2 rows that joined the suite, each judged alone, E2 and E3 beat every control."
 EVERY = "the one control, which asks no network"
 
 
@@ -48,8 +51,10 @@ EVERY = "the one control, which asks no network"
         ("control yes", "", False, f"The one estimator beats {EVERY}."),
         ("control <", "", False, f"The one estimator does not beat {EVERY}."),
         ("control yes ≈", "", True, f"1 of 2 estimators beats {EVERY}, for this network only."),
-        ("control yes yes", "e2", False, f"The suite’s one estimator beats {EVERY}."),
+        ("control yes yes", "e2", False, f"The suite’s one estimator beats {EVERY}. {ONE}"),
         ("control yes yes ≈", "e3", False, f"2 of the suite’s 2 estimators beat {EVERY}."),
+        ("control < ≈ yes", "e2 e3", False, f"The suite’s one estimator does not beat {EVERY}. {TWO}"),
+        ("control < yes yes", "e2 e3", False, f"The suite’s one estimator does not beat {EVERY}. {BOTH}"),
         ("control yes", "contrast", False, ""),  # no verdict is about a control that joined later
         ("control yes missing", "", False, ""),  # a row is missing
         ("control-missing yes", "", False, ""),
