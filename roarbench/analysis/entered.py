@@ -25,7 +25,7 @@ def without_idle(suite_results: SuiteResults, asked: Suite, results: ResultsStor
     for. What a twin has counts for the estimator that it is made from. Rows of the suite that was asked for stay.
     """
     suite, own = suite_results.suite, asked.estimators
-    entered = {name for name in suite.estimators if find_estimator(name).parent not in own}
+    entered = {name for name in suite.estimators if find_estimator(name).row not in own}
     if not entered:
         return suite_results
     begun = _begun(suite_results, results)
@@ -57,4 +57,4 @@ def _begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]
 
 
 def _question(estimator: str, order: Order, retrain: Retrain) -> _Question:
-    return find_estimator(estimator).parent, order, retrain
+    return find_estimator(estimator).row, order, retrain

@@ -129,7 +129,7 @@ class _Evaluation(NamedTuple):
         check_maps(name, maps, work)
         row = self._kept(maps_file(name, maps), trusted=True)
         part = self._part(plan, [row])  # its twins would ask a function
-        part = select(part, [one.id for one in part.estimator_records if one.id == row or one.parent != row])
+        part = select(part, [one.id for one in part.estimator_records if one.id == row or one.row != row])
         keep_maps(row, maps, replace(work, suite=part))
         rows |= dict.fromkeys(self._run(part))
         return row

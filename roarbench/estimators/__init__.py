@@ -121,6 +121,11 @@ class Estimator:
         return str(self.parts.parent)
 
     @property
+    def row(self) -> str:
+        """Return the id of what all its twins were made from, or its own."""
+        return str(self.parts.row)
+
+    @property
     def default(self) -> str:
         """Return the id of the same estimator with the default of every parameter, or its own."""
         return str(self.parts.default)

@@ -68,6 +68,11 @@ class EstimatorId:
         return replace(self, twins=self.twins[:-1])
 
     @property
+    def row(self) -> "EstimatorId":
+        """Return what all its twins were made from, or itself."""
+        return replace(self, twins=())
+
+    @property
     def default(self) -> "EstimatorId":
         """Return the same with the default of every parameter."""
         return replace(self, listed=None)

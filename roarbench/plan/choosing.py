@@ -36,7 +36,7 @@ def part_of(
     chosen, rows = chosen_estimators(suite, estimators) or (), None
     if estimators is not None:
         records = suite.estimator_records
-        rows = [row.id for row in records if row.asks_nothing or row.id in chosen or row.parent in entries]
+        rows = [one.id for one in records if one.asks_nothing or one.id in chosen or one.row in entries]
     return select(suite, rows, seeds, chosen_protocol(suite, protocol) if protocol else None)
 
 

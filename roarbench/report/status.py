@@ -101,7 +101,7 @@ def advice_lines(failures: Iterable[dict[str, str]]) -> list[Hint]:
     What a busy machine may have a share in, such as time, can be tried again.
     """
     blamed = {failure["estimator"]: _blamed(failure["reason"]) for failure in failures}
-    entries = sorted({find_estimator(name).parent for name, blame in blamed.items() if blame})
+    entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
     words = "the same file fails again; mend it, which makes it another entry, and take this one off the board"
     lines = [Hint(f"{words}: `{{}}`", "forget", (entry, "--why", "faulty")) for entry in entries]
     due = Hint("failed runs are not tried again until `{}` makes them due", "retry")

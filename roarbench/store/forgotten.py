@@ -63,7 +63,7 @@ def keys_of(database: Database, estimator: str) -> list[str]:
     with database.read() as connection:
         found = {row.key: row.estimator for row in connection.execute(done)}
         found |= {row.key: run_of(json.loads(row.record)).cell.estimator for row in connection.execute(tried)}
-    return sorted(key for key, name in found.items() if name == estimator or _parent(name) == estimator)
+    return sorted(key for key, name in found.items() if _row(name) == estimator)
 
 
 def entries_of(database: Database, beginning: str) -> list[str]:
@@ -73,11 +73,11 @@ def entries_of(database: Database, beginning: str) -> list[str]:
     with database.read() as connection:
         found = {*connection.scalars(done)}
         found |= {run_of(json.loads(text)).cell.estimator for text in connection.scalars(tried)}
-    return sorted({_parent(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
+    return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
 
 
-def _parent(name: str) -> str:
-    return name if name == CLEAN else find_estimator(name).parent
+def _row(name: str) -> str:
+    return name if name == CLEAN else find_estimator(name).row
 
 
 def known_keys(database: Database, beginning: str) -> list[str]:

@@ -27,18 +27,20 @@ def as_stored(kept):
 
 def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     mine, other, grad = (make_result(make_run(estimator=name)) for name in (MINE, OTHER, "grad"))
-    store.add_all([mine, other, grad])
+    nested = make_result(make_run(estimator=f"{MINE}~untrained~matched"))  # of a twin's own
+    store.add_all([mine, other, grad, nested])
     failed = make_run(seed=1, estimator=f"{MINE}~blurred")  # a check of it
     store.failures.add(failed, "died")
     store.failures.add(make_run(seed=1, estimator=OTHER), "died, too")
     keys = keys_of(store.database, MINE)
-    assert set(keys) == {mine.run.key, failed.key}
-    assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(1, 1)
+    assert set(keys) == {mine.run.key, nested.run.key, failed.key}
+    assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.history(keys) == {}
     assert entered_ids(store.database, "planted", "resnet8") == [OTHER]
-    result, failure = sorted(forgotten_rows(store.database, keys), key=lambda row: row.kind, reverse=True)
-    assert (result.kind, failure.kind) == ("result", "failure")
+    kept = {(row.run.key, row.kind): row for row in forgotten_rows(store.database, keys)}
+    result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
+    assert (nested.run.key, "result") in kept
     assert stored_result(as_stored(result)) == mine
     assert (failure.run, failure.row["reason"]) == (failed, "died")
     for row in (result, failure):
