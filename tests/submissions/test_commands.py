@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.execution import reproduce
+from roarbench.plan.suite import REPLICATION
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import PART, SMALL
@@ -135,6 +136,11 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
     assert flags(call, "there")[f"{name}~trusted"] == "Run without the sandbox, so not verified."
     assert "sandbox" not in flags(call, "there")[name]
 
+    again = call("replicate", *PART, "--store", "there", "--submission", file, "--trust-submission", "--format", "json")
+    assert f"{name}~trusted" in {row["estimator"] for row in json.loads(again.out)["rows"]}, again.err
+    replicated = {run.seed for run in (result.run for result in rows("there").values()) if name in run.cell.estimator}
+    assert max(replicated) >= REPLICATION
+
     monkeypatch.setattr(reproduce, "_margin", lambda *_: 0.0)
     key = one_key("here", name)
     change_first_answer("here", key)
@@ -157,4 +163,6 @@ def test_what_cannot_be_is_said_before_anything_runs(call):
     run = ("run", *PART, "--store", "store", "--submission", write("good.py", GOOD))
     assert "sees no GPU" in refused(call(*run, "--submission-device", "cuda"))
     assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
+    replicate = ("replicate", *PART, "--against", "store", *run[-2:])
+    assert "leave --submission out" in refused(call(*replicate))
     assert "no Parquet" in refused(call("import", "good.py", "--store", "store"))

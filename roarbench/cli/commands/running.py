@@ -22,7 +22,7 @@ from roarbench.cli.option_records import (
 )
 from roarbench.cli.options import Report, ReportFormat, TableFormat
 from roarbench.cli.proposals import propose, worded
-from roarbench.errors import Hint, RunError
+from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import writing
 from roarbench.plan.choosing import part_of, table_protocol
 from roarbench.plan.suite import Suite as Plan
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from roarbench.api.suites import Suite
     from roarbench.execution.entering import SubmissionMode
     from roarbench.execution.runner import Finished, Start
+    from roarbench.store.layout import Workspace
+    from roarbench.store.results import ResultsStore
+    from roarbench.submissions.checks import Pace
 
 _MOST_REPLICATIONS = 1000
 
@@ -69,16 +72,12 @@ def run(
 
     # machines of a cluster have other working directories
     store = work.store.absolute() if place.engine == "ray" else work.store
-    workspace, pace = Workspace(store), None
+    workspace = Workspace(store)
     if metrics:
         quantus_version()  # before hours of work
     count, start = _workers(place, work, workspace.logs if logged else None)
     with suite.opened(console) as results:
-        if submitted.submission:
-            from roarbench.execution.entering import read_all, submit
-
-            entries, pace = submit(read_all(submitted.submission), _mode(submitted, suite), results, workspace, console)
-            part = _part(suite, asked, entries)
+        part, pace = _entered(suite, asked, submitted, results, workspace, console)
         request = replace(suite.request(part), workers=count, start=start, pace=pace)
         if course.until_decided:
             rule = StoppingRule(course.difference, budget)
@@ -98,6 +97,23 @@ def run(
 def _part(suite: "Suite", asked: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
     """Return the part of a suite that was asked for, with submissions."""
     return part_of(suite.fitted, asked.estimators or None, entries, asked.seeds, asked.protocol)
+
+
+def _entered(
+    suite: "Suite",
+    asked: SuiteOptions,
+    submitted: SubmissionOptions,
+    results: "ResultsStore",
+    workspace: "Workspace",
+    console: Console,
+) -> "tuple[Plan, Pace | None]":
+    """Return the part of a suite that was asked for, with submissions once they are accepted, and what these cost."""
+    if not submitted.submission:
+        return _part(suite, asked), None
+    from roarbench.execution.entering import read_all, submit
+
+    entries, pace = submit(read_all(submitted.submission), _mode(submitted, suite), results, workspace, console)
+    return _part(suite, asked, entries), pace
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
@@ -149,6 +165,7 @@ def replicate(
     *,
     asked: SuiteOptions,
     work: WorkOptions,
+    submitted: SubmissionOptions,
     number: Annotated[
         int,
         typer.Option("--replication", min=1, max=_MOST_REPLICATIONS, metavar="N", help="Number of the replication."),
@@ -164,6 +181,8 @@ def replicate(
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
     """
+    if against and submitted.submission:
+        raise CallerError("--against compares what is stored and runs nothing; leave --submission out")
     suite = work.load(asked.suite)
     part = _part(suite, asked)
     from roarbench.analysis.load import load_suite
@@ -173,21 +192,25 @@ def replicate(
         here = suite.question
         first, again = (load_suite(part, question) for question in (here, here._replace(store=against, db="")))
     else:
-        first, again = (finished.suite_results for finished in _run_twice(suite, part, work.workers, number))
+        first, again = (finished.suite_results for finished in _run_twice(suite, asked, work, submitted, number))
     found = compare(first, again, part.blocks[0].unit)
     print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
     if found.opposed:
         raise typer.Exit(1)
 
 
-def _run_twice(suite: "Suite", part: Plan, workers: int | None, number: int) -> "list[Finished]":
+def _run_twice(
+    suite: "Suite", asked: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
+) -> "list[Finished]":
     from roarbench.execution.runner import run_suite
     from roarbench.store.layout import Workspace
 
-    plans = (part, replace(part, replication=number))
+    workspace = Workspace(suite.store)
     with suite.opened(err) as results:
-        requests = [suite.request(plan, workers) for plan in plans]
-        done = [run_suite(request, Workspace(suite.store), results, err) for request in requests]
+        part, pace = _entered(suite, asked, submitted, results, workspace, err)
+        plans = (part, replace(part, replication=number))
+        requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
+        done = [run_suite(request, workspace, results, err) for request in requests]
     if any(finished.failed for finished in done):
         raise RunError(f"runs failed; `{propose('status')}` says which")
     return done
