@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,7 +154,8 @@ def _members(curves: Sequence[Curve], family: str) -> list[Curve]:
 
 def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]]:
     """Place title, panels and notes by inches, so that labels of any length and number have room."""
-    columns = min(max(len(block.families) for block in blocks), PANELS_PER_ROW)
+    panels_of = max(len(block.families) for block in blocks)
+    columns = ceil(panels_of / ceil(panels_of / PANELS_PER_ROW))  # four panels are two rows of two
     cells = _cells(blocks, columns)
     rows = cells[-1][0] + 1
     members = (_members(block.drawn, family) for block in blocks for family in block.families)
