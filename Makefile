@@ -32,10 +32,10 @@ first-gpu: install-test
 
 # the daily loop: without a browser, processes, PostgreSQL and what is slow
 quick-test: install-test
-	$(BIN)/python -m pytest -q -n 2 -m "not (browser or process or slow or postgres)"
+	$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not (browser or process or slow or postgres)"
 
 test: install-test check
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # faults and claims at length: at most half an hour
 soak: install-test

@@ -1,5 +1,6 @@
 """What several tests need: programs that may be missing, and a private PostgreSQL server."""
 
+import gc
 import os
 import signal
 
@@ -8,7 +9,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per 
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,17 @@ PROGRAM_FOLDERS = [str(Path(sys.executable).parent), *DEBIANS]  # of this enviro
 settings.register_profile("roarbench", deadline=None, max_examples=40)  # a busy machine is no failure
 settings.load_profile("roarbench")
 signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts background jobs deaf to it, and theirs
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """What is imported stays: no search for garbage, a sixth of all imports' time, looks at it now or later."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,11 +71,22 @@ def bubblewrap(require: Callable[[str, str], str]) -> str:
     return require("bwrap", "apt-get install bubblewrap")
 
 
+@pytest.fixture(scope="session")
+def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The file of a store without results, to be copied: to make its tables takes longer than most tests."""
+    from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+
+    folder = tmp_path_factory.mktemp("empty")
+    ResultsStore.open(default_url(folder)).close()
+    return folder / DEFAULT_FILE
+
+
 @pytest.fixture
-def store(tmp_path: Path) -> "Iterator[ResultsStore]":
+def store(empty_store: Path, tmp_path: Path) -> "Iterator[ResultsStore]":
     """A store of results in the folder of the test."""
     from roarbench.store.results import ResultsStore, default_url
 
+    shutil.copy(empty_store, tmp_path)
     with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 

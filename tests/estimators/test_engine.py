@@ -49,6 +49,7 @@ def short():
     return residual_network(torch.float32), drawn, torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
 
 
+@pytest.mark.slow
 def test_in_bf16_the_network_is_short_and_every_sum_is_not(short):
     """Each pass by autocast alone, all sums over them in float64."""
     model, drawn, black = short

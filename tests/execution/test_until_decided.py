@@ -65,6 +65,7 @@ def seeds_of(suite_results):
     return {row.estimator: row.seeds for row in board.rows}
 
 
+@pytest.mark.slow
 def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp_path):
     found, said = run(store, tmp_path, StoppingRule())
     seeds = seeds_of(found)

@@ -54,7 +54,10 @@ def sizes_recorded(begun: train._Training) -> list[int]:
     return list(begun._graphs.sizes)
 
 
-@pytest.mark.parametrize(("kind", "micro_batch"), [(Augmentation.NOISE_FLIP, 0), (Augmentation.CROP_FLIP, 4)])
+@pytest.mark.parametrize(
+    ("kind", "micro_batch"),
+    [(Augmentation.NOISE_FLIP, 0), pytest.param(Augmentation.CROP_FLIP, 4, marks=pytest.mark.slow)],
+)
 def test_trainings_by_graphs_are_those_without_bit_for_bit(kind: Augmentation, micro_batch: int) -> None:
     recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch)
     by_graph, alone = training(recipe), training(recipe)

@@ -60,6 +60,7 @@ def test_a_network_trained_on_streamed_images_is_the_same():
     torch.testing.assert_close(models[0], models[1], rtol=0, atol=0)
 
 
+@pytest.mark.slow
 def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
     from roarbench.estimators.catalogue import find_estimator
     from roarbench.execution import shards

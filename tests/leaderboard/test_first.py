@@ -33,6 +33,7 @@ def view(**query: str) -> str:
     return next(part.value for part in app.get("html") if 'class="rb"' in part.value)
 
 
+@pytest.mark.slow
 def test_it_is_shown_without_judging_until_a_result_comes(shown: first.Shown, monkeypatch: pytest.MonkeyPatch) -> None:
     assert first.recall(shown) is None
     page = view()

@@ -53,6 +53,7 @@ def test_suites_are_read_again_only_where_results_came_or_somebody_vouched(live:
     assert live.views()["quick-v1"] is not after["quick-v1"]
 
 
+@pytest.mark.slow
 def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path: Path) -> None:
     """The order is that of all; nothing that was read is forgotten, and the rest is read when nobody waits."""
     for suite in (SUITES["planted"], QUICK):
@@ -81,6 +82,7 @@ def test_runs_are_counted_as_they_are_now(live: LiveStore, tmp_path: Path) -> No
     assert (view.status["failed"], view.status["failures"][0]["reason"]) == (1, "the disk is full")
 
 
+@pytest.mark.slow
 def test_the_newest_version_with_rows_comes_first(tmp_path: Path) -> None:
     """Untouched images alone are shown last, and not at all where a suite with rows explains the same references."""
     live = live_store(Shown(make_store(tmp_path, QUICK, lambda point: False), str(tmp_path)))

@@ -63,7 +63,8 @@ def captum(name: str, network: torch.nn.Module, batch: Batch) -> torch.Tensor:
         ("feature-ablation(patches=3)", torch.float32, 0.0),
         ("guided-gradcam", torch.float64, 0.0),
         ("guided-gradcam", torch.float32, 0.0),
-        ("kernel-shap(samples=400,patches=2)", torch.float64, 0.1),  # the shares of 14 kinds of coalitions are drawn
+        # the shares of 14 kinds of coalitions are drawn
+        pytest.param("kernel-shap(samples=400,patches=2)", torch.float64, 0.1, marks=pytest.mark.slow),
     ],
 )
 def test_maps_are_captums(name, dtype, share):

@@ -2,11 +2,14 @@
 
 import json
 
+import pytest
+
 from roarbench.plan.suites import SUITES
 from roarbench.report.suite_list import suite_records
 from roarbench.text import duration
 
 
+@pytest.mark.slow
 def test_every_suite_is_listed_with_what_it_costs():
     rows = {row["suite"]: row for row in suite_records()}
     assert list(rows) == list(SUITES)

@@ -177,6 +177,7 @@ def test_a_row_is_prepared_written_and_told(own, published, folder):
     assert comment(folder, folder).startswith("No file is new")
 
 
+@pytest.mark.slow
 def test_rows_that_were_trained_on_imported_rankings_are_published_as_such(own, folder):
     stored = own.results(own.keys("")).values()
     with own.database.write() as connection:
