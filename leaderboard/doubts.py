@@ -88,8 +88,6 @@ def _noise(evidence: Evidence, name: str) -> Iterator[Doubt]:
 
 def _marks(evidence: Evidence, protocol: Protocol, name: str) -> Iterator[Doubt]:
     """Yield what else has a share of a row's gain under ROAR, and masks that tell the class by themselves."""
-    if name not in evidence.suite_results.suite.placed:
-        return
     here = weighs(protocol)
     aside = "" if here else f" This counts under ROAR; {protocol.gain} rewards neither smooth maps nor telling masks."
     for mark in row_marks(evidence, name):

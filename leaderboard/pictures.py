@@ -7,6 +7,7 @@ import io
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import ZipFile
@@ -48,7 +49,7 @@ class Pictures:
         rows: Estimators that have a sheet.
         damaged: Those whose rankings are there and cannot be read.
         seconds: Processor seconds for the maps of 1,000 images, by estimator.
-        sheet: Returns the sheet of a row as WebP; of the empty name that of the images themselves.
+        sheet: Returns the sheet of a row as WebP, made once; of the empty name that of the images themselves.
     """
 
     numbers: Sequence[int]
@@ -153,6 +154,7 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     level, kinds = levels[len(levels) // 2], ("map", "own", *_others(protocol))
     makes = Makes(images, numbers, protocol, level, min(point.seed for point in results.results))
 
+    @cache  # an open page is rendered again and again
     def sheet(name: str) -> bytes:
         lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds)
         return _webp(np.concatenate([np.concatenate(list(line), 1) for line in lines]))

@@ -17,12 +17,13 @@ from leaderboard.source import may_lead, read_suite, shown_first, shown_order, s
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
+from roarbench.plan.points import Point
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
-from roarbench.report.status import status_record
+from roarbench.report.status import run_states
 from roarbench.report.table import SuiteTable, table_of
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.results import ResultsStore
@@ -137,10 +138,10 @@ class SuiteView:
         return self.kept("pictures", lambda: read_pictures(self.results, self.folder))
 
     @property
-    def status(self) -> dict[str, Any]:
-        """Return what of the suite is done, running, missing and failed now, as `roarbench status` says it."""
+    def states(self) -> dict[Point, tuple[str, str]]:
+        """Return what of the suite is done, running, missing and failed now, with the reason where it failed."""
         assert self.store, "asked by pages alone"
-        return status_record(self.results, self.store)
+        return run_states(self.results, self.store)
 
     def kept(self, name: Hashable, make: Callable[[], Made]) -> Made:
         """Return the part of this name, computed once however many visitors ask for it at the same time."""

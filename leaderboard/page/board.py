@@ -1,12 +1,14 @@
 """The board: who wins, and why to believe it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from leaderboard.card import card
 from leaderboard.links import Address, Asked, NotThere, address
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import lede, plain
+from roarbench.plan.points import describe
 from roarbench.plan.suites import leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
@@ -64,7 +66,7 @@ def context(asked: Asked) -> dict[str, Any]:
             for t in ("", *(f"{t:g}" for t in measured if live and len(measured) > 1))
         ],
         "suites": [Tab(plain(v.title, 80), at(_address(v, v.leading)), v is view) for v in asked.views.values()],
-        "runs": _runs(view.status),
+        "runs": _runs(view),
         "files": list(_files(asked, view.table(protocol, unit, levels), "-".join((board.stem, *map(str, levels))))),
     }
 
@@ -110,9 +112,11 @@ def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:
         yield Tab(label, to(_address(whose, protocol)), whose is view and protocol == shown)
 
 
-def _runs(status: Mapping[str, Any]) -> tuple[str, list[str]]:
+def _runs(view: SuiteView) -> tuple[str, list[str]]:
     """Return how many runs of a suite are done, running, missing and failed, and each that failed, with the reason."""
-    total = sum(status[state] for state in ("done", "running", "missing", "failed"))
-    others = [f"{status[state]:,} {state}" for state in ("running", "missing", "failed") if status[state]]
-    words = ", ".join([f"{status['done']:,} of {total:,} runs are done", *others])
-    return words, [f"{plain(row['run'])}: {plain(row['reason'], 500)}" for row in status["failures"]]
+    states, suite = view.states, view.results.suite
+    count = Counter(state for state, _ in states.values())
+    others = [f"{count[state]:,} {state}" for state in ("running", "missing", "failed") if count[state]]
+    words = ", ".join([f"{count['done']:,} of {len(states):,} runs are done", *others])
+    failures = ((describe(point, suite), reason) for point, (_, reason) in states.items() if reason)
+    return words, [f"{plain(run)}: {plain(reason, 500)}" for run, reason in failures]

@@ -61,12 +61,13 @@ class Scores:
             raise ValueError(
                 f"levels must ascend in (0, 1], got {self.levels}; the untouched images are not among them"
             )
-        shapes = {bits.shape for bits in self.correct.values()}
+        shape_of = {point: bits.shape for point, bits in self.correct.items()}  # once: they may be unpacked for it
+        shapes = set(shape_of.values())
         if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
             raise ValueError(f"bits must be (seeds, images) with the same images everywhere, got {sorted(shapes)}")
         for point, names in self.references.items():
-            if len(names) != len(self.correct[point]):
-                raise ValueError(f"{point} has {len(self.correct[point])} rows of bits and {len(names)} references")
+            if len(names) != shape_of[point][0]:
+                raise ValueError(f"{point} has {shape_of[point][0]} rows of bits and {len(names)} references")
 
     @property
     def published(self) -> "Scores":

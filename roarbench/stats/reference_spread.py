@@ -175,8 +175,8 @@ def _curve(board: Scores, estimator: str, levels: Sequence[float]) -> ReferenceC
 
 def _by_reference(board: Scores, point: Point) -> dict[str, Floats]:
     """Return the answers of a cell by reference, in the order of their names, each the mean of its trainings."""
-    bits, names = board.correct[point], np.array(board.references[point])
-    return {name: bits[names == name].mean(0, dtype=np.float64) for name in sorted(set(board.references[point]))}
+    answers, names = board.correct[point].astype(np.float64), np.array(board.references[point])
+    return {name: answers[names == name].mean(0) for name in sorted(set(board.references[point]))}
 
 
 def row_digest(board: Scores, estimator: str) -> bytes:
