@@ -51,8 +51,8 @@ def _joined(rows: Sequence[BoardRow]) -> str:
     named = _named(winners) if len(winners) <= 3 else str(len(winners))
     beats = f"beat{'s' * (len(winners) == 1)} every control"
     if len(rows) == 1:
-        return f"{named}, which joined the suite, {beats}."
-    return f"Of {len(rows)} rows that joined the suite, each judged alone, {named} {beats}."
+        return f"{named}, added to the suite, {beats}."
+    return f"Of {len(rows)} rows added to the suite, each judged alone, {named} {beats}."
 
 
 def _named(rows: Sequence[BoardRow]) -> str:

@@ -71,13 +71,15 @@ def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
     """Return what was asked of what, on how many networks, when."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, sum(row.control for row in rows)
+    added = sum(row.id in results.suite.entered and not row.control for row in rows)
     newest = max((result.created for result in results.results.values()), default=None)
     return (
         capital(board.protocol.gain) if table.judged else "Masks alone",
         plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px",
         plain(suite.model) + (f", {counted(board.references, 'network')}" if board.references else ""),
         f"{board.images:,} test images",
-        f"{counted(len(rows) - controls, 'estimator')}, {counted(controls, 'control')}",
+        f"{counted(len(rows) - controls - added, 'estimator')}{f', {added} added' * (added > 0)}, "
+        f"{counted(controls, 'control')}",
         f"{newest.day} {newest:%b %Y}" if newest else "",
     )
 

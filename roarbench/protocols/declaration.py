@@ -6,7 +6,10 @@ from roarbench.terms import Order, Retrain
 
 ACCURACY = "test accuracy"  # label of an axis
 ON_COMMON = "on one network for all rows, trained on images with other images' removal masks and tuned on each row's,"
-OWN = "Each dot: accuracy points lost when an estimator's *own* mask replaces its mask of *another* image"
+OWN = (
+    "A mask removes what an importance map ranks first. Each dot: how many points lower accuracy is under an image's "
+    "*own* mask than under that of *another* image"
+)
 IGNORES_IMAGE = "a map that ignores the image, such as Random's"
 
 

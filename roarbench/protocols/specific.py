@@ -33,8 +33,8 @@ SPECIFIC_LERF = replace(
     question="What does it know about what does not matter in this image?",
     method=f"{ON_COMMON} how much less an image's own mask costs than another image's by the same row, least important "
     "features removed",
-    dot="Each dot: accuracy points kept when an estimator's *own* mask replaces its mask of *another* image, least "
-    "important features removed. 0 = knows nothing about this image.",
+    dot="A mask removes what an importance map ranks last. Each dot: how many points higher accuracy is under an "
+    "image's *own* mask than under that of *another* image. 0 = knows nothing about this image.",
     limits="As `specific`",
     use="Beside `specific`",
 )

@@ -33,9 +33,9 @@ def row(word: str, name: str) -> BoardRow:
 
 
 BEST = "ROAR’s best, E2 and E3, are not among them."
-ONE = "E2, which joined the suite, beats every control."
-TWO = "Of 2 rows that joined the suite, each judged alone, E3 beats every control."
-BOTH = "Of 2 rows that joined the suite, each judged alone, E2 and E3 beat every control."
+ONE = "E2, added to the suite, beats every control."
+TWO = "Of 2 rows added to the suite, each judged alone, E3 beats every control."
+BOTH = "Of 2 rows added to the suite, each judged alone, E2 and E3 beat every control."
 EVERY = "the one control, which asks no network"
 
 
