@@ -99,8 +99,6 @@ class Board:
         detectable: Smallest true difference of two gains, in accuracy points, that one comparison planned
             beforehand finds with a chance of 80%; the median over all pairs of the suite's own rows, shown or not. None
             without intervals.
-        seed_deviation: Standard deviation of an accuracy over trainings, in accuracy points; None if not known.
-        seed_freedom: Degrees of freedom that it was estimated from.
         family: Number of comparisons that the verdicts are adjusted for: of all of the suite's own rows with results,
             shown or not.
         references: Number of explained networks; 0 where no cell depends on one.
@@ -117,8 +115,6 @@ class Board:
     bootstrap: Bootstrap
     covers: Covers
     detectable: float | None
-    seed_deviation: float | None
-    seed_freedom: int
     family: int = 0
     references: int = 0
     reference_deviation: float | None = None

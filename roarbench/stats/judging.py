@@ -18,7 +18,7 @@ from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.reference_spread import References
-from roarbench.stats.spread import Spread, Trainings, spread_of
+from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Comparison, compare, detectable, holm
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Retrain
 
@@ -66,13 +66,11 @@ def board_of(
 ) -> Board:
     """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
 
-    The verdicts are adjusted for all rows, the places are among those shown. There is no spread where nothing is
-    trained or nothing says how trainings vary.
+    Verdicts are adjusted for all rows, places are among those shown; no spread where nothing says how trainings vary.
     """
     judge = _Judge.of(scores, protocol, bootstrap, covers_of(protocol, spread), draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
     comparisons = judge.comparisons()
-    trainings: Trainings | None = spread.trainings if spread else None
     references: References | None = spread.references if spread else None
     return Board(
         protocol,
@@ -82,8 +80,6 @@ def board_of(
         bootstrap,
         judge.covers,
         None if judge.covers is Covers.NOTHING else detectable(judge.own_pairs),
-        POINTS * trainings.deviation if trainings else None,
-        trainings.freedom if trainings else 0,
         sum(name not in scores.strangers for name, _ in comparisons),
         len(scores.networks),
         POINTS * references.deviation if references else None,

@@ -58,8 +58,6 @@ BOARD = Board(
     bootstrap=Bootstrap(),
     covers=Covers.BOTH,
     detectable=2.25,
-    seed_deviation=0.5,
-    seed_freedom=7,
     family=12,
 )
 TABLE = SuiteTable(
