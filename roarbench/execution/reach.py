@@ -3,14 +3,11 @@
 import shutil
 from collections.abc import Collection, Sequence
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import StoreError
 from roarbench.execution.job_graph import Step
 from roarbench.execution.leasing import is_made
-from roarbench.forecast.workload import count_work
-from roarbench.plan.points import expand
+from roarbench.forecast.workload import Work
 from roarbench.store.layout import Workspace
-from roarbench.store.made_inputs import made_inputs
 from roarbench.terms import Retrain
 from roarbench.text import size
 
@@ -29,11 +26,9 @@ def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[
     return found
 
 
-def refuse_full_disk(found: SuiteResults, workspace: Workspace) -> None:
-    """Refuse a store whose disk has less room than the missing runs need, once its images are decoded."""
-    todo = [point for point in expand(found.suite) if point not in found.results]
-    work = count_work(found.suite, todo, found.limit, made_inputs(workspace, found.suite, found.data, todo))
-    parts = (workspace.rankings / found.data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
+def refuse_full_disk(work: Work, data: str, workspace: Workspace) -> None:
+    """Refuse a store whose disk has less room than the work on these images needs, once they are decoded."""
+    parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
     there = sum(path.stat().st_size for path in parts)
     needed, free = work.disk - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:

@@ -32,8 +32,9 @@ from roarbench.execution.quantus import complete_scores
 from roarbench.execution.reach import out_of_reach, refuse_full_disk
 from roarbench.execution.scheduler import Event, complete
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.plan import make_plan
+from roarbench.forecast.plan import make_plan, missing_work
 from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import Work
 from roarbench.models.build import build
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.points import expand
@@ -110,11 +111,12 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, work)
-    refuse_full_disk(suite_results, workspace)
+    lacking = missing_work(suite_results, workspace)
+    refuse_full_disk(lacking, suite_results.data, workspace)
     results = [*suite_results.results.values(), *suite_results.references.values()]
     Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
-    failed, planned = 0, partial(_planned, request, suite_results, workspace, console)
+    failed, planned = 0, partial(_planned, request, suite_results, lacking, console)
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
@@ -126,13 +128,11 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
 
 
-def _planned(
-    request: Request, results: SuiteResults, workspace: Workspace, console: Console, engine: DeviceEngine
-) -> Rates:
+def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: DeviceEngine) -> Rates:
     """Print the plan of what is missing, and return the rates that it was made with."""
     measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
-    plan = make_plan(results, workspace, request.workers, measure, submission=pace)
+    plan = make_plan(results, work, request.workers, measure, pace)
     console.print(folded(plan.text(), console.width), soft_wrap=True)
     return plan.estimates[0]
 

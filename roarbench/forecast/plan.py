@@ -124,25 +124,30 @@ def _together(seconds: float) -> str:
     return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
 
 
+def missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
+    """Count what is missing of a suite in results and in the store's folder.
+
+    Images may still be to decode though the store holds results of such.
+    """
+    todo = [point for point in expand(found.suite) if point not in found.results]
+    work = count_work(found.suite, todo, found.limit, made_inputs(workspace, found.suite, found.data, todo))
+    return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images were opened
+
+
 def make_plan(
     suite_results: SuiteResults,
-    workspace: Workspace,
+    work: Work,
     workers: int,
     measure: Callable[[Suite, Work], Rates] | None = None,
-    to_decode: bool = False,
     submission: float | None = None,
 ) -> Plan:
-    """Count what is missing of a suite in results and in the store's folder, and say what it takes.
+    """Say what the work takes that is missing of a suite.
 
-    Rates are assumed if there is nothing to measure them. Images may still be to decode though the store holds results
-    of such. `submission` is in seconds of a core for the map of one image, where it was measured.
+    Rates are assumed if there is nothing to measure them. `submission` is in seconds of a core for the map of one
+    image, where it was measured.
     """
-    suite, points = suite_results.suite, expand(suite_results.suite)
-    todo = [point for point in points if point not in suite_results.results]
-    work = count_work(suite, todo, suite_results.limit, made_inputs(workspace, suite, suite_results.data, todo))
-    if suite_results.data and not to_decode:  # the images were opened
-        work = work._replace(images_decoded=0)
+    suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
     count = operations(work, suite_cost(suite).flops, suite.recipe_record.area)
-    return Plan(suite_results.title, len(points), len(suite_results.results), work, count, estimates, workers)
+    return Plan(suite_results.title, len(expand(suite)), len(suite_results.results), work, count, estimates, workers)

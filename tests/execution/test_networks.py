@@ -13,7 +13,7 @@ from roarbench.estimators.pairing import other_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution.job_graph import steps
-from roarbench.forecast.plan import make_plan
+from roarbench.forecast.plan import missing_work
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.exchange import ExchangedImages
@@ -223,7 +223,7 @@ def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
     work, points, data = done[0], expand(COMMON), done[0].images.fingerprint
     assert made_inputs(work.workspace, COMMON, data, points) == inputs_of(COMMON, points)
-    plan = make_plan(SuiteResults(COMMON, data, None, {}), work.workspace, workers=1).work
+    plan = missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
     own = sum(point.cell.retrain in (Retrain.IMAGES, Retrain.EXCHANGED) for point in points)
     assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)
     assert plan.images_retrained == own * TRAIN * find_recipe(COMMON.recipe).epochs  # and no tuning

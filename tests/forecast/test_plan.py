@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.forecast.plan import Plan, make_plan
+from roarbench.forecast.plan import Plan, missing_work
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
 from roarbench.plan.points import expand
@@ -80,8 +80,8 @@ def test_what_is_assumed_is_said_and_long_times_are_days():
 def test_images_that_were_decoded_elsewhere_are_decoded_again(tmp_path):
     suite = find_suite("planted")
     held = SuiteResults(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
-    assert make_plan(held, Workspace(tmp_path), workers=2).work.images_decoded == 0
-    assert make_plan(held, Workspace(tmp_path), workers=2, to_decode=True).work.images_decoded == 16
+    assert missing_work(held, Workspace(tmp_path)).images_decoded == 0
+    assert missing_work(held, Workspace(tmp_path), to_decode=True).images_decoded == 16
 
 
 def test_rankings_that_the_folder_has_are_not_counted_again(tmp_path, monkeypatch):
@@ -89,5 +89,5 @@ def test_rankings_that_the_folder_has_are_not_counted_again(tmp_path, monkeypatc
     work = make_work(tmp_path)
     rank_all(work, "random")
     held = SuiteResults(work.suite, work.images.fingerprint, None, {})
-    fresh, again = (make_plan(held, Workspace(folder), workers=1).work for folder in (tmp_path / "none", tmp_path))
+    fresh, again = (missing_work(held, Workspace(folder)) for folder in (tmp_path / "none", tmp_path))
     assert fresh.images_ranked - again.images_ranked == TRAIN + TEST

@@ -9,10 +9,10 @@ from roarbench.errors import CallerError
 from roarbench.forecast.plan import make_plan
 from roarbench.forecast.question import answer_record, costed, measured_ways, ways_to
 from roarbench.forecast.rates import CORE, assume
+from roarbench.forecast.workload import count_work
 from roarbench.plan.points import expand, select
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import PROTOCOLS
-from roarbench.store.layout import Workspace
 
 QUICK = find_suite("quick@2")
 
@@ -50,12 +50,12 @@ def test_what_cannot_be_answered_is_said_in_a_line(words, message):
         ways_to(*words)
 
 
-def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast(tmp_path):
+def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast():
     assert of("specific", 2).part == select(QUICK, seeds=2, protocol=PROTOCOLS["specific"])
     words, rates = ("--suite", "quick@2", "--protocol", "roar", "--seeds", "3"), assume(QUICK, CORE)
     for until, more in ((False, ()), (True, ("--until-decided",))):
         way = of("roar", 3, until)
-        plan = make_plan(SuiteResults(way.part, "", None, {}), Workspace(tmp_path), workers=2)
+        plan = make_plan(SuiteResults(way.part, "", None, {}), count_work(way.part, expand(way.part)), workers=2)
         assert (way.words, plan.runs) == ((*words, *more), len(expand(way.part)))
         assert costed(way, plan, rates).seconds == pytest.approx(plan.wall(rates) * way.trainings / 3)
     record = answer_record("beats random", 2.0, [costed(way, plan, rates)], 2)

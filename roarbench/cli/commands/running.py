@@ -235,12 +235,12 @@ def plan(
     from roarbench.analysis.load import load_if_any
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.local_workers import default_workers, rates_here
-    from roarbench.forecast.plan import make_plan
+    from roarbench.forecast.plan import make_plan, missing_work
     from roarbench.store.layout import Workspace
 
-    workspace, workers = Workspace(work.store), work.workers or default_workers()
+    workers = work.workers or default_workers()
     if data:
-        decoded = decoded_already(part.dataset_record, workspace.data, data, work.limit)
+        decoded = decoded_already(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
         from roarbench.execution.entering import inspect_files
 
@@ -248,8 +248,9 @@ def plan(
         part = _part(suite, asked, entries)
         seconds = pace and pace.of(part)
     suite_results = load_if_any(part, suite.question, decoded)
+    lacking = missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
-        made = make_plan(suite_results, workspace, workers, measure, bool(data) and not decoded, seconds)
+        made = make_plan(suite_results, lacking, workers, measure, seconds)
     print_report(format, made.record(), lambda _: folded(made.text(), out.width))
 
 
@@ -257,21 +258,22 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
     """Print the cheapest way to an answer on this machine."""
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.execution.local_workers import default_workers, rates_here
-    from roarbench.forecast.plan import make_plan
+    from roarbench.forecast.plan import make_plan, missing_work
     from roarbench.forecast.question import answer_record, answer_text, costed, ways_to
     from roarbench.store.layout import Workspace
 
     ways, workers = ways_to(asked.question, asked.difference, asked.suite), work.workers or default_workers()
     stored = Question(work.store, work.db, work.limit)
-    plans = [make_plan(load_if_any(way.part, stored, None), Workspace(work.store), workers) for way in ways]
+    found = [load_if_any(way.part, stored, None) for way in ways]
+    plans = [make_plan(each, missing_work(each, Workspace(work.store)), workers) for each in found]
     with rates_here(partial(err.print, soft_wrap=True)) as measure:
         rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
-    found = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]
-    found.sort(key=lambda each: each.seconds)
+    answers = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]
+    answers.sort(key=lambda each: each.seconds)
     if format == "json":
-        out.print_json(json.dumps(answer_record(asked.question, asked.difference, found, workers)))
+        out.print_json(json.dumps(answer_record(asked.question, asked.difference, answers, workers)))
     else:
-        best = found[0].way
+        best = answers[0].way
         stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
         command = propose("run", *best.words, *stop)
-        out.print(answer_text(asked.question, asked.difference, found, workers, command), soft_wrap=True)
+        out.print(answer_text(asked.question, asked.difference, answers, workers, command), soft_wrap=True)
