@@ -102,12 +102,15 @@ def write_arrays(model: nn.Module, train: Arrays, test: Arrays, asked: Mapping[s
             for split, images, classes in zip(("train", "test"), pixels, labels, strict=True):
                 _write_images(folder / f"{split}-00000-of-00001.parquet", images, classes)
             (folder / "network.py").write_text(source, "utf-8")
-            scale = 255 / (high - low)
-            torch.save(
-                {"state_dict": state, "mean": (-low * scale).tolist(), "std": scale.tolist()}, folder / "weights.pt"
-            )
+            torch.save(_checkpoint(state, low, high), folder / "weights.pt")
             write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
+
+
+def _checkpoint(state: Mapping[str, torch.Tensor], low: NDArray[Any], high: NDArray[Any]) -> dict[str, object]:
+    """Return weights with what pixels in 256 steps from `low` to `high`, (c,), are normalised with."""
+    scale = 255 / (high - low)
+    return {"state_dict": state, "mean": (-low * scale).tolist(), "std": scale.tolist()}
 
 
 def _suite_text(asked: Mapping[str, Any], shape: tuple[int, ...], source: str) -> str:

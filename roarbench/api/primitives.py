@@ -125,12 +125,16 @@ def degraded(maps: Any, others: Any, share: float, square: int = 8, seed: int = 
         raise CallerError(f"{seen}; expected the same, (n, c, h, w) or (n, h, w)")
     if not 0 <= share <= 1 or square < 1:
         raise CallerError(f"share {share} and square {square}; expected a share in [0, 1] and 1 pixel or more")
-    n, (height, width) = len(own), own.shape[-2:]
+    taken = _squares(len(own), own.shape[-2], own.shape[-1], share, square, seed)
+    return torch.where(taken if own.ndim == 3 else taken[:, None], _places(other), _places(own))
+
+
+def _squares(n: int, height: int, width: int, share: float, square: int, seed: int) -> Tensor:
+    """Draw a share of the squares of each image, bool (n, height, width)."""
     rows, columns = -(-height // square), -(-width // square)
     drawn = torch.rand((n, rows * columns), generator=torch.Generator().manual_seed(seed))
     taken = (drawn.argsort(1).argsort(1) < round(share * rows * columns)).view(n, rows, columns)
-    taken = taken.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
-    return torch.where(taken if own.ndim == 3 else taken[:, None], _places(other), _places(own))
+    return taken.repeat_interleave(square, 1).repeat_interleave(square, 2)[:, :height, :width]
 
 
 def _places(maps: Tensor) -> Tensor:

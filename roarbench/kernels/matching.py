@@ -66,12 +66,11 @@ def matched(
     wide, d = 1 + int(places.max()), own.shape[1]
     turned = places if order is Order.MORF else wide - 1 - places
     held = np.min_scalar_type(((int(found.max()) + 1) * wide + 1) * d)  # short numbers are sorted in half the time
-    return np.stack(
-        [
-            _matched_one(mask, stratum, (stratum * held.type(wide) + turn) * held.type(d) + tie.astype(held))
-            for mask, stratum, turn, tie in zip(own, found, turned, ties, strict=True)
-        ]
-    )
+    made = [
+        _matched_one(mask, stratum, (stratum * held.type(wide) + turn) * held.type(d) + tie.astype(held))
+        for mask, stratum, turn, tie in zip(own, found, turned, ties, strict=True)
+    ]
+    return np.stack(made)
 
 
 def _matched_one(

@@ -7,7 +7,7 @@ which asks nothing of how looks depend on each other), and intervals are as wide
 intervals, Jennison and Turnbull 1989). `docs/decisions/0023-trainings-until-decided.md` has how this was chosen.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from statistics import NormalDist
 from typing import NamedTuple, Self, TypeVar
@@ -85,13 +85,12 @@ def compare(
     whole: dict[Key, Comparison] = {}
     tails, spent = _Tails(), list[float]()
     for part in (family, *joining):
-        samples = list(part.values())
-        joined = tails.joined(samples)
-        ps = joined.p_values(samples)
+        joined = tails.joined(part.values())
+        ps = joined.p_values(part.values())
         own = [p / (shares[key] if shares else 1) for key, p in zip(part, ps, strict=True)]
         qs = adjust([*spent, *own])[len(spent) :]
-        found = zip(part.items(), ps, qs, strict=True)
-        whole |= {key: Comparison(verdict_of(sample.value, q), p, q) for (key, sample), p, q in found}
+        for key, p, q in zip(part, ps, qs, strict=True):
+            whole[key] = Comparison(verdict_of(part[key].value, q), p, q)
         if part is family:
             tails, spent = joined, own
     return whole
@@ -114,12 +113,12 @@ class _Tails(NamedTuple):
 
     pools: tuple[Floats, ...] = ()
 
-    def joined(self, samples: Sequence[Sample]) -> Self:
+    def joined(self, samples: Collection[Sample]) -> Self:
         """Return these with the draws of more samples."""
         moving = [far / end for far, end in map(_deviations, samples) if end > 0]
         return self._replace(pools=(*self.pools, np.sort(np.concatenate(moving)))) if moving else self
 
-    def p_values(self, samples: Sequence[Sample]) -> list[float]:
+    def p_values(self, samples: Collection[Sample]) -> list[float]:
         """Return two-sided p of "the truth is 0": how often a draw is as far from the value as the value is from 0."""
         return [self._p(abs(sample.value), *_deviations(sample)) for sample in samples]
 

@@ -134,17 +134,20 @@ def plot(
     _tell_what_else(found.stored, "plot")
 
 
+_Tested = Annotated[
+    str,
+    typer.Option(
+        "--suite",
+        metavar="NAME",
+        help="Also test them on the results of this suite.",
+        autocompletion=lambda: [*SUITES],
+    ),
+]
+
+
 def claims(
     *,
-    suite: Annotated[
-        str,
-        typer.Option(
-            "--suite",
-            metavar="NAME",
-            help="Also test them on the results of this suite.",
-            autocompletion=lambda: [*SUITES],
-        ),
-    ] = "",
+    suite: _Tested = "",
     unit: UnitName = None,
     source: ResultsOptions,
     format: Report = "text",
@@ -187,18 +190,21 @@ def report(
     err.print(f"written: {out_file}", soft_wrap=True)
 
 
+_Shown = Annotated[
+    str,
+    typer.Option(
+        "--data",
+        metavar="DIR",
+        show_default="all",
+        help="Show only boards on these images, or with this fingerprint prefix.",
+    ),
+]
+
+
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
-    data: Annotated[
-        str,
-        typer.Option(
-            "--data",
-            metavar="DIR",
-            show_default="all",
-            help="Show only boards on these images, or with this fingerprint prefix.",
-        ),
-    ] = "",
+    data: _Shown = "",
     reference: Annotated[
         str,
         typer.Option(
