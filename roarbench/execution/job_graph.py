@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from roarbench.devices import device
 from roarbench.estimators import Estimator
-from roarbench.estimators.catalogue import ranked_by
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
@@ -20,7 +19,9 @@ from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workplace import Workplace
 from roarbench.plan.common import CommonNetwork
-from roarbench.plan.runs import CLEAN, Run
+from roarbench.plan.points import Point
+from roarbench.plan.runs import Run
+from roarbench.plan.shared_inputs import inputs_of
 from roarbench.store.ranking_parts import covers
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import OTHER_REFERENCE, Retrain, Split
@@ -76,15 +77,12 @@ Lacking = dict[RankingSpec, tuple[Estimator, int]]  # rankings to make: by what,
 
 def rankings_needed(work: SuiteWork, runs: list[Run]) -> Lacking:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
-    cells = {(run.cell.estimator, run.cell.unit, work.number_of(run)) for run in runs}
-    met = work.suite.controls
-    cells |= {(name, run.cell.unit, 0) for run in runs if run.cell.retrain is Retrain.COMMON for name in met}
-    found: Lacking = {}
-    for name, unit, number in sorted(cells):
-        if name != CLEAN and (estimator := ranked_by(name)):
-            number = number if estimator.hangs_on_network else 0
-            found.setdefault(work.ranking_spec(estimator, unit, number), (estimator, number))
-    return found
+    needed = inputs_of(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
+    rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
+    return {
+        work.ranking_spec(estimator, unit, number): (estimator, number)
+        for (_, unit, number), estimator in sorted(rows.items())
+    }
 
 
 def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
