@@ -16,12 +16,12 @@ CONTROLS = (
     *("random", "random-blurred", "sobel", "contrast"),
     *("deviation", "deviation-blurred", "low-saturation", "own-product", "class-mean-centre-entropy"),
 )
-ASKING = ("ig-mean", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
+ASKING = ("ig-mean", "half-images", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
 MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits"}
 CLEAR = 1.96  # standard errors
 HEADS = (
     *("gain", "maps", "better than Random", "better than all nine controls", "best control"),
-    "IG from the mean over it, in standard errors",
+    *("IG from the mean over it, in standard errors", "half-images over it"),
 )
 
 
@@ -47,9 +47,9 @@ def _lines() -> Iterator[list[str]]:
         random = sum(errors_above(one - controls["random"]) > CLEAR for one in others)
         beats = sum(min(errors_above(one - control) for control in controls.values()) > CLEAR for one in others)
         over = 100 * float((controls[best] - controls["random"]).mean())
-        margin = min(errors_above(each["ig-mean"] - control) for control in controls.values())
+        margins = (min(errors_above(each[row] - one) for one in controls.values()) for row in ASKING[:2])
         counts = (str(len(others)), str(random), str(beats))
-        yield [protocol, *counts, f"{best}, {over:+.1f} over Random", f"{margin:.1f}"]
+        yield [protocol, *counts, f"{best}, {over:+.1f} over Random", *(f"{margin:.1f}" for margin in margins)]
 
 
 if __name__ == "__main__":

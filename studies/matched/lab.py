@@ -42,6 +42,7 @@ from roarbench.terms import PAPER_LEVELS, Order, Unit
 from studies.corpus.corpus import SHUFFLED, TEMPLATES, WITHOUT, shuffled
 from studies.matched.run import LEVELS, RESULTS, Answers, stored
 from studies.page import program
+from submissions.half_images import estimate
 
 SHAPE, TRAINED = (3, 64, 64), 7000
 LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
@@ -126,6 +127,9 @@ def asking(lab: Lab, model: nn.Module) -> dict[str, Callable[[], Tensor]]:
         "abs-ixg": lambda: (x * grad(x)).abs(),
         "grad": lambda: grad(x),
         "sgsq": lambda: sum(grad(noisy_copies(x, ids, j, 0)) ** 2 for j in range(8)),
+        "half-images": lambda: torch.cat(
+            [estimate(model, a, b, None) for a, b in zip(x.split(256), targets.split(256), strict=True)]
+        ),
         "sg-ixg-abs": lambda: (x * sum(grad(noisy_copies(x, ids, j, 0)) for j in range(8))).abs(),
     }
 
