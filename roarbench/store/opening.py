@@ -10,7 +10,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, m
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
-from roarbench.errors import EmptyStore, StoreError
+from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store import schema
 from roarbench.store.database import PATIENCE, Database, explained
 
@@ -133,10 +133,10 @@ def _check(database: Database, read_only: bool) -> None:
         )
     if read_only and not version:
         raise EmptyStore(f"no results store in the empty database {database.where}")
-    if version and not list((MIGRATIONS / "versions").glob(f"r{version}_*.py")):
+    if read_only and version < schema.READABLE:
         raise StoreError(
-            f"results store {database.where} has schema {version}, which no release had; "
-            "export it with the version that made it, and import that"
+            f"results store {database.where} has schema {version}, this version reads {schema.HEAD}",
+            Hint("; `{}` brings it up to date and loses nothing", "run"),
         )
 
 

@@ -2,7 +2,7 @@
 
 `migrations/` makes them and a test holds that both agree. Scores are only ever added to, and so are results and
 failures until their owner has them forgotten, which keeps them whole in a table of their own; leases come and go while
-runs are under way. Tables that came with release 0.2 are missing from a store of 0.1 that is only read.
+runs are under way.
 """
 
 from datetime import UTC, datetime
@@ -24,6 +24,7 @@ from sqlalchemy import (
 )
 
 HEAD = "0010"  # the newest migration; numbers of four digits, so that text order is time order
+READABLE = "0003"  # what was added since then can be missing from a store that is only read
 VERSION_TABLE = "roarbench_version"
 
 metadata = MetaData()
@@ -91,7 +92,7 @@ failures = Table(
     Index("ix_failures_key", "key"),
 )
 
-leases = Table(  # since release 0.2
+leases = Table(  # missing from stores older than 0008
     "leases",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -107,7 +108,7 @@ leases = Table(  # since release 0.2
     Index("ix_leases_owner", "owner"),
 )
 
-tries = Table(  # jobs that their machine cut off, until they are done or failed; since release 0.2
+tries = Table(  # jobs that their machine cut off, until they are done or failed; missing from stores older than 0008
     "tries",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -118,7 +119,7 @@ tries = Table(  # jobs that their machine cut off, until they are done or failed
     Index("ix_tries_key", "key"),
 )
 
-stopped = Table(  # what failed and is not done until somebody asks for it; since release 0.2
+stopped = Table(  # what failed and is not done until somebody asks for it; missing from stores older than 0008
     "stopped",
     metadata,
     Column("key", String(32), primary_key=True),
@@ -128,7 +129,7 @@ stopped = Table(  # what failed and is not done until somebody asks for it; sinc
     Column("created", UtcDateTime, nullable=False),
 )
 
-checksums = Table(  # of what many runs rest on; since release 0.2
+checksums = Table(  # of what many runs rest on; missing from stores older than 0009
     "checksums",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the record of what was made
@@ -169,7 +170,7 @@ imports = Table(  # rows that another store computed
     Column("created", UtcDateTime, nullable=False),
 )
 
-images = Table(  # where images came from; since release 0.2
+images = Table(  # where images came from; missing from stores older than 0004
     "images",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the rest
@@ -182,7 +183,7 @@ images = Table(  # where images came from; since release 0.2
     Column("created", UtcDateTime, nullable=False),
 )
 
-forgotten = Table(  # results and failures that were taken off the boards; since release 0.2
+forgotten = Table(  # results and failures that were taken off the boards; missing from stores older than 0005
     "forgotten",
     metadata,
     Column("id", Integer, primary_key=True),
@@ -197,7 +198,7 @@ forgotten = Table(  # results and failures that were taken off the boards; since
     Index("ix_forgotten_key", "key"),
 )
 
-watched = Table(  # rows looked at while their trainings went on; since release 0.2
+watched = Table(  # rows looked at while their trainings went on; missing from stores older than 0006
     "watched",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the rest
@@ -211,7 +212,7 @@ watched = Table(  # rows looked at while their trainings went on; since release 
     Column("created", UtcDateTime, nullable=False),
 )
 
-remarks = Table(  # on entries and rankings; since release 0.2
+remarks = Table(  # on entries and rankings; missing from stores older than 0010
     "remarks",
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, as in `remarks.Kind`
@@ -219,7 +220,7 @@ remarks = Table(  # on entries and rankings; since release 0.2
     Column("created", UtcDateTime, nullable=False),
 )
 
-suites = Table(  # suites from somebody's file; since release 0.2
+suites = Table(  # suites from somebody's file; missing from stores older than 0007
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION

@@ -1,4 +1,4 @@
-"""The tables of release 0.1.
+"""Results, failures and claims.
 
 A migration is written once and does not follow the code: it spells out its tables.
 """
@@ -6,12 +6,12 @@ A migration is written once and does not follow the code: it spells out its tabl
 import sqlalchemy as sa
 from alembic import op
 
-revision = "0003"
+revision = "0001"
 down_revision = None
 
 
 def upgrade() -> None:
-    """Make the tables."""
+    """Make the tables of the first release."""
     op.create_table(
         "results",
         sa.Column("key", sa.String(32), primary_key=True),
@@ -65,37 +65,3 @@ def upgrade() -> None:
         sa.Column("since", sa.DateTime, nullable=False),
         sa.Column("beat", sa.DateTime, nullable=False),
     )
-    op.create_table(
-        "scores",
-        sa.Column("key", sa.String(32), primary_key=True),
-        sa.Column("record", sa.Text, nullable=False),
-        sa.Column("estimator", sa.Text, nullable=False),
-        sa.Column("metric", sa.Text, nullable=False),
-        sa.Column("value", sa.Double),
-        sa.Column("count", sa.Integer, nullable=False),
-        sa.Column("versions", sa.JSON, nullable=False),
-        sa.Column("created", sa.DateTime, nullable=False),
-    )
-    op.create_table(
-        "entries",
-        sa.Column("id", sa.String(49), primary_key=True),
-        sa.Column("sha256", sa.String(64), nullable=False),
-        sa.Column("source", sa.LargeBinary, nullable=False),
-        sa.Column("created", sa.DateTime, nullable=False),
-    )
-    op.create_table(
-        "imports",
-        sa.Column("key", sa.String(32), primary_key=True),
-        sa.Column("file", sa.String(64), nullable=False),
-        sa.Column("created", sa.DateTime, nullable=False),
-    )
-    op.create_table(
-        "reproductions",
-        sa.Column("id", sa.Integer, primary_key=True),
-        sa.Column("key", sa.String(32), nullable=False),
-        sa.Column("verdict", sa.Text, nullable=False),
-        sa.Column("correct", sa.Integer, nullable=False),
-        sa.Column("code_version", sa.Text, nullable=False),
-        sa.Column("created", sa.DateTime, nullable=False),
-    )
-    op.create_index("ix_reproductions_key", "reproductions", ["key"])
