@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from roarbench.stats.verdicts import Verdict
+from roarbench.submissions.file import read_submission
 from roarbench.text import SAME, interval
 from tests.helpers.command_line import command
 
@@ -83,6 +84,12 @@ def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(st
         value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
         assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in readme
         assert f"{100 * rows[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in readme
+
+
+def test_the_submission_of_the_table_is_the_file_of_this_folder():
+    assert f"| `{read_submission(ROOT / 'submissions' / 'half_images.py').id}` |" in (ROOT / "README.md").read_text(
+        "utf-8"
+    )
 
 
 def test_make_run_and_the_commands_of_the_readme_share_the_default_store():
