@@ -79,7 +79,8 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
         raise CallerError(f"the store has no runs of {row} in {found.suite.title}; `roarbench run` makes them")
-    published = {result.run.key for results in check_folder(folder).values() for result in results}
+    called = f"{found.suite.name}@{found.suite.version}"  # each suite's files are whole, also where suites share runs
+    published = {one.run.key for file, rows in check_folder(folder).items() if file.suite == called for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
         raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")

@@ -42,7 +42,7 @@ def test_every_line_of_the_page_runs(suite, small, capsys):
         run(block, f"<block {number}>", held)
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
-    assert held["own"].name == "mine" and len(held["published"]) == 19  # with five untrained twins
+    assert held["own"].name == "mine" and len(held["published"]) == 21  # with six untrained twins
     assert "mine@" in capsys.readouterr().out
 
 

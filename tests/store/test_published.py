@@ -178,6 +178,13 @@ def test_a_row_is_prepared_written_and_told(own, published, folder):
 
 
 @pytest.mark.slow
+def test_suites_that_share_runs_have_whole_files_each(own, folder):
+    one = prepare(own, "quick-matched", "grad", folder, "A. Author")
+    write(own, folder, one, "A. Author")
+    other = prepare(own, "quick", "grad", folder, "A. Author")
+    assert other.path == "quick/5/grad.parquet" and other.keys >= one.keys
+
+
 def test_rows_that_were_trained_on_imported_rankings_are_published_as_such(own, folder):
     stored = own.results(own.keys("")).values()
     with own.database.write() as connection:
