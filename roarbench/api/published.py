@@ -42,7 +42,7 @@ def results(suite: str, source: str | Path | None = None) -> Result:
     if folder:
         entries = read_index(folder)
         published = {file.suite for file in entries}
-        asked, start = f"{plan.name}@{plan.version}", f"{plan.name}@"
+        asked, start = plan.versioned, f"{plan.name}@"
         versions = [int(one.removeprefix(start)) for one in published if one.startswith(start)]
         called = f"{start}{max(versions)}" if versions and "@" not in suite else asked
         if called not in published:

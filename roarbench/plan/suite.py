@@ -99,9 +99,14 @@ class Suite:
     entered: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property
+    def versioned(self) -> str:
+        """Return `NAME@VERSION`, by which a version is asked for."""
+        return f"{self.name}@{self.version}"
+
+    @property
     def called(self) -> str:
         """Return what `--suite` takes, wherever the store is that has it."""
-        return f"{self.name}@{self.version}" if self.own else self.name
+        return self.versioned if self.own else self.name
 
     @property
     def title(self) -> str:

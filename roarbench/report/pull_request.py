@@ -53,11 +53,12 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
 
 
 class Prepared(NamedTuple):
-    """What a pull request to a folder of results is made of.
+    """Describe a pull request to a folder of results.
 
     Attributes:
         path: Of the new file, within the folder.
         keys: Runs that go into it.
+        branch: To put it on.
         text: Title and body.
     """
 
@@ -79,8 +80,8 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
         raise CallerError(f"the store has no runs of {row} in {found.suite.title}; `roarbench run` makes them")
-    called = f"{found.suite.name}@{found.suite.version}"  # each suite's files are whole, also where suites share runs
-    published = {one.run.key for file, rows in check_folder(folder).items() if file.suite == called for one in rows}
+    files = check_folder(folder).items()  # each suite's are whole, also where suites share runs
+    published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published
     if not keys:
         raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")

@@ -50,7 +50,7 @@ FAST = {
 
 def find_suite(name: str) -> Suite:
     """Return the newest suite of this name, or the one of `NAME@VERSION`; UnknownName where there is none."""
-    versions = {f"{suite.name}@{suite.version}": suite for suite in VERSIONS.values()}
+    versions = {suite.versioned: suite for suite in VERSIONS.values()}
     if name not in SUITES and name not in versions:
         raise UnknownName("suite", name, versions if "@" in name else SUITES, "suites")
     return SUITES.get(name) or versions[name]
