@@ -1,11 +1,12 @@
 """The board: who wins, and why to believe it."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from leaderboard.card import card
 from leaderboard.links import Address, Asked, NotThere, address
+from leaderboard.records import BoardRecord
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import lede, plain
 from roarbench.plan.points import describe
@@ -16,6 +17,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.terms import Unit
+from roarbench.text import place_interval
 
 
 class Tab(NamedTuple):
@@ -66,6 +68,7 @@ def context(asked: Asked) -> dict[str, Any]:
             for t in ("", *(f"{t:g}" for t in measured if live and len(measured) > 1))
         ],
         "suites": [Tab(plain(v.title, 80), at(_address(v, v.leading)), v is view) for v in asked.views.values()],
+        "key": list(key_of(board, view.results.suite.entered)),
         "runs": _runs(view),
         "files": list(_files(asked, view.table(protocol, unit, levels), "-".join((board.stem, *map(str, levels))))),
     }
@@ -110,6 +113,19 @@ def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:
         whose = found.get(protocol) or others[protocol]
         label = protocol.tab + ("" if whose is view else f" · {plain(whose.title, 40)}")
         yield Tab(label, to(_address(whose, protocol)), whose is view and protocol == shown)
+
+
+def key_of(board: BoardRecord, entered: Collection[str]) -> Iterator[str]:
+    """Yield what a range of places and masks alone mean, where a board has them."""
+    ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
+    if ranges:
+        added = "; an added row changes no other row’s place" if any(row.id in entered for row in board.rows) else ""
+        place = place_interval(ranges[0]).replace("-", "–")
+        yield f"Place {place}: the true one is among these, with 95 % confidence for all rows at once{added}"
+    masks = [doubt.short for row in board.rows for doubt in row.doubts if doubt.short.startswith("masks alone")]
+    if masks:
+        share = masks[0].removeprefix("masks alone ")
+        yield f"{masks[0]}: networks that see which features are missing, and no image, answer {share} right"
 
 
 def _runs(view: SuiteView) -> tuple[str, list[str]]:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from itertools import islice
+from itertools import islice, product
 from typing import Any
 
 from leaderboard.figure import Figure, figure
@@ -14,6 +14,7 @@ from leaderboard.views import SuiteView, Views
 from leaderboard.words import plain, typeset
 from roarbench.estimators.ids import TRUSTED
 from roarbench.estimators.naming import human_name, lookup_estimator
+from roarbench.protocols.roar import ROAR
 from roarbench.text import interval, place_interval
 
 _FIGURES, _PICTURES = 3, 6  # of a page
@@ -46,6 +47,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "origin": _origin(view, name),
         "verdict": said,
         "description": said or row.about,
+        "both": both_true(found),
         "verdicts": [(_head(asked, view, board), row, board) for view, board, row in found],
         "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
         "figures": list(islice(_figures(views, name), _FIGURES)),
@@ -94,6 +96,19 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
     if row.kind == BELOW:
         return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
     return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"
+
+
+def both_true(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
+    """Return why a row may win on one board and lose on another where ROAR is one of them; empty where it does not."""
+    boards = {kind: [board.protocol for _, board, row in found if row.kind == kind] for kind in (BEATS, BELOW)}
+    for one, other in product(*boards.values()):
+        if one != other and ROAR in (one, other):
+            return (
+                f"It beats every control under {one.title} and is below one under {other.title}. Both can be true, as "
+                f"these are two questions. {one.title}: {one.question} {other.title}: {other.question} "
+                "A network that is retrained may read the class from the shape of the masks."
+            )
+    return ""
 
 
 def _head(asked: Asked, view: SuiteView, board: BoardRecord) -> tuple[str, str, str]:

@@ -8,8 +8,12 @@ import pytest
 
 from leaderboard.headline import headline
 from leaderboard.judged import reversed_by
-from leaderboard.page.method import sentence
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRecord, BoardRow
+from leaderboard.page.board import key_of
+from leaderboard.page.method import both_true, sentence
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRecord, BoardRow, Doubt
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
@@ -103,3 +107,32 @@ def test_a_page_says_what_an_estimator_is_shown_to_know() -> None:
         " It knows the image: its gain is above Random’s.",
         " It knows the image and the network: its gain is above Random’s and its untrained twin’s.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({MATCHED: "yes", ROAR: "<"}, "It beats every control under Matched gain and is below one under ROAR."),
+        ({MATCHED: "<", ROAR: "yes"}, "It beats every control under ROAR and is below one under Matched gain."),
+        ({MATCHED: "yes", ROAR: "≈"}, ""),
+        ({MATCHED: "yes", SPECIFIC: "<"}, ""),
+    ],
+)
+def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar(words: dict, said: str) -> None:
+    found = [(None, SimpleNamespace(protocol=protocol), row(word, "e")) for protocol, word in words.items()]
+    whole = both_true(found)
+    assert whole.startswith(said) and bool(whole) is bool(said)
+    assert not said or MATCHED.question in whole and ROAR.question in whole
+
+
+def test_the_key_says_what_a_range_of_places_and_masks_alone_are() -> None:
+    doubts = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
+    rows = [
+        replace(row("yes", "e1"), place=Place(1, 1, 1)),
+        replace(row("≈", "e2"), place=Place(2, 2, 4), doubts=doubts),
+    ]
+    place, masks = key_of(SimpleNamespace(rows=rows), ())
+    assert place.startswith("Place 2–4: ") and "added" not in place
+    assert masks.startswith("masks alone 66 %: ") and masks.endswith(" answer 66 % right")
+    assert "an added row changes no other" in next(key_of(SimpleNamespace(rows=rows), {"e1"}))
+    assert list(key_of(SimpleNamespace(rows=[replace(rows[0], place=None), rows[0]]), {"e1"})) == []
