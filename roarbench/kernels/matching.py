@@ -5,6 +5,7 @@ that removal changes alike, such a map has nothing left to say (docs/decisions/0
 """
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -63,27 +64,31 @@ def matched(
     Returns:
         bool (n, d), as many True in each row as `own` has.
     """
-    wide, d = 1 + int(places.max()), own.shape[1]
-    turned = places if order is Order.MORF else wide - 1 - places
-    held = np.min_scalar_type(((int(found.max()) + 1) * wide + 1) * d)  # short numbers are sorted in half the time
-    made = [
-        _matched_one(mask, stratum, (stratum * held.type(wide) + turn) * held.type(d) + tie.astype(held))
-        for mask, stratum, turn, tie in zip(own, found, turned, ties, strict=True)
-    ]
-    return np.stack(made)
+    shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
+    turned = places if order is Order.MORF else shape[1] - 1 - places
+    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * np.uint8(shape[1]) + turned
+    return np.stack([_matched_one(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
 
 
 def _matched_one(
-    mask: NDArray[np.bool_], stratum: NDArray[np.uint16], keys: NDArray[np.unsignedinteger[Any]]
+    mask: NDArray[np.bool_], cells: NDArray[np.unsignedinteger[Any]], ties: NDArray[np.integer], shape: tuple[int, int]
 ) -> NDArray[np.bool_]:
-    """Return what goes of an image, (d,): in each stratum the features of least key, as many as the mask has.
+    """Return what goes of an image, (d,); a cell is a bin of the other ranking within a stratum.
 
-    The keys differ and ascend with the strata, so that one sort orders all strata.
+    Cells before the one where a stratum has lost enough go whole, so that the features of that one alone are sorted.
     """
-    left, wanted = np.bincount(2 * stratum + mask, minlength=2 * int(stratum.max()) + 2).reshape(-1, 2).T
-    ordered = np.append(np.sort(keys), np.iinfo(keys.dtype).max)
-    kept: NDArray[Any] = ordered[(left + wanted).cumsum() - left]  # the first key that stays, or the next stratum's
-    return keys < kept[stratum]
+    counts = np.bincount(2 * cells + mask, minlength=2 * prod(shape)).reshape(*shape, 2)
+    held, wanted = counts.sum(2), counts[..., 1].sum(1, keepdims=True)
+    going = np.clip(wanted - (held.cumsum(1) - held), 0, held)
+    divided = (going > 0) & (going < held)
+    removed: NDArray[np.bool_] = (going == held).take(cells, mode="clip")
+    (at,) = divided.take(cells, mode="clip").nonzero()
+    keys = cells[at] * np.int64(len(mask)) + ties[at]
+    ends = held[divided].cumsum()
+    kept = np.zeros(shape, np.int64)  # the first key that stays
+    kept[divided] = np.sort(keys)[ends - held[divided] + going[divided]]
+    removed[at] = keys < kept.take(cells[at])
+    return removed
 
 
 def matching_ties(seed: int, images: NDArray[np.int64], d: int) -> NDArray[np.uint32]:
