@@ -46,14 +46,14 @@ def fresh(shown: Shown, query: dict[str, str]) -> Page:
     try:
         live = live_store(shown)
         views = live.views(waiting=not query)
-        title, html = render(Asked(address(**query), views, links, known(views)))
+        page = render(Asked(address(**query), views, links, known(views)))
     except (NotThere, StoreError) as error:
-        return Page(*message(str(error), links), {})
-    page = Page(title, html, {name: content.decode() for name, content in links.files.items()})
+        return message(str(error), links)
+    page = page._replace(files={name: content.decode() for name, content in links.files.items()})
     if query:
         return page
     if not live.state:
-        return page._replace(html=f"{html}<p class='rb fine'>The other suites are being read.</p>")
+        return page._replace(html=f"{page.html}<p class='rb fine'>The other suites are being read.</p>")
     keep(shown, live.state, page)
     return page
 

@@ -4,7 +4,7 @@ import json
 from contextlib import suppress
 from pathlib import Path
 from threading import Event
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from platformdirs import user_cache_path
 
@@ -38,11 +38,11 @@ class Shown(NamedTuple):
 
 
 class Page(NamedTuple):
-    """A page of the app: its title for the browser, its HTML, and files to download by name."""
+    """A page: its title for the browser, the document or what stands within the app, and there files to download."""
 
     title: str
     html: str
-    files: dict[str, str]
+    files: dict[str, str] = {}
 
 
 def recall(shown: Shown) -> Page | None:
@@ -51,8 +51,11 @@ def recall(shown: Shown) -> Page | None:
     Raises:
         StoreError: The store cannot be opened.
     """
-    kept = {} if judged.is_set() else _read(shown)
-    if not kept:
+    if judged.is_set():
+        return None
+    try:
+        kept = json.loads(place(shown).read_text("utf-8"))
+    except (OSError, ValueError):
         return None
     with ResultsStore.open(shown.url, read_only=True) as results:
         return Page(**kept["page"]) if kept["stamp"] == _stamp(results.state()) else None
@@ -73,13 +76,6 @@ def keep(shown: Shown, state: str, page: Page) -> None:
 def place(shown: Shown) -> Path:
     """Return where it is kept: among the user's own files, as a store and its folder may be somebody else's."""
     return user_cache_path("roarbench") / "board" / f"{fingerprint(list(shown))}.json"
-
-
-def _read(shown: Shown) -> dict[str, Any]:
-    with suppress(OSError, ValueError):
-        kept: dict[str, Any] = json.loads(place(shown).read_text("utf-8"))
-        return kept
-    return {}
 
 
 def _stamp(state: str) -> str:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from leaderboard.remains import Bytes, Makes
-from leaderboard.source import slug, units
+from leaderboard.remains import Makes
+from leaderboard.source import slug
 from roarbench.analysis.boards import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
@@ -143,7 +143,7 @@ def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = I
 def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
     images = _images(results, workspace)
-    protocol, unit = results.leading, units(results, results.leading)[0]
+    protocol, unit = results.leading, results.units(results.leading)[0]
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":  # no picture, or not by us
         return None
     numbers, rule = chosen(results, protocol, unit)
@@ -151,24 +151,21 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     if not len(numbers) or not (ranked or damaged):
         return None
     levels = results.levels(protocol, unit)
-    level, kinds = levels[len(levels) // 2], ("map", "own", *_others(protocol))
+    others = ["matched", "other"] if protocol.against == MATCHED_IMAGE else ["other"] if protocol.paired else []
+    level, kinds = levels[len(levels) // 2], ("map", "own", *others)
     makes = Makes(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # an open page is rendered again and again
     def sheet(name: str) -> bytes:
         lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds)
-        return _webp(np.concatenate([np.concatenate(list(line), 1) for line in lines]))
+        picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
+        Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
+        return file.getvalue()
 
-    seconds = {name: 1000 * found.seconds / _count(found) for name, found in ranked.items()}
+    images_of = {name: sum(int(file["images"]) for file in found.files.values()) for name, found in ranked.items()}
+    seconds = {name: 1000 * found.seconds / images_of[name] for name, found in ranked.items()}
     side = images.record.size
     return Pictures(tuple(numbers.tolist()), rule, level, kinds, side, tuple(ranked), damaged, seconds, sheet)
-
-
-def _others(protocol: Protocol) -> tuple[str, ...]:
-    """Return whose masks are shown beside the own one."""
-    if not protocol.paired:
-        return ()
-    return ("matched", "other") if protocol.against == MATCHED_IMAGE else ("other",)
 
 
 def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
@@ -192,13 +189,3 @@ def _rankings(
             except StoreError:
                 damaged.append(name)
     return ranked, tuple(damaged)
-
-
-def _count(rankings: Rankings) -> int:
-    return sum(int(file["images"]) for file in rankings.files.values())
-
-
-def _webp(picture: Bytes) -> bytes:
-    file = io.BytesIO()
-    Image.fromarray(np.ascontiguousarray(picture)).save(file, "WEBP", quality=60, method=4)
-    return file.getvalue()

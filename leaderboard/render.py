@@ -4,11 +4,12 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, NamedTuple
+from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.links import Address, Asked, NotThere, StaticLinks, data_uri, file_name
+from leaderboard.first import Page
+from leaderboard.links import Address, Asked, NotThere, StaticLinks, address, data_uri, file_name
 from leaderboard.page import board, cite, claims, compare, images, method, submit, suites, trust
 from leaderboard.records import KINDS
 from leaderboard.views import Views
@@ -32,14 +33,7 @@ PAGES: dict[str, tuple[str, ModuleType]] = {  # by name in addresses, with the l
 }
 
 
-class Rendered(NamedTuple):
-    """A page: its title for the browser, and the whole document or what stands within the app."""
-
-    title: str
-    html: str
-
-
-def render(asked: Asked) -> Rendered:
+def render(asked: Asked) -> Page:
     """Return a page.
 
     Raises:
@@ -55,7 +49,7 @@ def render(asked: Asked) -> Rendered:
     return _rendered(f"{name}.html", asked.links, fields | PAGES[name][1].context(asked))
 
 
-def message(text: str, links: StaticLinks) -> Rendered:
+def message(text: str, links: StaticLinks) -> Page:
     """Return a page that says in a sentence what is not there, and what to do."""
     nav = [("board", "Board", links.to("board"))]
     return _rendered(
@@ -63,7 +57,7 @@ def message(text: str, links: StaticLinks) -> Rendered:
     )
 
 
-def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Rendered:
+def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Page:
     shared = {
         "live": links.live,
         "to": links.to,
@@ -74,12 +68,23 @@ def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Rend
         "version": code_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    return Rendered(fields["title"], templates().get_template(template).render(shared | fields))
+    return Page(fields["title"], templates().get_template(template).render(shared | fields))
 
 
 def known(views: Views) -> list[Address]:
     """Return the addresses of all pages that a static site of these suites has, the first board first."""
-    return [at for _, page in PAGES.values() for at in page.addresses(views)]
+    suites = views.values()
+    shown = [(view, protocol) for view in suites for protocol in view.protocols]
+    found = [board.board_at(view, protocol, unit) for view, protocol in shown for unit in view.results.units(protocol)]
+    if sum(view.results.has_rows for view in suites) > 1:
+        found.append(address("suites"))
+    if claims.tested(views):
+        found.append(address("claims"))
+    names = (name for view in suites for name in view.results.suite.placed)
+    found += [address("method", estimator=name) for name in dict.fromkeys(names)]
+    found += [address("images", view.slug) for view in suites if view.pictures]
+    found += [address("compare", view.slug) for view in suites if compare.has_pair(view)]
+    return [*found, address("trust"), address("submit"), *(address("cite", view.slug) for view in suites)]
 
 
 def export(views: Views, folder: Path) -> int:

@@ -11,11 +11,9 @@ from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import SUITES, VERSIONS
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Unit
 
 
 def shown_order(store: ResultsStore) -> list[Suite]:
@@ -63,9 +61,3 @@ def slug(suite_results: SuiteResults) -> str:
     asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)
     whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{asked}"
     return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)
-
-
-def units(suite_results: SuiteResults, protocol: Protocol) -> tuple[Unit, ...]:
-    """Return the units that a suite has under a protocol, the one of its tables first."""
-    found = dict.fromkeys(block.unit for block in suite_results.suite.blocks)
-    return tuple(unit for unit in found if suite_results.levels(protocol, unit))

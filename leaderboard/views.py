@@ -13,7 +13,7 @@ from leaderboard.first import ALL, Selection, Shown, judged, seen
 from leaderboard.judged import board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.source import may_lead, read_suite, shown_first, shown_order, slug, units
+from leaderboard.source import may_lead, read_suite, shown_first, shown_order, slug
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import StoreError
@@ -67,16 +67,12 @@ class SuiteView:
     def protocols(self) -> tuple[Protocol, ...]:
         """Return the protocols of its boards: the leading one, then ROAR, then the others."""
         order = dict.fromkeys((self.leading, ROAR, *SHOWN.values()))
-        return tuple(protocol for protocol in order if protocol == self.leading or self.units(protocol))
-
-    def units(self, protocol: Protocol) -> tuple[Unit, ...]:
-        """Return what one feature is on the boards of a protocol, that of its tables first."""
-        return units(self.results, protocol)
+        return tuple(protocol for protocol in order if protocol == self.leading or self.results.units(protocol))
 
     @cached_property
     def evidence(self) -> Evidence:
         """Return the draws behind all pages."""
-        return Evidence(self.results, self.units(self.leading)[0], Bootstrap())
+        return Evidence(self.results, self.results.units(self.leading)[0], Bootstrap())
 
     @property
     def board(self) -> BoardRecord:
@@ -91,11 +87,11 @@ class SuiteView:
             seconds = self.pictures.seconds if self.pictures else {}
             return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
 
-        return self.kept(("board", protocol, unit or self.units(protocol)[0], levels), make)
+        return self.kept(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
 
     def table(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> SuiteTable:
         """Return the table that a board is made from, as `roarbench table` shows it."""
-        unit = unit or self.units(protocol)[0]
+        unit = unit or self.results.units(protocol)[0]
 
         def make() -> SuiteTable:
             table = table_of(self.evidence, protocol, self.results.suite.placed, unit, levels)
@@ -107,7 +103,7 @@ class SuiteView:
     @property
     def tables(self) -> list[SuiteTable]:
         """Return the tables of all boards over all levels, the leading one first."""
-        return [self.table(protocol, unit) for protocol in self.protocols for unit in self.units(protocol)]
+        return [self.table(protocol, unit) for protocol in self.protocols for unit in self.results.units(protocol)]
 
     @property
     def boards(self) -> list[BoardRecord]:

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from leaderboard.card import card
 from leaderboard.links import Address, Asked, NotThere, address
 from leaderboard.records import BoardRecord
-from leaderboard.views import SuiteView, Views
+from leaderboard.views import SuiteView
 from leaderboard.words import lede, plain
 from roarbench.plan.points import describe
 from roarbench.plan.suites import leading
@@ -28,17 +28,10 @@ class Tab(NamedTuple):
     current: bool
 
 
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield one page for each protocol and unit of each suite."""
-    for view in views.values():
-        for protocol in view.protocols:
-            yield from (_address(view, protocol, unit) for unit in view.units(protocol))
-
-
-def _address(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
+def board_at(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a board: what is shown first is not said."""
     other = "" if protocol == view.leading else protocol.name
-    named = "" if unit in (None, view.units(protocol)[0]) else str(unit)
+    named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
     return address("board", view.slug, protocol=other, unit=named, level=level)
 
 
@@ -46,13 +39,13 @@ def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of a board."""
     view, at = asked.view, asked.links.at
     protocol = SHOWN[_chosen(asked, "protocol", [each.name for each in view.protocols])]
-    unit = Unit(_chosen(asked, "unit", view.units(protocol)))
+    unit = Unit(_chosen(asked, "unit", view.results.units(protocol)))
     measured = view.table(protocol, unit).board.levels
     level = _chosen(asked, "level", ["", *(f"{t:g}" for t in measured)])
     levels = (float(level),) if level else ()
     board = view.board_of(protocol, unit, levels)
     heading = board.headline or f"{view.title}: {protocol.tab}"
-    units = [Tab(str(each), at(_address(view, protocol, each)), each == unit) for each in view.units(protocol)]
+    units = [Tab(str(u), at(board_at(view, protocol, u)), u == unit) for u in view.results.units(protocol)]
     live = asked.links.live
     return {
         "title": f"{plain(view.title)}: {plain(protocol.tab)}",
@@ -64,10 +57,10 @@ def context(asked: Asked) -> dict[str, Any]:
         "tabs": list(_tabs(asked, protocol)),
         "units": units,
         "levels": [
-            Tab(f"{float(t):.0%} removed" if t else "all levels", at(_address(view, protocol, unit, t)), t == level)
+            Tab(f"{float(t):.0%} removed" if t else "all levels", at(board_at(view, protocol, unit, t)), t == level)
             for t in ("", *(f"{t:g}" for t in measured if live and len(measured) > 1))
         ],
-        "suites": [Tab(plain(v.title, 80), at(_address(v, v.leading)), v is view) for v in asked.views.values()],
+        "suites": [Tab(plain(v.title, 80), at(board_at(v, v.leading)), v is view) for v in asked.views.values()],
         "key": list(key_of(board, view.results.suite.entered)),
         "runs": _runs(view),
         "files": list(_files(asked, view.table(protocol, unit, levels), "-".join((board.stem, *map(str, levels))))),
@@ -112,7 +105,7 @@ def _tabs(asked: Asked, shown: Protocol) -> Iterator[Tab]:
     for protocol in sorted(found | others, key=lambda each: (each != view.leading, each != ROAR, each not in found)):
         whose = found.get(protocol) or others[protocol]
         label = protocol.tab + ("" if whose is view else f" · {plain(whose.title, 40)}")
-        yield Tab(label, to(_address(whose, protocol)), whose is view and protocol == shown)
+        yield Tab(label, to(board_at(whose, protocol)), whose is view and protocol == shown)
 
 
 def key_of(board: BoardRecord, entered: Collection[str]) -> Iterator[str]:

@@ -1,15 +1,13 @@
 """Cite: a board's permanent address, its figure to embed, its papers, and what changed since its last version."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from leaderboard.links import Address, Asked, address, file_name
+from leaderboard.links import Asked, address, file_name
 from leaderboard.profile import profile
 from leaderboard.records import BEATS
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
 from roarbench.text import some
 
@@ -21,11 +19,6 @@ _DESIGN = {  # of a suite, in words
     "maps": "How maps are computed",
     "tuned_on": "Masks that networks are tuned on",
 }
-
-
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield a page for each suite."""
-    yield from (address("cite", slug) for slug in views)
 
 
 def context(asked: Asked) -> dict[str, Any]:
@@ -70,16 +63,12 @@ def changes(view: SuiteView, views: Views) -> list[str]:
     design = {words: [getattr(each, name) for each in (before, suite)] for name, words in _DESIGN.items()}
     design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
     found = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]
-    found += [*_rows("New rows", suite, before), *_rows("No longer there", before, suite)]
+    for words, here, there in (("New rows", suite, before), ("No longer there", before, suite)):
+        names = [name for name in here.estimators if name not in {*there.estimators, *here.entered}]
+        found += [f"{words}: {', '.join(names)}."] if names else []  # submissions are no part of a version
     old = next((each for each in views.values() if each.results.suite == before), None)
     if old and old.leading == view.leading:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}
         moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
         found += [f"Other verdict against the controls: {some(moved, 6)}."] if moved else []
     return found
-
-
-def _rows(words: str, here: Suite, there: Suite) -> Iterator[str]:
-    """Yield the rows and twins that one version has and the other has not; submissions are no part of a version."""
-    if names := [name for name in here.estimators if name not in {*there.estimators, *here.entered}]:
-        yield f"{words}: {', '.join(names)}."

@@ -1,10 +1,9 @@
 """The paper's claims, on its own numbers and on those of every suite that has a cell of any."""
 
-from collections.abc import Iterator
 from functools import partial
 from typing import Any
 
-from leaderboard.links import Address, Asked, address
+from leaderboard.links import Asked
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import plain
 from roarbench.protocols.roar import ROAR
@@ -13,19 +12,14 @@ from roarbench.report.claim_table import claim_records
 from roarbench.text import some
 
 
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield the page, where a suite has what the paper measured."""
-    if _tested(views):
-        yield address("claims")
-
-
-def _tested(views: Views) -> list[SuiteView]:
+def tested(views: Views) -> list[SuiteView]:
+    """Return the suites that have what the paper measured."""
     return [view for view in views.values() if any(view.results.begun(protocol) for protocol in (ROAR, MORF))]
 
 
 def context(asked: Asked) -> dict[str, Any]:
     """Return the fields of the page: of each claim its words, and for each table of numbers what it says there."""
-    views = _tested(asked.views)
+    views = tested(asked.views)
     found = {plain(view.title): view.kept("claims", partial(claim_records, view.evidence)) for view in views}
     ours = {title: records for title, records in found.items() if any(row["ours"]["cells"] for row in records)}
     rows = zip(claim_records(None), *ours.values(), strict=True)

@@ -3,11 +3,11 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from leaderboard.links import Address, Asked, NotThere, address
+from leaderboard.links import Asked, NotThere
 from leaderboard.page import images
 from leaderboard.pairs import Pair, pair
 from leaderboard.records import BoardRow
-from leaderboard.views import Views
+from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.protocols.mask_only import MASK_ONLY
 
@@ -28,12 +28,10 @@ class Compared(NamedTuple):
     shown: tuple[tuple[str, int, str, tuple[int, ...], int], ...] = ()
 
 
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield a page for each suite with results of two rows, without computing a board."""
-    for view in views.values():
-        run = view.results.by_estimator.keys() & set(view.results.suite.placed)
-        if len(run) > 1 and view.leading != MASK_ONLY:
-            yield address("compare", view.slug)
+def has_pair(view: SuiteView) -> bool:
+    """Return whether there are results of two rows, without computing a board."""
+    run = view.results.by_estimator.keys() & set(view.results.suite.placed)
+    return len(run) > 1 and view.leading != MASK_ONLY
 
 
 def context(asked: Asked) -> dict[str, Any]:
@@ -69,7 +67,7 @@ def _pairs(asked: Asked, rows: dict[str, BoardRow]) -> Iterator[tuple[BoardRow, 
 
 def _compared(asked: Asked, first: BoardRow, second: BoardRow) -> Compared:
     view, found, rows = asked.view, asked.view.pictures, (first, second)
-    made = pair(view.evidence, view.leading, view.units(view.leading)[0], first.id, second.id)
+    made = pair(view.evidence, view.leading, view.evidence.unit, first.id, second.id)
     if not found or not {first.id, second.id} <= set(found.rows):
         return Compared(rows, made)
     sheets, answers = zip(*(images.sheet(asked, view, row.id) for row in rows), strict=True)

@@ -1,22 +1,16 @@
 """Images: what maps remove from a few test images, and how many networks still know them."""
 
-from collections.abc import Iterator
 from typing import Any
 
-from leaderboard.links import Address, Asked, NotThere, address
+from leaderboard.links import Asked, NotThere
 from leaderboard.pictures import Answers, Pictures, answers_of
-from leaderboard.views import SuiteView, Views
+from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.estimators.naming import human_name
 from roarbench.text import counted
 
 _PAGE = 12  # rows that a static page can show; a running program has all
 _LINES = {"map": "map", "own": "its own mask", "matched": "matched mask", "other": "another’s mask"}
-
-
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield a page for each suite that has pictures."""
-    yield from (address("images", view.slug) for view in views.values() if view.pictures)
 
 
 def context(asked: Asked) -> dict[str, Any]:
@@ -62,7 +56,7 @@ def sheet(asked: Asked, view: SuiteView, name: str) -> tuple[str, Answers]:
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
     href = asked.links.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
-    return href, answers_of(view.results, view.leading, view.units(view.leading)[0], name, found.numbers)
+    return href, answers_of(view.results, view.leading, view.evidence.unit, name, found.numbers)
 
 
 def shown(found: Pictures, of: Answers) -> list[tuple[str, int, str, tuple[int, ...], int]]:

@@ -6,11 +6,11 @@ from itertools import islice, product
 from typing import Any
 
 from leaderboard.figure import Figure, figure
-from leaderboard.links import Address, Asked, NotThere, address
+from leaderboard.links import Asked, NotThere
 from leaderboard.page import images
 from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
-from leaderboard.views import SuiteView, Views
+from leaderboard.views import SuiteView
 from leaderboard.words import plain, typeset
 from roarbench.estimators.ids import TRUSTED
 from roarbench.estimators.naming import human_name, lookup_estimator
@@ -18,13 +18,6 @@ from roarbench.protocols.roar import ROAR
 from roarbench.text import interval, place_interval
 
 _FIGURES, _PICTURES = 3, 6  # of a page
-
-
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield one page for each estimator that is a row somewhere."""
-    names = (name for view in views.values() for name in view.results.suite.placed)
-    for name in dict.fromkeys(names):
-        yield address("method", estimator=name)
 
 
 def context(asked: Asked) -> dict[str, Any]:

@@ -1,11 +1,9 @@
 """Submit: five commands, the row that comes of them, and where it is handed in."""
 
-from collections.abc import Iterator
 from typing import Any
 from urllib.parse import urlencode
 
-from leaderboard.links import Address, Asked, address
-from leaderboard.views import Views
+from leaderboard.links import Asked
 from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.submissions.file import TEMPLATE
@@ -20,11 +18,6 @@ COMMANDS = (  # with what each is for; {} is the suite
         "a branch with the row, for a pull request; the table says the hash",
     ),
 )
-
-
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield the one page."""
-    yield address("submit")
 
 
 def context(asked: Asked) -> dict[str, Any]:

@@ -1,11 +1,10 @@
 """Estimators by suites: verdicts, never averages of gains."""
 
-from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from leaderboard.links import Address, Asked, address
+from leaderboard.links import Asked
 from leaderboard.records import BEATS, CONTROL, KINDS, OPEN, BoardRecord
-from leaderboard.views import SuiteView, Views
+from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.estimators.naming import human_name
 from roarbench.text import interval
@@ -24,12 +23,6 @@ class Part(NamedTuple):
     more: bool
     rows: list[tuple[str, str, str, list[tuple[str, str]]]]
     columns: list[tuple[str, str, str]]
-
-
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield the page, where there is more than one suite."""
-    if sum(view.results.has_rows for view in views.values()) > 1:
-        yield address("suites")
 
 
 def context(asked: Asked) -> dict[str, Any]:

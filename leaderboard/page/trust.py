@@ -5,18 +5,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leaderboard.links import Address, Asked, address
+from leaderboard.links import Asked
 from leaderboard.views import Views
 from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES
 from roarbench.terms import Retrain
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
-
-
-def addresses(views: Views) -> Iterator[Address]:
-    """Yield the one page."""
-    yield address("trust")
 
 
 def context(asked: Asked) -> dict[str, Any]:

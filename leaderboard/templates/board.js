@@ -14,16 +14,17 @@ if (!window.roarbenchBoard) {
     show();
   };
 
-  const sort = (rows, key) => {
-    const value = (row) => key === "name" ? row.dataset.name.toLowerCase() : row.dataset[key] === "" ? null : Number(row.dataset[key]);
-    const side = RISING.includes(key) ? 1 : -1;
-    const order = (one, other) => {
-      const [a, b] = [value(one), value(other)];
-      if (a === null || b === null) return (a === null) - (b === null) || one.at - other.at;
-      return (a < b ? -side : a > b ? side : 0) || one.at - other.at;
-    };
-    rows.sort(key ? order : (one, other) => one.at - other.at);
+  // What rows are sorted by, the least first: a row that lacks a number is last.
+  const value = (row, key) => {
+    if (!key) return row.at;
+    const text = row.dataset[key];
+    if (key === "name") return text.toLowerCase();
+    return text === "" ? Infinity : RISING.includes(key) ? Number(text) : -Number(text);
   };
+  const sort = (rows, key) => rows.sort((one, other) => {
+    const [a, b] = [value(one, key), value(other, key)];
+    return (a > b) - (a < b) || one.at - other.at;
+  });
 
   const show = () => {
     const board = table(), form = document.querySelector(".find");

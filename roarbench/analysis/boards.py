@@ -199,6 +199,11 @@ class SuiteResults:
         """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
         return self.suite.shared(protocol, unit)[1]
 
+    def units(self, protocol: Protocol) -> tuple[Unit, ...]:
+        """Return the units of a protocol, the one of its tables first; nothing if the suite does not have it."""
+        found = dict.fromkeys(block.unit for block in self.suite.blocks)
+        return tuple(unit for unit in found if self.levels(protocol, unit))
+
     def _held(self, protocol: Protocol, unit: Unit, fill: str) -> ByPoint:
         """Return the results of one protocol by point and seed."""
         held: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)

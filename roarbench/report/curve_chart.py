@@ -29,18 +29,11 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
         title=f"{table.suite_results.title}: {board.protocol.name.upper()}",
         caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_curve(row.estimator, _points(board, row)) for row in board.rows if _started(row)),
+        curves=tuple(_curve(row.estimator, board.curve(row)) for row in board.rows if _started(row)),
         published=_published(published, board) if published else (),
         above_masks=_above_masks(table),
         height=board.protocol.curve_axis,
     )
-
-
-def _points(board: Board, row: Row) -> dict[float, Estimate]:
-    """Return the points of a curve from t = 0 on: accuracies, or gains where one network answers for all rows."""
-    gains = board.protocol.by_difference
-    points = (Estimate(0.0, 0.0, 0.0), *board.gains(row)) if gains else (row.clean, *row.accuracies)
-    return dict(zip((0.0, *board.levels), points, strict=True))
 
 
 def _started(row: Row) -> bool:

@@ -127,6 +127,12 @@ class Board:
             return ()
         return row.differences if self.protocol.order is Order.LERF else tuple(map(_negative, row.differences))
 
+    def curve(self, row: Row) -> dict[float, Estimate]:
+        """Return a row's points from t = 0 on: accuracies, or gains where one network answers for all rows."""
+        gains = self.protocol.by_difference
+        points = (Estimate(0.0, 0.0, 0.0), *self.gains(row)) if gains else (row.clean, *row.accuracies)
+        return dict(zip((0.0, *self.levels), points, strict=True))
+
     @property
     def one_network(self) -> bool:
         """Return whether all rows explain one network, so that everything here holds for it only."""

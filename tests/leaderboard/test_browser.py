@@ -274,7 +274,7 @@ def test_app_saves_what_it_shows(driver: webdriver.Chrome, app: str, shown: Suit
     until(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-specific-scalar-0.5.csv"
     until(driver, lambda _: file.exists())
-    unit = shown.units(shown.leading)[0]
+    unit = shown.results.units(shown.leading)[0]
     assert file.read_text() == as_csv(shown.table(shown.leading, unit, (0.5,))) + "\n"
 
 

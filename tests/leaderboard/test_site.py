@@ -101,7 +101,7 @@ def test_downloads_are_what_the_command_writes(site: Path, views: dict[str, Suit
     render(Asked(at, views, links, known(views)))
     assert (
         links.files["board-quick-v2-roar-scalar.csv"].decode()
-        == as_format(view.table(ROAR, view.units(ROAR)[0]), "csv") + "\n"
+        == as_format(view.table(ROAR, view.results.units(ROAR)[0]), "csv") + "\n"
     )
 
 
