@@ -22,7 +22,8 @@ class DatasetRecord:
         classes: Number of classes.
         train_images, test_images: Numbers of images.
         channels, size: Shape of the decoded images, (channels, size, size).
-        bundled: Folder under `roarbench/datasets/bundled` that carries it; empty if it is fetched.
+        bundled: Folder under `roarbench/datasets/bundled` that carries it, or more images than are taken: of each class
+            the first, as evenly as they allow, `train_images` and `test_images` in all; empty if it is fetched.
         gated: The hub asks for an accepted licence and a token.
         terms: Under what terms it may be used.
         crop: Side of the centred square that is kept, as a share of the image's short side.

@@ -86,14 +86,22 @@ _CELLS = unfetched(
 _MEASURES = "radius texture perimeter area smoothness compactness concavity concave_points symmetry fractal_dimension"
 
 
+_IMAGENETTE64 = replace(
+    _IMAGENETTE,
+    name="imagenette64",
+    about="ten easily told classes of ImageNet, photographs at 64 x 64; comes with the package",
+    size=64,
+    bundled="imagenette64",
+    crop=1.0,
+)
+
 _TABLE = (
+    _IMAGENETTE64,
     replace(
-        _IMAGENETTE,
-        name="imagenette64",
-        about="ten easily told classes of ImageNet, photographs at 64 x 64; comes with the package",
-        size=64,
-        bundled="imagenette64",
-        crop=1.0,
+        _IMAGENETTE64,
+        name="imagenette64-1500",
+        about="imagenette64 with the first 150 test images of each class",
+        test_images=1500,
     ),
     DatasetRecord(
         name="cifar10",
@@ -215,6 +223,7 @@ _TABLE = (
 DATASETS = {record.name: record for record in _TABLE}
 PINNED = {  # fingerprints of whole data sets that are known without a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
+    "imagenette64-1500": "1ea06e86996eb971ae2d2ed6ef4f54e0",
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
     "planted": "268bf89edb78139910d041b0be188cde",
     "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",

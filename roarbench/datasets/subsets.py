@@ -49,7 +49,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     if record.holdout or record.share:
         test = held_out(labels, record.holdout or record.share, record.seed)
         rows = rows[test if split is Split.TEST else ~test]
-    if record.class_step > 1 or record.of_each:
+    if record.class_step > 1 or record.of_each or record.bundled:
         rows = rows[labels[rows] % record.class_step == 0]
         count = record.train_images if split is Split.TRAIN else record.test_images
         rows = rows[balanced_subset(labels[rows], count)]

@@ -5,21 +5,21 @@ import pytest
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import part_of
 from roarbench.plan.suites import find_suite
-from roarbench.plan.suites.quick import BEATEN
 
 MINE = "mine@1a2b3c4d"
 MATCHED, EXCHANGED = find_suite("quick-matched"), find_suite("quick-exchanged")
+CONTROLS = MATCHED.estimators[:7]
 
 
 def test_rows_that_are_named_stand_beside_every_control():
-    assert part_of(MATCHED, ["grad"]).estimators == (*BEATEN, "grad")
-    assert part_of(MATCHED, ["deviation"]).estimators == BEATEN
+    assert part_of(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
+    assert part_of(MATCHED, ["deviation"]).estimators == CONTROLS
     assert part_of(MATCHED) == MATCHED
 
 
 def test_what_was_submitted_is_part_of_it_with_its_twins():
-    assert part_of(MATCHED, [], [MINE]).estimators == (*BEATEN, MINE)
-    assert part_of(MATCHED, None, [MINE]).estimators == (*MATCHED.estimators, MINE)
+    assert part_of(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
+    assert {*part_of(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators, MINE, f"{MINE}~untrained"}
     added = set(part_of(EXCHANGED, [], [MINE]).estimators) - set(part_of(EXCHANGED, []).estimators)
     assert added == {MINE, f"{MINE}~other-image", f"{MINE}~same-class"}
     assert set(part_of(EXCHANGED, ["grad"]).estimators) == {"random", "random-blurred", "sobel", "grad"}
