@@ -23,10 +23,10 @@ def test_the_rows_that_come_with_the_package_are_a_board():
     published = roarbench.results("quick-matched")
     frame = published.to_dataframe().set_index("name")
     assert frame.attrs["suite"] == "quick-matched" and len(frame) == 15
-    assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(22.6, abs=0.05)  # as README.md has it
+    assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(21.8, abs=0.05)  # as README.md has it
     assert frame["beats_controls"].fillna(False).sum() == 1
     difference = published.compare("ig(baseline=mean)", "input-x-grad")
-    assert difference.points == pytest.approx(0.6, abs=0.1) and difference.verdict == "not significantly different"
+    assert difference.points == pytest.approx(0.4, abs=0.1) and difference.verdict == "not significantly different"
 
 
 @pytest.mark.slow
@@ -46,7 +46,7 @@ def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
             count = export_results(store, folder / path, keys=keys)
             add_file(folder, published_file(folder, path, count, "a part"))
     monkeypatch.setattr("roarbench.api.published._SHIPPED", (folder,))
-    frame = roarbench.results("quick-matched").to_dataframe()
+    frame = roarbench.results("quick-matched@2").to_dataframe()
     assert len(frame) == 14 and frame["gain"].notna().all()
 
 

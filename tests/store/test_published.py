@@ -165,7 +165,7 @@ def own(tmp_path):
 
 @pytest.mark.slow
 def test_a_row_is_prepared_written_and_told(own, published, folder):
-    prepared = prepare(own, "quick-matched", "ig(baseline=mean)", folder, "A. Author")
+    prepared = prepare(own, "quick-matched@2", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/2/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
     write(own, folder, prepared, "A. Author")
@@ -179,7 +179,7 @@ def test_a_row_is_prepared_written_and_told(own, published, folder):
 
 @pytest.mark.slow
 def test_suites_that_share_runs_have_whole_files_each(own, folder):
-    one = prepare(own, "quick-matched", "grad", folder, "A. Author")
+    one = prepare(own, "quick-matched@2", "grad", folder, "A. Author")
     write(own, folder, one, "A. Author")
     other = prepare(own, "quick", "grad", folder, "A. Author")
     assert other.path == "quick/5/grad.parquet" and other.keys >= one.keys
@@ -189,18 +189,18 @@ def test_rows_that_were_trained_on_imported_rankings_are_published_as_such(own, 
     stored = own.results(own.keys("")).values()
     with own.database.write() as connection:
         put_remarks(connection, {f"{Kind.IMPORTED} {row.rankings}": True for row in stored if row.rankings})
-    prepared = prepare(own, "quick-matched", "grad", folder, "A. Author")
+    prepared = prepare(own, "quick-matched@2", "grad", folder, "A. Author")
     assert prepared.text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
     taken = {"key": sorted(prepared.keys)[0], "file": "0" * 64, "created": datetime.now(UTC)}
     with own.database.write() as connection:
         connection.execute(imports.insert(), taken)
     with pytest.raises(CallerError, match="publish what was run here"):
-        prepare(own, "quick-matched", "grad", folder, "A. Author")
+        prepare(own, "quick-matched@2", "grad", folder, "A. Author")
 
 
 def test_imported_rows_are_nobodys_to_publish(store, folder):
     with pytest.raises(CallerError, match="publish what was run here"):
-        prepare(store, "quick-matched", "grad", folder, "A. Author")
+        prepare(store, "quick-matched@2", "grad", folder, "A. Author")
 
 
 @pytest.mark.slow
