@@ -49,11 +49,10 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, 
 def _rival(found: Beating, protocol: Protocol) -> Doubt:
     """Name the control that a row is not shown to beat."""
     rival = human_name(found.nearest)
-    called = rival.whole
     side = "Below" if found.below else "Not told apart from"
     over = f"its {protocol.gain} minus that control’s is {interval(found.over)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"
-    return Doubt(short, f"{side} {called}, which asks no network: {over}.", grave=True)
+    return Doubt(short, f"{side} {rival.whole}, which asks no network: {over}.", grave=True)
 
 
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:

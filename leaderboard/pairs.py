@@ -4,9 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from leaderboard.records import in_points
 from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.terms import Order, Unit
 
@@ -67,8 +68,8 @@ def _counted(protocol: Protocol) -> tuple[str, str]:
 def _level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
     one, other = ((drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second))
     assert one and other, "asked only for points with results"
-    sign, over = POINTS if protocol.order is Order.LERF else -POINTS, one.minus(other)
-    difference = drawn.estimate(Sample(sign * over.value, sign * over.draws))
+    over = one.minus(other) if protocol.order is Order.LERF else other.minus(one)
+    difference = in_points(drawn.estimate(over))
     return Level(t, _count(drawn, protocol, (first, t)), _count(drawn, protocol, (second, t)), difference)
 
 

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from leaderboard.words import plain
 from roarbench.analysis.boards import SuiteResults
-from roarbench.estimators import NOISY, Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.estimators.parameters import PARAMETERS, written
@@ -17,12 +16,12 @@ from roarbench.text import printable
 class Profile:
     """Facts about an estimator, as plain text; empty where there are none.
 
-    Papers are those of its base and its form, one line each; claim and code are of a submission, whose file has
-    spaces for what could move or hide letters.
+    Settings are a line each, and papers, those of its base and its form; claim and code are of a submission, whose file
+    has spaces for what could move or hide letters.
     """
 
     source: str
-    settings: str
+    settings: tuple[str, ...] = ()
     papers: tuple[str, ...] = ()
     bibtex: str = ""
     claim: str = ""
@@ -37,24 +36,15 @@ def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
         code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
         return Profile(
             source=f"submitted file, sha256 {submission.sha256}",
-            settings="; ".join(f"{name} {written(value)}" for name, value in submission.values),
+            settings=tuple(f"{name} {written(value)}" for name, value in submission.values),
             papers=(plain(submission.paper),) if submission.paper else (),
             claim=plain(submission.claim),
             code="\n".join(map(printable, code.splitlines())),
         )
     published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
     papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
-    return Profile(row.source, _settings(row), papers, bibtex)
-
-
-def _settings(row: Estimator) -> str:
-    value = row.value
-    parts = [f"{value('steps')} steps from {value('baseline')}"] if row.base == "ig" else []
-    if row.form in NOISY:
-        parts.append(f"{value('samples')} noisy copies, noise {written(value('noise'))} of the image's range")
-    if row.own_passes:
-        parts += [f"{name} {written(value(name))}: {PARAMETERS[name].about}" for name in row.parameters]
-    return "; ".join(parts)
+    settings = tuple(f"{name} {written(row.value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
+    return Profile(row.source, settings, papers, bibtex)
 
 
 def command(suite_results: SuiteResults, name: str) -> str:
