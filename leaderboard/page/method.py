@@ -9,7 +9,7 @@ from leaderboard.figure import Figure, figure
 from leaderboard.links import Asked, NotThere
 from leaderboard.page import images
 from leaderboard.profile import command, profile
-from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow, Doubt
+from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
 from leaderboard.words import plain, typeset
 from roarbench.estimators.ids import TRUSTED
@@ -45,7 +45,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
         "figures": list(islice(_figures(views, name), _FIGURES)),
         "pictures": _pictures(asked, views, name),
-        "doubts": _doubts(found),
+        "doubts": doubts_of(found),
         "commands": commands,
         "compare": asked.links.to("compare", view.slug),
     }
@@ -134,10 +134,15 @@ def _pictures(asked: Asked, views: Iterable[SuiteView], name: str) -> dict[str, 
     }
 
 
-def _doubts(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> dict[Doubt, list[str]]:
-    """Return what speaks against it, each once with the boards where it does."""
-    places = defaultdict[Doubt, list[str]](list)
+def doubts_of(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
+    """Return what speaks against it: each sentence once, whether it is grave somewhere, and the boards that say it.
+
+    What one board says, and another with where it counts, is one sentence.
+    """
+    places, grave = defaultdict[str, list[str]](list), set[str]()
     for view, board, row in found:
         for doubt in row.doubts:
-            places[doubt].append(f"{plain(view.title)}, {board.protocol.tab}")
-    return places
+            said = next((each for each in places if each.startswith(doubt.sentence)), doubt.sentence)
+            places[said].append(f"{plain(view.title)}, {board.protocol.tab}")
+            grave |= {said} if doubt.grave else set()
+    return [(said, said in grave, where) for said, where in places.items()]

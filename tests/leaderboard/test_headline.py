@@ -9,7 +9,7 @@ import pytest
 from leaderboard.headline import headline
 from leaderboard.judged import reversed_by
 from leaderboard.page.board import key_of
-from leaderboard.page.method import both_true, sentence
+from leaderboard.page.method import both_true, doubts_of, sentence
 from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRecord, BoardRow, Doubt
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
@@ -136,3 +136,17 @@ def test_the_key_says_what_a_range_of_places_and_masks_alone_are() -> None:
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" answer 66 % right")
     assert "an added row changes no other" in next(key_of(SimpleNamespace(rows=rows), {"e1"}))
     assert list(key_of(SimpleNamespace(rows=[replace(rows[0], place=None), rows[0]]), {"e1"})) == []
+
+
+def test_a_page_says_a_doubt_once_with_all_boards_that_have_it() -> None:
+    suite = SimpleNamespace(title="quick")
+    here, there = (SimpleNamespace(protocol=protocol) for protocol in (MATCHED, ROAR))
+    aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
+    rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
+    found = doubts_of((suite, board, replace(row("≈", "e"), doubts=doubts)) for board, doubts in rows)
+    both = ["quick, What can only a network know?", "quick, ROAR (2019)"]
+    assert found == [
+        ("Masks tell. This counts under ROAR.", True, both),
+        ("Level with contrast.", True, both[:1]),
+        ("Else.", False, both[1:]),
+    ]
