@@ -1,4 +1,4 @@
-"""Does `quick-matched` come out the same again, and on other test images? Writes the tables `matched` and `halves`.
+"""Does `quick-matched` come out the same again, and on other test images? Writes two tables of a version.
 
 What to type: README.md.
 """
@@ -22,21 +22,18 @@ from roarbench.text import markdown_table
 from studies.page import write
 from studies.replication.run import boards, common, row_of, runs, sums, sums_of, table
 
-LATER = ("replication 1", "first run's seeds, EPYC", "replication 2, EPYC", "replication 3, EPYC")
-
-
 def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
     """Return in a sentence how often two boards give the same verdict that leads."""
     counts = [replication(*pair).beats for pair in pairs]
     return f"Beats every control: {sum(same for _, same in counts)} of {sum(asked for asked, _ in counts)} the same."
 
 
-def leading(made: Sequence[Board]) -> str:
+def leading(made: Sequence[Board], names: Sequence[str]) -> str:
     """Return the verdict that leads of each row that asks a network, a column for each run."""
     asking = [name for name in common(made) if row_of(made[0], name).beating]
     words = [[found.words for each in made if (found := row_of(each, name).beating)] for name in asking]
     rows = [[f"`{name}`", *said] for name, said in zip(asking, words, strict=True)]
-    return markdown_table(("beats every control", "first run", *LATER), rows)
+    return markdown_table(("beats every control", *names), rows)
 
 
 def half(scores: Scores, second: bool) -> Scores:
@@ -49,15 +46,25 @@ def half(scores: Scores, second: bool) -> Scores:
 def main() -> None:
     """Write the tables into the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, action="append", required=True, help="once for each processor")
-    held = [run for store in parser.parse_args().store for run in runs(store, "quick-matched")]
+    parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
+    parser.add_argument("--suite", default="quick-matched", help="with @ a version")
+    asked = parser.parse_args()
+    found = [(run, machine) for machine, store in enumerate(asked.store, 1) for run in runs(store, asked.suite)]
+    held = [run for run, _ in found]
+    names = [
+        (f"replication {run.suite.replication}" if run.suite.replication else "first run")
+        + f", machine {machine}" * (machine > 1)
+        for run, machine in found
+    ]
+    version = held[0].suite.version
     made = boards(held, MATCHED)
     scores = [found for each in held if (found := each.scores(MATCHED, Unit.SCALAR))]
     halves = [[board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
     apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
+    again = beats(list(combinations(made, 2)))
     tables = {
-        "matched": f"{table(made, LATER)}\n\n{leading(made)}\n\n{sums(made)} {beats(list(combinations(made, 2)))}",
-        "halves": f"{sums_of([replication(*pair) for pair in apart])} {beats(apart)}",
+        f"matched-{version}": f"{table(made, names[1:])}\n\n{leading(made, names)}\n\n{sums(made)} {again}",
+        f"halves-{version}": f"{sums_of([replication(*pair) for pair in apart])} {beats(apart)}",
     }
     write(Path(__file__).with_name("README.md"), tables)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
+from roarbench.analysis.entered import with_entered
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite, leading
 from roarbench.protocols.declaration import Protocol
@@ -27,9 +28,9 @@ MOST = 10  # replications that are looked for
 
 
 def runs(store: Path, name: str = "quick") -> list[SuiteResults]:
-    """Return the runs of a suite that a store holds: its own, then its replications."""
-    suite = find_suite(name)
+    """Return the runs of a suite that a store holds, with what was submitted: its own, then its replications."""
     with ResultsStore.open(default_url(store), read_only=True) as results:
+        suite = with_entered(find_suite(name), results)
         held = [collect(replace(suite, replication=number), results) for number in range(MOST)]
     return [each for each in held if each.results]
 

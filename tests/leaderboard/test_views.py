@@ -65,7 +65,7 @@ def test_while_somebody_waits_only_what_the_first_page_needs_is_read(tmp_path: P
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(late[0])
     assert list(live.views(waiting=True)) == ["quick-v1", "planted-v1"] and live.state
-    make_store(tmp_path, SUITES["quick-matched"], early, images=40)
+    make_store(tmp_path, VERSIONS["quick-matched", 2], early, images=40)
     make_store(tmp_path, SUITES["quick-specific"], images=60)
     anew = LiveStore(ResultsStore.open(default_url(tmp_path), read_only=True), tmp_path)
     beside = list(anew.views(waiting=True))
