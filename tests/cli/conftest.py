@@ -9,7 +9,16 @@ from typing import NamedTuple
 import pytest
 
 from tests.helpers import commands
-from tests.helpers.command_line import PART, Answer, command
+from tests.helpers.command_line import PART, Answer, command, publish
+
+
+@pytest.fixture(scope="module", autouse=True)
+def published(request):
+    """Let every command find what is `PUBLISHED` by a test's module, if anything, by its name."""
+    with pytest.MonkeyPatch.context() as patch:
+        if suite := getattr(request.module, "PUBLISHED", None):
+            publish(patch, suite)
+        yield
 
 
 class FirstRun(NamedTuple):

@@ -52,12 +52,9 @@ def test_results_are_shown_and_done_again_without_the_file(call, made, title, tm
     assert json.loads(call("show", key, "--store", store, "--format", "json").out)["suites"] == [title]
     answer = call("reproduce", key, "--store", made / "store")
     assert (answer.code, answer.out.startswith("equal:")) == (0, True)
-    for name, said in (
-        ("pictures", "no suite 'pictures'; "),
-        ("pictuers", "no suite 'pictuers'; did you mean 'pictur"),
-    ):
-        answer = call("table", "--suite", name, "--store", tmp_path if name == "pictures" else store)
-        assert (answer.code, answer.err.startswith(f"roarbench: {said}")) == (2, True)
+    for name, place, more in (("pictures", tmp_path, ""), ("pictuers", store, "did you mean 'pictur")):
+        answer = call("table", "--suite", name, "--store", place)
+        assert (answer.code, answer.err.startswith(f"roarbench: no suite '{name}'; {more}")) == (2, True)
 
 
 def test_results_go_from_store_to_store_with_their_suite_and_onto_the_board(call, made, title, tmp_path):

@@ -16,7 +16,7 @@ from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import results as made_up
-from tests.helpers.command_line import command, publish
+from tests.helpers.command_line import command
 
 NAME = "var-grad(noise=0.05)"
 
@@ -40,22 +40,14 @@ def test_ids_are_chosen_by_the_name_that_rows_have():
     assert chosen == ["random", f"{NAME}~blurred", "grad", "var-grad"]
 
 
-PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "var-grad"), (0.9,), seeds=1),))
+PUBLISHED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "var-grad"), (0.9,), seeds=1),))
 SMALL = ("--suite", "planted", "--limit", "40")
-
-
-@pytest.fixture(autouse=True)
-def patched(monkeypatch):
-    """The suite `planted` with an estimator that has a parameter."""
-    publish(monkeypatch, PLANTED)
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("parameters")
-    with pytest.MonkeyPatch.context() as patch:
-        publish(patch, PLANTED)
-        assert command("run", *SMALL, "--estimators", "var-grad(noise=.05),var-grad", "--store", folder) == 0
+    assert command("run", *SMALL, "--estimators", "var-grad(noise=.05),var-grad", "--store", folder) == 0
     return folder
 
 
@@ -87,7 +79,7 @@ def test_its_row_is_its_own_has_a_place_on_the_board_and_is_not_run_again(call, 
 
 def test_a_row_of_a_newer_version_is_left_out(tmp_path):
     """A store whose rows have a parameter that this version does not know is read all the same."""
-    found = made_up(PLANTED, limit=40)
+    found = made_up(PUBLISHED, limit=40)
     point = next(point for point in found if point.cell.estimator == "var-grad")
     newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
     with ResultsStore.open(default_url(tmp_path)) as results:

@@ -15,12 +15,12 @@ from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import title
 from roarbench.protocols.roar import ROAR
 from roarbench.store.results import ResultsStore, default_url
-from tests.helpers.command_line import command, publish
+from tests.helpers.command_line import command
 
 pytestmark = pytest.mark.slow
 
 SMALL = ("--suite", "planted", "--limit", "40")
-PLANTED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
+PUBLISHED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
 
 
 class TwoFiles(NamedTuple):
@@ -33,12 +33,6 @@ class TwoFiles(NamedTuple):
         return "--store", self.store
 
 
-@pytest.fixture(autouse=True)
-def explaining(monkeypatch):
-    """The suite `planted` with an estimator that explains."""
-    publish(monkeypatch, PLANTED)
-
-
 @pytest.fixture(scope="module")
 def two(tmp_path_factory) -> TwoFiles:
     """A store with the runs of two checkpoints that were given together; to be read only."""
@@ -48,9 +42,7 @@ def two(tmp_path_factory) -> TwoFiles:
         network = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed))
         torch.save(network.state_dict(), folder / f"{seed}.pt")
         asked += ["--reference", folder / f"{seed}.pt"]
-    with pytest.MonkeyPatch.context() as patch:
-        publish(patch, PLANTED)
-        assert command("run", *SMALL, *asked, "--store", folder / "store") == 0
+    assert command("run", *SMALL, *asked, "--store", folder / "store") == 0
     return TwoFiles(folder / "store", tuple(asked), tuple(title(str(folder / f"{seed}.pt")) for seed in (7, 8)))
 
 
@@ -73,9 +65,7 @@ def test_file_number_i_is_explained_by_seed_i_and_the_title_names_both(call, two
     assert {row["estimator"]: row["seeds"] for row in found["rows"]} == {"random": 2, "grad": 2}
     for word in ("plan", "status", "validity", "claims"):
         answer = call(word, *SMALL, *two.asked, *two.at)
-        assert " ".join(f"file@{name[5:13]}" for name in two.titles) in " ".join(answer.out.replace(",", "").split()), (
-            word
-        )
+        assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
 
 
 def test_every_file_can_be_reproduced_by_itself(call, two, tmp_path):
@@ -103,3 +93,7 @@ def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, tw
         answer = call("run", *SMALL, *words, "--store", tmp_path / "store")
         assert (answer.code, answer.out, answer.err.count("\n"), said in answer.err) == (2, "", 1, True)
     assert not (tmp_path / "store").exists()
+    torch.save({"a": torch.zeros(1)}, tmp_path / "other.pt")
+    answer = call("run", *SMALL, "--reference", tmp_path / "other.pt", "--store", tmp_path / "store")
+    assert (answer.code, "does not fit the suite's network" in answer.err) == (2, True)
+    assert not list(tmp_path.glob("store/data/*")), "nothing was decoded"

@@ -12,13 +12,13 @@ import pytest
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
-from tests.helpers.command_line import command, publish
+from tests.helpers.command_line import command
 from tests.helpers.tiny_set import png, write_split
 
 pytestmark = pytest.mark.slow
 
 SMALL = ("--suite", "quick", "--limit", "10")
-QUICK = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
+PUBLISHED = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
 RUNS = 3
 TITLE = "quick v1 (small version: 10 images a split)"
 
@@ -27,12 +27,6 @@ class VersionedStore(NamedTuple):
     store: Path
     photos: Path
     data: str  # fingerprint of the photographs, as far as it is shown
-
-
-@pytest.fixture(autouse=True)
-def few_runs(monkeypatch):
-    """The suite `quick` with three runs."""
-    publish(monkeypatch, QUICK)
 
 
 def write_photos(folder: Path) -> Path:
@@ -48,9 +42,7 @@ def made(tmp_path_factory) -> VersionedStore:
     """A store with three runs on somebody's images; to be read only."""
     folder = tmp_path_factory.mktemp("versions")
     photos = write_photos(folder / "photos")
-    with pytest.MonkeyPatch.context() as patch:
-        publish(patch, QUICK)
-        assert command("run", *SMALL, "--data", photos, "--store", folder / "store") == 0
+    assert command("run", *SMALL, "--data", photos, "--store", folder / "store") == 0
     (manifest,) = (folder / "store/data").glob("*/manifest.json")
     return VersionedStore(folder / "store", photos, json.loads(manifest.read_text())["fingerprint"][:8])
 

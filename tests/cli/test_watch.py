@@ -27,13 +27,6 @@ from tests.helpers.made_up import DATA, SUITE, held
 NOW = datetime(2026, 1, 1, 12, tzinfo=UTC)
 
 
-def record_of(store: ResultsStore) -> dict:
-    suite_results = collect(SUITE, store, data=DATA)
-    status = status_record(suite_results, store)
-    left = status["missing"] + status["running"]
-    return status | activity_record(suite_results, store, left, NOW)
-
-
 def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(tmp_path):
     points = expand(SUITE)
     made = held().results
@@ -44,7 +37,9 @@ def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(tmp_pa
         store.claim([Wanted(("a", "b", "c"), "rank trained test 0", DATA), Wanted((run.key,), "", DATA)], owner, 2)
         store.claim([Wanted(("d",), "rank of other images", "other")], owner, 1)
         store.failures.add(bind(SUITE, points[8], DATA, None), "loss nan")
-        found = record_of(store)
+        suite_results = collect(SUITE, store, data=DATA)
+        found = status_record(suite_results, store)
+        found |= activity_record(suite_results, store, found["missing"] + found["running"], NOW)
     here = f"{owner.host.split()[0]}:{owner.pid}"
     doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
     assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe(points[9]))])

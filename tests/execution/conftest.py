@@ -6,6 +6,7 @@ import torch
 from roarbench.files import sha256
 from roarbench.models.build import build
 from roarbench.plan.weights import PUBLISHED, Published
+from tests.helpers.networks import randomised
 
 
 @pytest.fixture
@@ -26,10 +27,6 @@ def publish_weights(tmp_path, monkeypatch):
 def published(publish_weights, monkeypatch):
     """The file of a small network that torchvision is said to have published as `torchvision:small`."""
     generator = torch.Generator().manual_seed(5)
-    model = build("resnet-planted", 4, 3, 16, generator)
-    for name, buffer in model.named_buffers():
-        if name.endswith("running_mean"):
-            buffer.uniform_(generator=generator)
-    path = publish_weights(model.state_dict())
+    path = publish_weights(randomised(build("resnet-planted", 4, 3, 16, generator), generator).state_dict())
     monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
     return path

@@ -45,15 +45,6 @@ class Unlike(Odd):
 class Pair(Odd):
     def forward(self, x):
         return x, x
-
-def branching(classes, channels, size):
-    return Branching(classes, channels, size)
-
-def unlike(classes, channels, size):
-    return Unlike(classes, channels, size)
-
-def pair(classes, channels, size):
-    return Pair(classes, channels, size)
 """
 
 
@@ -72,7 +63,7 @@ RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has n
         ("gelu", ["grad", "gb", "var-gb", "ig", "lrp"], {"gb": RELUS, "var-gb": RELUS, "lrp": RULE}),
         ("relu", ["grad", "gb", "lrp"], {}),
         (
-            "unlike",  # an error of the network's own
+            "Unlike",  # an error of the network's own
             ["grad", "deeplift", "rise"],
             {name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")},
         ),
@@ -89,12 +80,8 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
     ("function", "recipe", "said"),
     (
         ("many", "", r"returned shape \(2, 4\) for two images, expected logits of shape \(2, 3\)"),
-        ("pair", "", "returned a tuple for two images"),
-        (
-            "fixed",
-            "sides = [0.5, 1.0]\n",
-            r"cannot take images of 4 x 4 pixels \(RuntimeError: .*\); write sides = \[1.0\]",
-        ),
+        ("Pair", "", "returned a tuple for two images"),
+        ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),
 )
 def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said):
@@ -105,7 +92,7 @@ def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said
 @pytest.mark.parametrize("maps", [Making.FLOAT32_STEM, Making.BF16])
 def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path, maps):
     assert fitted(replace(suite(tmp_path, "relu"), maps=maps)).left_out == {}
-    branching = suite(tmp_path, "branching")
+    branching = suite(tmp_path, "Branching")
     assert fitted(branching).left_out == {}
     words = rf'maps is "{maps}", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):

@@ -1,20 +1,17 @@
 """A reference whose weights are given: what it predicts, what is explained of it, and that its record says so."""
 
 from dataclasses import replace
-from io import StringIO
 
 import numpy as np
 import pytest
 import torch
-from rich.console import Console
 
-from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import jobs, runner
+from roarbench.execution import jobs
 from roarbench.models.build import build
 from roarbench.plan.weights import title
-from roarbench.store.layout import Workspace
 from roarbench.terms import Split, Unit
+from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import RECORD, SUITE, make_runs, make_work, rank_all, removed
 
 MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
@@ -23,10 +20,8 @@ MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
 @pytest.fixture(scope="module")
 def weights(tmp_path_factory):
     """A checkpoint that was trained elsewhere, on images normalised in its own way."""
-    model = build(SUITE.model, RECORD.classes, RECORD.channels, RECORD.size, torch.Generator().manual_seed(77))
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            torch.nn.init.ones_(module.weight)
+    generator = torch.Generator().manual_seed(77)
+    model = randomised(build(SUITE.model, RECORD.classes, RECORD.channels, RECORD.size, generator), generator)
     path = tmp_path_factory.mktemp("weights") / "w.pt"
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     return path
@@ -46,14 +41,10 @@ def work(tmp_path_factory, suite, weights):
     return work
 
 
-def seen(work):
-    """The test images as the given network wants them, float64, from the pixels alone."""
-    pixels = torch.from_numpy(work.images[Split.TEST].pixels.astype(np.float64))
-    return (pixels - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
-
-
 def test_it_predicts_and_is_explained_on_images_as_it_wants_them(work):
-    model, images = work.explained[0].trained().double(), seen(work).requires_grad_()
+    pixels = torch.from_numpy(work.images[Split.TEST].pixels.astype(np.float64))
+    images = (pixels - torch.tensor(MEAN)[:, None, None]) / torch.tensor(STD)[:, None, None]
+    model, images = work.explained[0].trained().double(), images.requires_grad_()
     logits = model(images)
     found = work.explained[0].store.predictions(Split.TEST)
     assert (found.targets == logits.argmax(1).numpy()).all()
@@ -84,12 +75,3 @@ def test_records_say_what_is_explained_where_a_run_depends_on_it(work, suite, we
         assert (run.key != trained[run.cell, run.seed].key) == depends
     assert work.explained[0].reference.given == mark
     assert work.explained[0].reference.recipe == ""
-
-
-def test_weights_that_do_not_fit_are_refused_before_anything_is_decoded(tmp_path, monkeypatch):
-    torch.save({"a": torch.zeros(1)}, tmp_path / "w.pt")
-    monkeypatch.setattr(runner, "decode_dataset", None)
-    suite = replace(SUITE, given=title(str(tmp_path / "w.pt")))
-    with pytest.raises(CallerError, match="does not fit the suite's network"):
-        request = runner.Request(suite, references=(str(tmp_path / "w.pt"),))
-        runner.run_suite(request, Workspace(tmp_path), None, Console(file=StringIO()))

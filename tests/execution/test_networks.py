@@ -41,17 +41,11 @@ from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, completed, rank
 pytestmark = pytest.mark.slow
 
 ROWS = ("random", "grad", "truth")
-COMMON = replace(
-    SUITE,
-    name="common",
-    blocks=(
-        Block(SPECIFIC, ROWS, (0.5, 0.9), seeds=2),
-        Block(AUGMENTED, ROWS, (0.5, 0.9), seeds=2),
-        Block(ROAR_EXCHANGED, ("random", "grad"), (0.9,), seeds=1),
-        Block(ROAR, ("random", "grad"), (0.9,), seeds=1),
-    ),
-    references=2,
+BLOCKS = (
+    *(Block(protocol, ROWS, (0.5, 0.9), seeds=2) for protocol in (SPECIFIC, AUGMENTED)),
+    *(Block(protocol, ROWS[:2], (0.9,), seeds=1) for protocol in (ROAR_EXCHANGED, ROAR)),
 )
+COMMON = replace(SUITE, name="common", blocks=BLOCKS, references=2)
 
 
 @pytest.fixture(scope="module")
@@ -83,10 +77,8 @@ def trained(work, seed, draws, chosen, model=None, recipe=None, mean=None, lent=
     """A network trained here on exchanged masks, without the jobs."""
     mean = torch.tensor(work.images.mean) if mean is None else mean
     model = model or work.place.network("resnet-planted", seed)
-    pixels, generator = (
-        torch.from_numpy(work.images[Split.TRAIN].pixels),
-        torch.Generator().manual_seed(networks.EXCHANGE + draws),
-    )
+    pixels = torch.from_numpy(work.images[Split.TRAIN].pixels)
+    generator = torch.Generator().manual_seed(networks.EXCHANGE + draws)
     inputs = ExchangedImages(pixels, tuple(chosen), mean, Unit.SCALAR, generator, lent=lent)
     labels = torch.from_numpy(work.images.train.labels)
     fit(model, inputs, labels, Normalisation.of(work.images), recipe or find_recipe("planted@1"), draws)
@@ -96,7 +88,7 @@ def trained(work, seed, draws, chosen, model=None, recipe=None, mean=None, lent=
 @pytest.fixture(scope="module")
 def lent(tmp_path_factory):
     """The specific part of the suite with networks tuned on masks of test images."""
-    suite = replace(COMMON, name="lent", blocks=COMMON.blocks[:2], tuned_on=Split.TEST)
+    suite = replace(COMMON, name="lent", blocks=BLOCKS[:2], tuned_on=Split.TEST)
     with completed(tmp_path_factory.mktemp("lent"), suite) as made:
         yield made
 
@@ -153,20 +145,15 @@ def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, see
             np.testing.assert_array_equal(found.answers, slow_answers(work, run, whose), err_msg=str(run.cell))
 
 
-BLACK = replace(
-    COMMON,
-    name="black",
-    blocks=(*(Block(MATCHED, ("random", "grad"), (0.5,), 1, fill=fill) for fill in ("zero", "mean")),),
-    references=1,
-)
+FILLED = tuple(Block(MATCHED, ROWS[:2], (0.5,), 1, fill=fill) for fill in ("zero", "mean"))
+BLACK = replace(COMMON, name="black", blocks=FILLED, references=1)
 
 
 def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
     """Black is the mean of a data set whose mean is black: networks, strata and answers are derived with that."""
     with completed(tmp_path, BLACK) as (work, runs, jobs, store):
-        assert [name for name in jobs if name.startswith("network")] == [
-            f"network morf scalar {name}0" for name in ("zero ", "")
-        ]
+        made = [name for name in jobs if name.startswith("network")]
+        assert made == ["network morf scalar zero 0", "network morf scalar 0"]
         untouched = [run for run in runs if run.cell.estimator == CLEAN]
         assert [run.cell.fill for run in untouched] == ["zero", "mean"]
         assert len({run.network for run in runs}) == 2
@@ -208,7 +195,7 @@ def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_their
 
 
 def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_where_they_are_needed():
-    suite = replace(COMMON, blocks=COMMON.blocks[:2])
+    suite = replace(COMMON, blocks=BLOCKS[:2])
     before, after = (count_work(each, expand(each)) for each in (suite, replace(suite, tuned_on=Split.TEST)))
     recipe, record = find_recipe("planted@1"), suite.dataset_record
     train, test = record.train_images, record.test_images

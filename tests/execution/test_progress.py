@@ -110,9 +110,8 @@ def test_what_steps_cost_by_hand(work, monkeypatch):
     trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
     assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
-    submitted = Step(
-        "rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group="mine@12345678"
-    )
+    job = Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST))
+    submitted = Step("rank", job, (), group="mine@12345678")
     assert cost(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
     assert cost(work, submitted, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: work.images.record)

@@ -3,10 +3,9 @@
 from collections import Counter
 from dataclasses import replace
 
-import pytest
-
 from roarbench.execution.job_graph import steps
 from roarbench.execution.reach import out_of_reach
+from roarbench.plan.recipes import RECIPES
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
@@ -19,13 +18,6 @@ BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random
 TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
 
 
-@pytest.fixture(autouse=True)
-def long_recipe(monkeypatch):
-    from roarbench.plan.recipes import RECIPES
-
-    monkeypatch.setitem(RECIPES, LONG.title, LONG)
-
-
 def lost(work, recipes):
     """Kinds of the steps that are out of reach, with the estimators of their runs."""
     found = out_of_reach(steps(work, make_runs(work, work.suite)), recipes)
@@ -35,7 +27,8 @@ def lost(work, recipes):
     )
 
 
-def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path):
+def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path, monkeypatch):
+    monkeypatch.setitem(RECIPES, LONG.title, LONG)
     everyone = (CLEAN, "random", "grad")
     found = lost(make_work(tmp_path, TINY), {TINY.recipe})
     assert found == Counter(("run", name, Retrain.IMAGES) for name in everyone)  # the reference has its own recipe

@@ -26,14 +26,8 @@ from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, s
 pytestmark = pytest.mark.slow
 
 LEVELS, ROWS = (0.1, 0.3, 0.5), ("random", "grad", "class-template")
-RECURSIVE = replace(
-    SUITE,
-    name="recursive",
-    blocks=(
-        Block(ROAR_RECURSIVE, ROWS, LEVELS, seeds=1),
-        Block(ROAR, ROWS, (0.1,), seeds=1),
-    ),
-)
+BLOCKS = (Block(ROAR_RECURSIVE, ROWS, LEVELS, seeds=1), Block(ROAR, ROWS, (0.1,), seeds=1))
+RECURSIVE = replace(SUITE, name="recursive", blocks=BLOCKS)
 
 
 @pytest.fixture(scope="module")
@@ -117,7 +111,7 @@ def test_what_cannot_be_explained_anew_fails_in_one_line(done, name):
 
 
 def test_a_submission_gets_no_row():
-    added = with_entries(replace(find_suite("quick"), blocks=RECURSIVE.blocks), ["mine@01234567"])
+    added = with_entries(replace(find_suite("quick"), blocks=BLOCKS), ["mine@01234567"])
     assert [("mine@01234567" in block.estimators) for block in added.blocks] == [False, True]
 
 

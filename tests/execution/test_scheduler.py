@@ -101,16 +101,12 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path):
     batches = -(-TRAIN // 16) + -(-TEST // 16)
     rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
     assert len(by_name) == len(made)
-    assert Counter(step.kind for step in made) == {
-        "reference": 1, "rank": 2 * batches, "seal": rankings, "run": len(runs),
-    }  # fmt: skip
+    counts = {"reference": 1, "rank": 2 * batches, "seal": rankings, "run": len(runs)}
+    assert Counter(step.kind for step in made) == counts
     assert by_name["rank controls train 0"].needs == ()
     assert by_name["rank trained train 16"].needs == ("reference",)
-    assert set(by_name["seal truth scalar"].needs) == {
-        f"rank controls {split} {start}"
-        for split, starts in (("train", (0, 16, 32)), ("test", (0, 16)))
-        for start in starts
-    }
+    parts = ("train 0", "train 16", "train 32", "test 0", "test 16")
+    assert set(by_name["seal truth scalar"].needs) == {f"rank controls {part}" for part in parts}
     assert all("trained" in name for name in by_name["seal grad pixel"].needs)
     for step in (step for step in made if step.run):
         cell = step.run.cell
@@ -190,19 +186,16 @@ def test_everything_is_done_and_stored_once(done):
 
 def test_rows_say_what_the_worker_computed_with(fresh, store, monkeypatch):
     """Not what the command's process would: it never looks at a device."""
-    computed = []
-    autocast = torch.autocast
+    used, cast = [], torch.autocast
     monkeypatch.setattr(jobs, "fit", fit)
     monkeypatch.setattr(torch.cpu, "_is_avx512_bf16_supported", lambda: True)
-    monkeypatch.setattr(
-        torch, "autocast", lambda *how, enabled: computed.append(enabled) or autocast(*how, enabled=enabled)
-    )
+    monkeypatch.setattr(torch, "autocast", lambda *how, enabled: used.append(enabled) or cast(*how, enabled=enabled))
     monkeypatch.setattr(jobs, "device_name", lambda device: f"{device.type} of the worker")
     monkeypatch.setattr(jobs, "gpu_libraries", lambda device: {"cuda": "12.8"})
     work, runs = fresh
     runs = [run for run in runs if (run.cell.estimator, run.seed) == ("none", 0)]
     assert failed(complete(work, runs, store, InlineEngine())) == []
-    assert set(computed) == {True}
+    assert set(used) == {True}
     for run, precision in zip(runs, ("bf16", "float32"), strict=True):  # trained, scored
         made = store.results([run.key])[run.key].provenance
         assert (made.hardware["device"], made.hardware["precision"]) == ("cpu of the worker", precision)
@@ -352,10 +345,7 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, 
     work, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
     store.claim([Wanted((others.key,), "", work.images.fingerprint)], other, 1)
-    sleeps += [
-        lambda: looks.append(engine.done.count(bad.key)),
-        lambda: len(looks) == 3 and store.leave(other),
-    ]
+    sleeps += [lambda: looks.append(engine.done.count(bad.key)), lambda: len(looks) == 3 and store.leave(other)]
     assert failed(complete(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)
 

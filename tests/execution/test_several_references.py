@@ -25,7 +25,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, completed, make_runs, rank_all, rankings_of, score
+from tests.helpers.tiny_suite import SUITE, TEST, completed, make_runs, rank_all, rankings_of, score
 
 BLOCKS = (
     Block(ROAR, ("random", "grad"), (0.9,), seeds=3),
@@ -124,29 +124,19 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
         monkeypatch.setattr(module, "EXPLAINED", 8)
     monkeypatch.setattr(graph, "SHARD", 16)
     suite = replace(TWO, blocks=(Block(ROAR, ("grad", "var-grad"), (0.9,), seeds=2),))
-    alone, together = (
-        replace(done[0], suite=suite, workspace=Workspace(tmp_path / name)) for name in ("alone", "together")
-    )
+    alone, together = (replace(done[0], suite=suite, workspace=Workspace(tmp_path / name)) for name in ("a", "b"))
     for work in (alone, together):
         shutil.copytree(done[0].workspace.references, work.workspace.references)
-    counts = {split: len(alone.images[split].labels) for split in Split}
-    specs = [
-        [alone.ranking_spec(find_estimator(name), Unit.SCALAR, number) for name in ("grad", "var-grad")]
-        for number in (0, 1)
-    ]
+    names, specs = ("grad", "var-grad"), []
     for number in (0, 1):
-        rank_all(alone, "grad", "var-grad", number=number)
+        specs.append([alone.ranking_spec(find_estimator(name), Unit.SCALAR, number) for name in names])
+        rank_all(alone, *names, number=number)
     shards.rank_shard(together.explained, specs[0][1:], Split.TRAIN, 8, 24)
-    shards.rank_shard(together.explained, specs[1], Split.TEST, 0, counts[Split.TEST])
+    shards.rank_shard(together.explained, specs[1], Split.TEST, 0, TEST)
     graph_steps = steps(together, make_runs(together, suite))
     ranking = [step.job for step in graph_steps if step.kind == "rank"]
-    assert {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name} == {
-        "rank trained train 0": 4,
-        "rank trained train 8": 3,
-        "rank trained train 16": 3,
-        "rank trained train 24": 4,
-        "rank trained train 32": 4,
-    }
+    counts = {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name}
+    assert counts == {f"rank trained train {at}": n for at, n in ((0, 4), (8, 3), (16, 3), (24, 4), (32, 4))}
     assert {len(job.arguments[1]) for job in ranking if "test" in job.name} == {2}
     for job in (*ranking, *(step.job for step in graph_steps if step.kind == "seal")):
         assert not job.call(*job.arguments)

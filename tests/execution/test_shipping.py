@@ -17,6 +17,7 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.store.entries import Origin, origins
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import command, publish
+from tests.helpers.damage import flip
 from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
 
 pytestmark = pytest.mark.slow
@@ -54,13 +55,6 @@ def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp
     assert {told[key] for key, result in found.items() if not result.rankings} == {Origin.VERIFIED}
 
 
-def flip(folder):
-    path = next(folder.glob("rankings/*/*/grad-*/test.arrow"))
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 1
-    path.write_bytes(content)
-
-
 def edit(folder, **values):
     index = json.loads((folder / "index.json").read_text())
     (folder / "index.json").write_text(json.dumps(index | values))
@@ -73,7 +67,7 @@ def link(folder):
 
 
 TAMPERED = {
-    "a flipped byte": (flip, "has the SHA-256"),
+    "a flipped bit": (lambda f: flip(next(f.glob("rankings/*/*/grad-*/test.arrow"))), "has the SHA-256"),
     "a missing file": (lambda f: next(f.glob("rankings/*/*/*/manifest.json")).unlink(), "not in both"),
     "a file too many": (lambda f: (f / "more.pt").write_text(""), "more.pt is in index.json or in the folder"),
     "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "not in both"),

@@ -7,7 +7,6 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.job_graph import steps
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import removed_bits
@@ -26,21 +25,11 @@ from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.result import Result
 from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rankings_of
 
 pytestmark = pytest.mark.slow
 
-RECIPE = Recipe(
-    name="slow",
-    version=1,
-    epochs=8,
-    batch=8,
-    peak=0.2,
-    warmup=1,
-    decay=Decay.LINEAR,
-    augmentation=Augmentation.NONE,
-    precision=Precision.FLOAT32,
-)
+RECIPE = Recipe("slow", 1, 8, 8, 0.2, 1, Decay.LINEAR, Augmentation.NONE, precision=Precision.FLOAT32)
 CASES = replace(
     SUITE,
     recipe=RECIPE.title,
@@ -127,16 +116,12 @@ class Slow:
 
     def __init__(self, work):
         folder = work.images.folder
-        shapes = {split: (count, *SHAPE) for split, count in COUNTS.items()}
-        self.pixels = {
-            split: np.fromfile(folder / f"{split}-pixels.bin", np.uint8).reshape(shape)
-            for split, shape in shapes.items()
-        }
-        self.truth = {
-            split: np.fromfile(folder / f"{split}-truth.bin", np.float32).reshape(shape)
-            for split, shape in shapes.items()
-        }
-        self.labels = {split: np.fromfile(folder / f"{split}-labels.bin", np.int64) for split in shapes}
+
+        def read(what, kind, *shape):
+            return {split: np.fromfile(folder / f"{split}-{what}.bin", kind).reshape(-1, *shape) for split in COUNTS}
+
+        self.pixels, self.truth = read("pixels", np.uint8, *SHAPE), read("truth", np.float32, *SHAPE)
+        self.labels = read("labels", np.int64)
         self.means, self.deviations = slow.moments(self.pixels["train"])
         # gradients of weights that differ in their last digits would rank differently
         (stored,) = work.workspace.references.glob("*/weights.pt")
@@ -200,9 +185,7 @@ def test_every_removed_feature(fast, again, split):
     for run in fast.scored:
         if run.cell.estimator == "none":
             continue
-        rankings = fast.work.place.rankings.open(
-            fast.work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit)
-        )
+        rankings = rankings_of(fast.work, run)
         if Split(split) not in rankings.splits:
             assert run.cell.retrain is Retrain.NONE  # of such rows no training sees masks
             continue
@@ -219,9 +202,8 @@ def test_every_training_input_in_its_step(fast, again):
             assert fast.training[run] == []
             continue
         inputs = again.inputs(run, "train")
-        expected = [
-            [inputs[i] for i in index] for index in slow.batch_order(TRAIN, run.seed, RECIPE.epochs, RECIPE.batch)
-        ]
+        order = slow.batch_order(TRAIN, run.seed, RECIPE.epochs, RECIPE.batch)
+        expected = [[inputs[i] for i in index] for index in order]
         np.testing.assert_array_equal(fast.training[run], expected, err_msg=str(run.cell))
 
 

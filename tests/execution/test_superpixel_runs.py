@@ -16,25 +16,15 @@ pytest.importorskip("skimage")
 pytestmark = pytest.mark.slow
 
 LEVELS, PIXELS = (0.3, 0.5), 64
-SUPERPIXELS = replace(
-    SUITE,
-    name="superpixels",
-    blocks=(Block(ROAR, ("random", "sobel", "truth"), LEVELS, seeds=1, unit=Unit.SUPERPIXEL),),
-)
+BLOCK = Block(ROAR, ("random", "sobel", "truth"), LEVELS, seeds=1, unit=Unit.SUPERPIXEL)
+SUPERPIXELS = replace(SUITE, name="superpixels", blocks=(BLOCK,))
 
 
-@pytest.fixture(scope="module")
-def done(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(slic, "SEGMENTS", 24)
-        work = make_work(tmp_path_factory.mktemp("superpixels"), SUPERPIXELS)
-        scored = score_all(work, make_runs(work, SUPERPIXELS))
-        found = slic.superpixels(work.images.folder, Split.TEST, work.images.test.pixels, 0, 24)
-    return work, scored, found.reshape(24, PIXELS)
-
-
-def test_whole_superpixels_are_removed_and_one_is_cut_at_most(done):
-    work, scored, labels = done
+def test_whole_superpixels_are_removed_and_one_is_cut_at_most(tmp_path, monkeypatch):
+    monkeypatch.setattr(slic, "SEGMENTS", 24)
+    work = make_work(tmp_path, SUPERPIXELS)
+    scored = score_all(work, make_runs(work, SUPERPIXELS))
+    labels = slic.superpixels(work.images.folder, Split.TEST, work.images.test.pixels, 0, 24).reshape(24, PIXELS)
     for run in (run for run in scored if run.cell.t):
         found = removed(rankings_of(work, run), Split.TEST, run.cell.t)
         assert (found.sum(1) == removed_count(run.cell.t, PIXELS)).all()

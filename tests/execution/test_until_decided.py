@@ -25,12 +25,8 @@ from tests.helpers.made_up import DATA, SUITE, answers, result, usual
 
 ROWS = ("random", "sobel", "grad", "var-grad", "ig")
 TWO_POINTS = StoppingRule(difference=2.0)
-SUITE_5 = replace(
-    SUITE,
-    name="five",
-    blocks=(Block(ROAR, ROWS, (0.3, 0.9), seeds=5), Block(MASK_ONLY, ROWS, (0.9,), seeds=5)),
-    references=5,
-)
+BLOCKS = (Block(ROAR, ROWS, (0.3, 0.9), seeds=5), Block(MASK_ONLY, ROWS, (0.9,), seeds=5))
+SUITE_5 = replace(SUITE, name="five", blocks=BLOCKS, references=5)
 
 
 def far_apart(cell):

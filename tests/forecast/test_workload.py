@@ -22,22 +22,13 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.results import ResultsStore
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
-SUITE = replace(
-    tiny_suite.SUITE,
-    name="hand",
-    dataset="imagenette64",
-    model="resnet-quick",
-    recipe="cifar10@1",  # 15 epochs
-    reference_recipe="fashion-mnist@1",  # 10 epochs
-    blocks=(
-        Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2),
-        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
-    ),
-)
+RECIPES = {"recipe": "cifar10@1", "reference_recipe": "fashion-mnist@1"}  # 15 and 10 epochs
+MORF_BLOCK = Block(MORF, ("random", "grad"), (0.9,), seeds=1)
+BLOCKS = (Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2), MORF_BLOCK)
+SUITE = replace(tiny_suite.SUITE, name="hand", dataset="imagenette64", model="resnet-quick", blocks=BLOCKS, **RECIPES)
 SCALARS = 3 * 64 * 64
 
 
@@ -76,12 +67,9 @@ def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monke
 
 
 @pytest.mark.slow
-def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
+def test_a_run_does_what_was_counted(store, tmp_path, monkeypatch):
     """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
-    blocks = (
-        Block(ROAR, ("random", "grad", "var-grad", "ig"), (0.5,), seeds=1),
-        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
-    )
+    blocks = (Block(ROAR, ("random", "grad", "var-grad", "ig"), (0.5,), seeds=1), MORF_BLOCK)
     suite = replace(tiny_suite.SUITE, blocks=blocks)
     done = Counter()
 
@@ -107,21 +95,15 @@ def test_a_run_does_what_was_counted(tmp_path, monkeypatch):
     monkeypatch.setattr(ensembles, "noise_draws", draws)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
-    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        events = list(complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine()))
+    events = list(complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine()))
     assert not any(event.failure for event in events)
     counted = count_work(suite, expand(suite))
-    assert done == {
-        "trained": counted.images_trained,
-        "scored": counted.images_scored,
-        "explained": counted.images_explained,
-        "drawn": counted.copies_drawn,
-        "ranked": counted.images_ranked,
-    }
+    kinds = ("trained", "scored", "explained", "ranked")
+    assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}
 
 
 def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
-    suite = replace(SUITE, given="w@0", blocks=(Block(MORF, ("random", "grad"), (0.9,), seeds=1),))
+    suite = replace(SUITE, given="w@0", blocks=(MORF_BLOCK,))
     jobs = count_work(suite, expand(suite))
     assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
     assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill

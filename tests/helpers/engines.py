@@ -1,8 +1,12 @@
 """Jobs given to an engine, and their outcomes."""
 
+import os
 import time
 from collections.abc import Callable
+from operator import add, truediv
 
+from roarbench.errors import CallerError, RunError
+from roarbench.plan.suites import find_suite
 from roarbench.workers.job import Engine, Job, JobOutcome
 
 PATIENCE = 180.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
@@ -21,3 +25,15 @@ def do(engine: Engine, call: Callable[..., object], *arguments: object) -> JobOu
     """Do one job."""
     engine.submit(Job("job", call, arguments))
     return collect(engine, 1)["job"]
+
+
+def check_outcomes(engine: Engine) -> int:
+    """Jobs bring values, or errors of one line, and the engine's one worker outlives them; its process number."""
+    pid = int(do(engine, os.getpid).value)
+    assert do(engine, add, 2, 3)[:3] == ("job", 5, None)
+    seen = do(engine, find_suite, "quikc").error
+    assert (type(seen), str(seen)) == (CallerError, "no suite 'quikc'; did you mean 'quick'?")
+    seen = do(engine, truediv, 1, 0).error
+    assert (type(seen), str(seen)) == (RunError, "ZeroDivisionError: division by zero")
+    assert do(engine, os.getpid).value == pid != os.getpid()
+    return pid

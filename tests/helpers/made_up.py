@@ -25,24 +25,16 @@ IMAGES = 2000
 LEVELS = (0.3, 0.9)
 MAIN = ("random", "sobel", "grad", "var-grad")
 TWINS = ("random-blurred", "random-redrawn", *(f"grad~{kind}" for kind in ("blurred", "untrained", "other-target")))
-SUITE = Suite(
-    name="made-up",
-    version=1,
-    about="",
-    dataset="planted",  # of four classes
-    model="resnet-planted",
-    recipe="planted@1",
-    reference_recipe="planted@1",
-    blocks=(
-        Block(ROAR, MAIN, LEVELS, seeds=3),
-        Block(KAR, MAIN, (0.5, 0.9), seeds=1),
-        Block(MORF, MAIN, LEVELS, seeds=1),
-        Block(LERF, MAIN, LEVELS, seeds=1),
-        Block(MASK_ONLY, MAIN, LEVELS, seeds=2),
-        Block(ROAR, TWINS, LEVELS, seeds=1),
-        Block(ROAR, MAIN, LEVELS, seeds=1, unit=Unit.PIXEL),
-    ),
+BLOCKS = (
+    Block(ROAR, MAIN, LEVELS, seeds=3),
+    Block(KAR, MAIN, (0.5, 0.9), seeds=1),
+    Block(MORF, MAIN, LEVELS, seeds=1),
+    Block(LERF, MAIN, LEVELS, seeds=1),
+    Block(MASK_ONLY, MAIN, LEVELS, seeds=2),
+    Block(ROAR, TWINS, LEVELS, seeds=1),
+    Block(ROAR, MAIN, LEVELS, seeds=1, unit=Unit.PIXEL),
 )
+SUITE = Suite("made-up", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)  # of four classes
 SHARED = np.random.default_rng(0).normal(size=IMAGES)  # what makes an image hard for every network
 
 Accuracy = Callable[[Cell], float]

@@ -1,10 +1,15 @@
 """Rows to fill test stores with."""
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers, pack_probabilities
+from roarbench.store.results import ResultsStore
+from roarbench.store.transfer import ImportOutcome, export_results, import_results
 from roarbench.terms import Order, Retrain, Unit
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
@@ -18,16 +23,11 @@ def make_run(seed: int = 0, t: float = 0.9, estimator: str = "var-grad", dataset
 def make_result(run: Run, total: int = 1001) -> Result:
     answers = np.random.default_rng(run.seed).random(total) < 0.6
     chances = np.random.default_rng(run.seed).random(total, dtype=np.float32)
-    return Result(
-        run=run,
-        correct=int(answers.sum()),
-        total=total,
-        bits=pack_answers(answers),
-        seconds=17.25,
-        provenance=ORIGIN,
-        probability=pack_probabilities(chances),
-        rankings="7a4c",
-        smoothness=1.0 / 3,
-        weights="3e16",
-        loss=0.1 + 0.2,
-    )
+    made = Result(run, int(answers.sum()), total, pack_answers(answers), 17.25, ORIGIN, pack_probabilities(chances))
+    return replace(made, rankings="7a4c", smoothness=1.0 / 3, weights="3e16", loss=0.1 + 0.2)
+
+
+def moved(one: ResultsStore, other: ResultsStore, folder: Path) -> ImportOutcome:
+    """Export all rows of a store, as `file.parquet`, and import them into another."""
+    export_results(one, folder / "file.parquet")
+    return import_results(other, folder / "file.parquet")

@@ -9,16 +9,8 @@ from PIL import Image
 
 from roarbench.datasets.catalogue import find_dataset
 
-TINY = replace(
-    find_dataset("cifar10"),
-    name="tiny",
-    hub="nobody/tiny",
-    config="",
-    classes=3,
-    train_images=12,
-    test_images=6,
-    size=8,
-)
+COUNTS = {"classes": 3, "train_images": 12, "test_images": 6, "size": 8}
+TINY = replace(find_dataset("cifar10"), name="tiny", hub="nobody/tiny", config="", **COUNTS)
 MANY = replace(TINY, train_images=1200, test_images=6)
 
 

@@ -34,23 +34,12 @@ from roarbench.workers.job import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24
 RECORD = replace(find_dataset("planted"), train_images=TRAIN, test_images=TEST, size=8)
-SUITE = Suite(
-    name="tiny",
-    version=1,
-    about="",
-    dataset="planted",
-    model="resnet-planted",
-    recipe="planted@1",
-    reference_recipe="planted@1",
-    blocks=(
-        Block(ROAR, ("random", "grad", "truth"), (0.5, 0.9), seeds=2),
-        Block(KAR, ("random", "grad"), (0.9,), seeds=1),
-        Block(MASK_ONLY, ("random", "grad"), (0.9,), seeds=1),
-        Block(MORF, ("random", "grad"), (0.9,), seeds=1),
-        Block(LERF, ("random", "grad"), (0.9,), seeds=1),
-        Block(ROAR, ("random", "grad"), (0.5,), seeds=1, unit=Unit.PIXEL),
-    ),
+BLOCKS = (
+    Block(ROAR, ("random", "grad", "truth"), (0.5, 0.9), seeds=2),
+    *(Block(protocol, ("random", "grad"), (0.9,), seeds=1) for protocol in (KAR, MASK_ONLY, MORF, LERF)),
+    Block(ROAR, ("random", "grad"), (0.5,), seeds=1, unit=Unit.PIXEL),
 )
+SUITE = Suite("tiny", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)
 
 
 def make_work(folder: Path, suite: Suite = SUITE) -> SuiteWork:

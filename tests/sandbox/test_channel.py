@@ -7,15 +7,8 @@ import os
 import numpy as np
 import pytest
 
-from roarbench.sandbox.channel import (
-    HEADER,
-    new_answer,
-    read_answer,
-    read_request,
-    write_header,
-    write_map,
-    write_request,
-)
+from roarbench.sandbox import channel
+from roarbench.sandbox.channel import HEADER, new_answer, read_answer, read_request, write_map
 
 ARRAYS = {
     "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),
@@ -33,7 +26,7 @@ def answer():
 
 
 def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
-    descriptor = write_request({"batch": 4, "network": {"name": "resnet8"}}, ARRAYS)
+    descriptor = channel.write_request({"batch": 4, "network": {"name": "resnet8"}}, ARRAYS)
     about, arrays = read_request(descriptor)
     assert about == {"batch": 4, "network": {"name": "resnet8"}}
     assert list(arrays) == list(ARRAYS)
@@ -53,7 +46,7 @@ def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
 def test_an_answer_is_read_as_it_was_written(answer):
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
-    write_header(answer, {"fault": None, "dims": 3})
+    channel.write_header(answer, {"fault": None, "dims": 3})
     header, numbers = read_answer(answer)
     assert header == {"fault": None, "dims": 3}
     np.testing.assert_array_equal(numbers, np.array([1, 2, 3, 4, 5, np.nan], np.float32))

@@ -28,16 +28,12 @@ def test_the_map_is_what_the_same_code_gives_outside():
     (part,) = task.parts
     space: dict = {}
     exec(GRADIENT, space)
-    expected = torch.cat(
-        [
-            space["estimate"](part.model, part.images[i : i + 2], part.targets[i : i + 2], torch.Generator())
-            for i in range(0, 5, 2)
-        ]
-    )
+    batches = (slice(i, i + 2) for i in range(0, 5, 2))
+    found = [space["estimate"](part.model, part.images[at], part.targets[at], None) for at in batches]
     answer = explain(task, CHECK)
     assert (answer.fault, answer.drew) == (None, False)
     # one thread inside, maybe several here
-    torch.testing.assert_close(answer.maps[0], expected, rtol=1e-4, atol=1e-6)
+    torch.testing.assert_close(answer.maps[0], torch.cat(found), rtol=1e-4, atol=1e-6)
 
 
 def test_each_part_has_its_own_model_images_and_batches():
@@ -149,15 +145,13 @@ while time.monotonic() < end:
 """,
         SubmissionFault.TIME,
     ),
-    "no processor time": ("import time\ntime.sleep(100)\n", SubmissionFault.CLOCK),
 }
 
 
 @pytest.mark.parametrize(("code", "kind"), HIDDEN_USE.values(), ids=HIDDEN_USE)
 def test_what_does_not_show_in_one_process_is_limited(code, kind):
-    """A clock that runs much longer than the processor, as on a busy machine, is no fault; one that never ends is."""
-    wall = 3 if kind is SubmissionFault.CLOCK else 300
-    fault = explain(make_task(code + GRADIENT), Limits(cpu=3, wall=wall, memory=600 * 2**20)).fault
+    """A clock that runs much longer than the processor, as on a busy machine, is no fault."""
+    fault = explain(make_task(code + GRADIENT), Limits(cpu=3, wall=300, memory=600 * 2**20)).fault
     assert fault.kind is kind
     assert ("be faster" in fault.words) == (kind is SubmissionFault.TIME)
 
@@ -165,10 +159,8 @@ def test_what_does_not_show_in_one_process_is_limited(code, kind):
 @pytest.fixture
 def hierarchy(monkeypatch):
     """Where groups can be made, whether or not they limit anything there."""
-    mounted = next(
-        (path for path in (groups._MOUNT, groups._MOUNT / "unified") if (path / "cgroup.procs").exists()), None
-    )
-    monkeypatch.setattr(groups, "_MOUNT", mounted or groups._MOUNT)
+    if not (groups._MOUNT / "cgroup.procs").exists():
+        monkeypatch.setattr(groups, "_MOUNT", groups._MOUNT / "unified")
     monkeypatch.setattr(groups, "_NEEDED", set())
     groups.group_parent.cache_clear()
     if not (parent := groups.group_parent()):
@@ -212,10 +204,12 @@ def test_memory_that_processes_share_counts_once():
     assert answer.death.peak < 2**30
 
 
-def test_a_sandbox_that_does_not_start_is_nobodys_fault(monkeypatch):
-    monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeypatch):
+    if device == "cpu" or torch.cuda.is_available():
+        monkeypatch.setattr(module, "_SCRIPT", "no-such-script.py")
     with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
-        explain(make_task(GRADIENT), CHECK)
+        explain(make_task(GRADIENT)._replace(device=device), CHECK)
 
 
 def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch):
@@ -224,13 +218,6 @@ def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch):
     command = launch.sandboxed("inside.py", [], 3, gpu=True)
     at = command.index("/dev/nvidia0")
     assert command[at - 1 : at + 2] == ["--dev-bind", "/dev/nvidia0", "/dev/nvidia0"]
-
-
-def test_a_gpu_that_is_not_there_is_nobodys_fault():
-    if torch.cuda.is_available():
-        pytest.skip("there is one")
-    with pytest.raises(SandboxError, match=f"^{HarnessFault.NOT_STARTED}"):
-        explain(make_task(GRADIENT)._replace(device="cuda"), CHECK)
 
 
 def open_wide(script, arguments, policy):
@@ -310,20 +297,11 @@ def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
     repository = Path(launch.__file__).parents[2]
     paths = [sys.base_prefix, sys.prefix, str(repository)]
     private = {f"/{Path(path).parts[1]}" for path in paths if not Path(f"/{Path(path).parts[1]}").stat().st_mode & 1}
-    values = {
-        "hold": str(tmp_path),
-        "paths": " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private),
-        "homes": " ".join(private),
-        "python": f"env PYTHONPATH={repository} {sys.executable}",
-    }
-    script = AS_USER.format(**values)
-    done = subprocess.run(
-        [unshare, "-m", "--propagation", "private", "bash", "-c", script],
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    held = " ".join(path for path in paths if f"/{Path(path).parts[1]}" in private)
+    python = f"env PYTHONPATH={repository} {sys.executable}"
+    script = AS_USER.format(hold=tmp_path, paths=held, homes=" ".join(private), python=python)
+    command = [unshare, "-m", "--propagation", "private", "bash", "-c", script]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout.split("\n")[-4:-1] == ["fault None", "held import", "held files"], done.stderr
 
 

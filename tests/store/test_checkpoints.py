@@ -1,6 +1,5 @@
 """Unfinished trainings: what comes back, what a kill -9 leaves, and when the file goes away."""
 
-import io
 import multiprocessing
 import time
 
@@ -13,8 +12,8 @@ from roarbench.execution.scheduler import complete
 from roarbench.kernels import train
 from roarbench.plan.recipes import RECIPES
 from roarbench.store.checkpoints import CheckpointFile
-from roarbench.store.results import ResultsStore
 from roarbench.terms import Retrain
+from tests.helpers.damage import flip, halve
 from tests.helpers.tiny_suite import LONG, InlineEngine, long_work, make_runs, make_work
 
 STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
@@ -37,24 +36,11 @@ def test_what_was_saved_last_comes_back_to_a_training_on_the_same_rankings(tmp_p
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["other.0123.partial"]
 
 
-def pickled(value):
-    """A file of torch's that holds this."""
-    buffer = io.BytesIO()
-    torch.save(value, buffer)
-    return buffer.getvalue()
-
-
-def flipped(content):
-    """The same with one bit of the tensor's numbers changed, which torch reads without a word."""
-    place = content.index(STATE["weights"]["a"].numpy().tobytes())
-    return content[: place + 6] + bytes([content[place + 6] ^ 1]) + content[place + 7 :]
-
-
 DAMAGE = {
-    "cut off": lambda content: content[: len(content) // 2],
-    "a pickle's garbage": lambda content: b"\x80\x02.",  # IndexError, where torch expects a value
-    "one bit": flipped,
-    "no training": lambda content: pickled(torch.arange(3.0)),
+    "cut off": halve,
+    "a pickle's garbage": lambda path: path.write_bytes(b"\x80\x02."),  # IndexError, where torch expects a value
+    "a number's bit": lambda path: flip(path, STATE["weights"]["a"].numpy().tobytes()),  # torch reads it all the same
+    "no training": lambda path: torch.save(torch.arange(3.0), path),
 }
 
 
@@ -62,7 +48,7 @@ DAMAGE = {
 def test_a_damaged_file_is_dropped_with_a_line(tmp_path, damage):
     path = tmp_path / "run.pt"
     CheckpointFile(path).save(STATE)
-    path.write_bytes(DAMAGE[damage](path.read_bytes()))
+    DAMAGE[damage](path)
     file = CheckpointFile(path)
     assert file.load() is None
     assert file.note == f"the checkpoint {path} was damaged and is dropped; its training started anew"
@@ -92,9 +78,7 @@ def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch,
 
 
 @pytest.mark.slow
-def test_damaged_checkpoints_are_begun_anew_with_a_line_and_that_of_a_run_stays_until_its_row_is_stored(
-    tmp_path, monkeypatch
-):
+def test_damaged_ones_are_begun_anew_and_that_of_a_run_stays_until_its_row_is_stored(store, tmp_path, monkeypatch):
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
     work, present = make_work(tmp_path), []
     run = next(run for run in make_runs(work) if run.cell.retrain is Retrain.NONE)
@@ -103,11 +87,10 @@ def test_damaged_checkpoints_are_begun_anew_with_a_line_and_that_of_a_run_stays_
     paths[0].parent.mkdir()
     for path in paths:
         path.write_bytes(b"half of")
-    with ResultsStore.open(f"sqlite:///{tmp_path}/results.sqlite") as store:
-        add = store.add
-        monkeypatch.setattr(store, "add", lambda *stored: (present.append(paths[1].exists()), add(*stored)))
-        events = list(complete(work, [run, trained], store, InlineEngine()))
-        assert store.done([run.key, trained.key]) == {run.key, trained.key}
+    add = store.add
+    monkeypatch.setattr(store, "add", lambda *stored: (present.append(paths[1].exists()), add(*stored)))
+    events = list(complete(work, [run, trained], store, InlineEngine()))
+    assert store.done([run.key, trained.key]) == {run.key, trained.key}
     notes = {event.step.job.name: event.note for event in events if event.note}
     said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
     assert notes == {"reference": said[0], trained.key: said[1]}

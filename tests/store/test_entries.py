@@ -12,22 +12,14 @@ from roarbench.execution.reproduce import Reproduction
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
-from roarbench.store.entries import (
-    Origin,
-    ReproductionOutcome,
-    find_entries,
-    keep_entry,
-    note_reproduction,
-    origins,
-    submissions_of,
-    unverified,
-)
+from roarbench.store import entries
+from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, keep_entry, note_reproduction
 from roarbench.store.image_notes import ImageNote
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
-from tests.helpers.store_rows import ORIGIN, make_result, make_run
+from tests.helpers.store_rows import ORIGIN, make_result, make_run, moved
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
@@ -38,9 +30,8 @@ def rows(*names):
 
 
 def test_a_file_is_kept_once_and_for_ever(store):
-    keep_entry(store.database, ENTRY)
-    keep_entry(store.database, OTHER)
-    keep_entry(store.database, ENTRY)
+    for each in (ENTRY, OTHER, ENTRY):
+        keep_entry(store.database, each)
     assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
     with pytest.raises(StoreError, match=f"another file is stored as {ENTRY.id}"):
@@ -48,28 +39,25 @@ def test_a_file_is_kept_once_and_for_ever(store):
     assert find_entries(store.database)[ENTRY.id] == ENTRY
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", f"{ENTRY.id}~trusted", OTHER.id, "no@0123abcd")
-    assert submissions_of(store.database, names) == {f"{ENTRY.id}~trusted": ENTRY, OTHER.id: OTHER}
+    assert entries.submissions_of(store.database, names) == {f"{ENTRY.id}~trusted": ENTRY, OTHER.id: OTHER}
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
     own, trusted, foreign = rows("grad", f"{ENTRY.id}~trusted", "gb")
     second.add_all([own, foreign])
-    export_results(second, tmp_path / "file.parquet")
     store.add_all([own, trusted])
-    assert import_results(store, tmp_path / "file.parquet").new == {foreign.run.key}
-    keys = [result.run.key for result in (own, trusted, foreign)]
-    assert origins(store.database, keys) == dict(
-        zip(keys, (Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED), strict=True)
-    )
-    assert list(unverified(store.database, [own, trusted, foreign])) == [f"{ENTRY.id}~trusted", "gb"]
-    note_reproduction(store.database, foreign.run.key, ReproductionOutcome.DIFFERENT, 3)
-    assert origins(store.database, keys)[foreign.run.key] is Origin.SELF_REPORTED
-    note_reproduction(store.database, foreign.run.key, ReproductionOutcome.WITHIN, 3)
-    note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
-    assert origins(store.database, keys)[foreign.run.key] is Origin.VERIFIED
-    note_reproduction(store.database, foreign.run.key, ReproductionOutcome.DIFFERENT, 3)
-    assert origins(store.database, keys)[foreign.run.key] is Origin.SELF_REPORTED
-    assert origins(store.database, keys)[trusted.run.key] is Origin.TRUSTED
+    assert moved(second, store, tmp_path).new == {foreign.run.key}
+    assert list(entries.unverified(store.database, [own, trusted, foreign])) == [f"{ENTRY.id}~trusted", "gb"]
+    vouched = [None, ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT]
+    for outcome in vouched:
+        if outcome:
+            note_reproduction(store.database, foreign.run.key, outcome, 3)
+            note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
+        assert entries.origins(store.database, [row.run.key for row in (own, trusted, foreign)]) == {
+            own.run.key: Origin.VERIFIED,
+            trusted.run.key: Origin.TRUSTED,
+            foreign.run.key: Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED,
+        }
 
 
 def test_results_arrive_as_they_left(store, second, tmp_path):
@@ -93,8 +81,7 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, 
     other = replace(changed, bits=pack_answers(changed.answers[::-1]))  # as many correct
     store.add_all([same, other, fresh])
     second.add_all([same, changed])
-    export_results(store, tmp_path / "file.parquet")
-    new, known, (conflict,) = import_results(second, tmp_path / "file.parquet")
+    new, known, (conflict,) = moved(store, second, tmp_path)
     assert (new, known) == ({fresh.run.key}, {same.run.key})
     assert (conflict.stored, conflict.found) == (changed, other)
     assert conflict.differing == (changed.answers != other.answers).sum() > 0
@@ -108,9 +95,8 @@ def test_whose_images_results_are_on_travels_with_them(store, second, tmp_path):
     """But not where they lie, and not what the exporter takes for the suite's own images."""
     store.images.add([PHOTOS, ImageNote("07e4", "planted", None, "generated")])
     store.add_all([make_result(make_run())])
-    export_results(store, tmp_path / "file.parquet")
+    moved(store, second, tmp_path)
     assert b"/home/me" not in (tmp_path / "file.parquet").read_bytes()
-    import_results(second, tmp_path / "file.parquet")
     assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
 
 
@@ -120,9 +106,8 @@ def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp
     short, own = make_result(make_run(seed=1), total=1000), make_result(make_run(seed=2))
     second.add_all([short] if stored else [short, own])
     store.add_all([own] if stored else [])
-    export_results(second, tmp_path / "file.parquet")
     with pytest.raises(StoreError, match="nothing was added"):
-        import_results(store, tmp_path / "file.parquet")
+        moved(second, store, tmp_path)
     assert len(store.keys("")) == stored
 
 
@@ -148,8 +133,7 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, t
     asked = [p for p in expand(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)]
     extremes = [extreme(bind(suite, point, "da7a", None), right=point.seed == 1) for point in asked]
     second.add_all(extremes)
-    export_results(second, tmp_path / "file.parquet")
-    import_results(store, tmp_path / "file.parquet")
+    moved(second, store, tmp_path)
     assert reproduce._margin(second, suite, extremes[0], extremes[0]) > 0.9
     assert reproduce._margin(store, suite, extremes[0], extremes[0]) == 0
 

@@ -11,9 +11,8 @@ from roarbench.store.entries import Origin, ReproductionOutcome, entered_ids, no
 from roarbench.store.forgotten import ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.leases import Owner
 from roarbench.store.result import stored_result
-from roarbench.store.transfer import export_results, import_results
 from tests.helpers.leasing import lease
-from tests.helpers.store_rows import make_result, make_run
+from tests.helpers.store_rows import make_result, make_run, moved
 
 MINE, OTHER = "mine@12345678", "mine@12345678~trusted"
 
@@ -51,8 +50,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
 def test_who_vouched_for_a_row_goes_with_it(store, second, tmp_path):
     row = make_result(make_run(estimator="grad"))
     second.add(row)
-    export_results(second, tmp_path / "file.parquet")
-    import_results(store, tmp_path / "file.parquet")
+    moved(second, store, tmp_path)
     note_reproduction(store.database, row.run.key, ReproductionOutcome.DIFFERENT, 3)
     assert origins(store.database, [row.run.key]) == {row.run.key: Origin.SELF_REPORTED}
     forget(store.database, [row.run.key], "not ours")

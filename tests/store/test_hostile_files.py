@@ -167,9 +167,8 @@ def block(**changes):
     ],
 )
 def test_what_a_file_says_of_images_and_suites(file, text, words):
-    altered(
-        file, said(), seal=True, **{"roarbench_images" if text.startswith('[{"data"') else "roarbench_suites": text}
-    )
+    name = "roarbench_images" if text.startswith('[{"data"') else "roarbench_suites"
+    altered(file, said(), seal=True, **{name: text})
     refused(file, words)
 
 

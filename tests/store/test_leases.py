@@ -186,16 +186,10 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url):
         assert lease(store, KEYS, Owner.here()) == (set(KEYS) if silent else set())
 
 
-def test_the_leases_of_a_dead_process_are_free_at_once(store):
-    assert lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1)) == set(KEYS)  # above the largest number there is
+def test_an_owner_is_dead_at_once_here_and_elsewhere_when_it_falls_silent(store):
+    lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1))  # above the largest number there is
     assert store.running() == []
-    heir = Owner.here()
-    assert lease(store, KEYS, heir) == set(KEYS)
-    assert {lease.owner for lease in store.running()} == {heir}
-
-
-def test_an_owner_elsewhere_is_dead_when_it_falls_silent(store):
-    lease(store, KEYS, ELSEWHERE)
+    assert lease(store, KEYS, ELSEWHERE) == set(KEYS)
     age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
     assert lease(store, KEYS, Owner.here()) == set()
     assert len(store.running()) == len(KEYS)

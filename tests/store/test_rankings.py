@@ -21,6 +21,7 @@ from roarbench.store.ranking_parts import FORMAT
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Making, Split, Unit
+from tests.helpers.damage import flip
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
@@ -97,20 +98,12 @@ def test_planes_come_back_and_pyarrow_reads_them_by_itself(sealed):
 
 def test_folders_differ_with_every_field_and_stay_where_they_were(store):
     """One name was written down when a spec had seven fields: what is stored must be found for ever."""
-    others = [
-        replace(SPEC, data="d" * 31 + "0"),
-        replace(SPEC, reference=""),
-        replace(SPEC, reference="a" * 31 + "0"),
-        replace(SPEC, estimator="e" * 31 + "0"),
-        replace(SPEC, unit=Unit.PIXEL),
-        replace(SPEC, levels=(0.5,)),
-        replace(SPEC, shape=(3, 6, 5)),
-        replace(SPEC, splits=(Split.TEST,)),
-        replace(SPEC, maps=Making.BF16),
-    ]
+    values = {"data": "d" * 31 + "0", "reference": "a" * 31 + "0", "estimator": "e" * 31 + "0", "unit": Unit.PIXEL}
+    values |= {"levels": (0.5,), "shape": (3, 6, 5), "splits": (Split.TEST,), "maps": Making.BF16}
+    others = [replace(SPEC, reference=""), *(replace(SPEC, **{name: value}) for name, value in values.items())]
     assert len({store.folder(spec) for spec in [SPEC, *others]}) == 10
     assert store.folder(SPEC).relative_to(store.root) == Path("d" * 12, "a" * 12, "var-grad-scalar-6975debf")
-    assert store.folder(others[1]).parent.name == "none"
+    assert store.folder(others[0]).parent.name == "none"
 
 
 def test_parts_are_known_however_images_were_divided_until_and_after_they_are_joined(store):
@@ -141,11 +134,9 @@ def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, other
     write(other, Split.TEST, 0, 20, kept=[15] * 20, weights="a" * 64)
     other.seal(SPEC, COUNTS)
     found = other.open(SPEC)
-    noted = {
-        split: [(m["images"], m["at_once"], m["precision"]) for m in found.files[split]["made"]] for split in Split
-    }
-    assert noted[Split.TRAIN] == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
-    assert noted[Split.TEST] == [(20, 0, "")]  # as parts of earlier versions: not noted
+    train, test = ([(m["images"], m["at_once"], m["precision"]) for m in found.files[split]["made"]] for split in Split)
+    assert train == [(32, 16, "bf16"), (4, 4, "bf16"), (10, 8, "float32"), (4, 4, "float32")]
+    assert test == [(20, 0, "")]  # as parts of earlier versions: not noted
     assert found.kept == (sum(image % 16 for image in range(50)) + 300) / (70 * 15)
     assert other.kept_shares() == {found.checksum: found.kept}
     assert found.weights == "a" * 64
@@ -301,10 +292,7 @@ def test_damaged_files_are_refused(sealed, damage, said):
 
 
 def test_an_altered_bit_is_found_when_every_byte_is_read(sealed):
-    path = sealed.folder(SPEC) / "train.arrow"
-    content = bytearray(path.read_bytes())
-    content[content.index(PLANES[Split.TRAIN].tobytes())] ^= 1
-    path.write_bytes(content)
+    flip(sealed.folder(SPEC) / "train.arrow", PLANES[Split.TRAIN].tobytes())
     with pytest.raises(StoreError, match=r"^ranking of var-grad \(scalar\): .*train.arrow was altered, .*; delete "):
         sealed.verify(SPEC)
 

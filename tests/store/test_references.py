@@ -15,6 +15,7 @@ from roarbench.plan.runs import Reference
 from roarbench.store import references
 from roarbench.store.references import Predictions, StoredReference, checksum
 from roarbench.terms import Split
+from tests.helpers.damage import halve
 
 REFERENCE = Reference("planted", "da7a", "resnet-planted", "planted@1", 1000)
 
@@ -72,8 +73,9 @@ def test_the_weights_have_a_checksum_of_names_types_shapes_and_bits(saved):
     assert len({checksum(other) for other in (weights, *others)}) == 5
 
 
-def halve(path):
-    os.truncate(path, path.stat().st_size // 2)
+def cut(*_, **__):
+    """Stand in for a step at which a writer is ended."""
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(
@@ -105,10 +107,6 @@ def test_other_weights_than_those_that_were_saved_are_refused(saved):
 @pytest.mark.parametrize("owner, step", [(np, "savez"), (os, "replace")])
 def test_predictions_cut_off_are_not_there_and_can_be_written_again(tmp_path, monkeypatch, owner, step):
     store, said = StoredReference(tmp_path, REFERENCE), make_predictions()[Split.TEST]
-
-    def cut(*_, **__):
-        raise KeyboardInterrupt
-
     store.save(make_model(), 12.5)
     with monkeypatch.context() as patch:
         patch.setattr(owner, step, cut)
@@ -124,10 +122,6 @@ def test_predictions_cut_off_are_not_there_and_can_be_written_again(tmp_path, mo
 @pytest.mark.parametrize("step", ["write_text", "replace"])
 def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(tmp_path, monkeypatch, step):
     store = StoredReference(tmp_path, REFERENCE)
-
-    def cut(*_, **__):
-        raise KeyboardInterrupt
-
     with monkeypatch.context() as patch:
         patch.setattr(Path, step, cut)
         with pytest.raises(KeyboardInterrupt):

@@ -235,18 +235,11 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_
         with pytest.raises(StoreError, match="cannot be written"):
             store.add(make_result(make_run()))
     with psycopg.connect(postgres_url) as connection:
-        for statement in (
-            "DROP ROLE IF EXISTS guest",
-            "CREATE ROLE guest LOGIN",
-            "GRANT USAGE ON SCHEMA public TO guest",
-        ):
-            connection.execute(statement)
+        connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
     assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)
     with psycopg.connect(postgres_url) as connection:
         connection.execute("UPDATE roarbench_version SET version_num = '0042'")
     assert "0042" in refusal(postgres_url, read_only=False)
     with psycopg.connect(postgres_url) as connection:
-        connection.execute("DROP SCHEMA public CASCADE")
-        connection.execute("CREATE SCHEMA public")
-        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE bookmarks (url TEXT)")
     assert "bookmarks" in refusal(postgres_url, read_only=False)

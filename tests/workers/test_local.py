@@ -8,7 +8,7 @@ import subprocess
 import sys
 import threading
 import time
-from operator import add, truediv
+from operator import add
 from pathlib import Path
 
 import pytest
@@ -16,12 +16,11 @@ import torch
 
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
-from roarbench.plan.suites import find_suite
 from roarbench.workers import local
 from roarbench.workers.job import Job, perform
 from roarbench.workers.local import LocalEngine
 from tests.helpers.commands import eventually
-from tests.helpers.engines import PATIENCE, collect, do
+from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forking")]
 
@@ -46,13 +45,7 @@ def is_alive(pid):
 
 
 def test_jobs_bring_values_or_errors_of_one_line_and_a_worker_outlives_them(engine):
-    pid = do(engine, os.getpid).value
-    assert do(engine, add, 2, 3)[:3] == ("job", 5, None)
-    seen = do(engine, find_suite, "quikc").error
-    assert (type(seen), str(seen)) == (CallerError, "no suite 'quikc'; did you mean 'quick'?")
-    seen = do(engine, truediv, 1, 0).error
-    assert (type(seen), str(seen)) == (RunError, "ZeroDivisionError: division by zero")
-    assert do(engine, os.getpid).value == pid != os.getpid()
+    check_outcomes(engine)
 
 
 @pytest.mark.parametrize(

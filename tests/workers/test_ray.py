@@ -7,7 +7,7 @@ import sys
 import tempfile
 import threading
 import time
-from operator import add, truediv
+from operator import add
 from pathlib import Path
 
 import pytest
@@ -15,12 +15,11 @@ import torch
 
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.plan.suites import find_suite
 from roarbench.workers.job import Job, Stopping
 from tests.helpers import forked
 from tests.helpers.command_line import SMALL
 from tests.helpers.commands import eventually, rows
-from tests.helpers.engines import PATIENCE, collect, do
+from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
 
 # Ray's own modules warn of what they leave open
 pytestmark = [pytest.mark.process, pytest.mark.filterwarnings("default")]
@@ -82,26 +81,16 @@ def until_idle(engine, count):
 
 def test_a_worker_outlives_its_jobs_and_their_errors_but_not_its_own_death(started):
     engine = started(1, 1)
-    pid = do(engine, os.getpid).value
-    assert pid != os.getpid()
-    assert do(engine, add, 2, 3)[:3] == ("job", 5, None)
+    pid = check_outcomes(engine)
     assert do(engine, torch.get_num_threads).value == 1
     assert do(engine, os.getcwd).value == str(Path.cwd())
     assert do(engine, os.getenv, SHARING).value is None
-    seen = do(engine, find_suite, "quikc").error
-    assert type(seen) is CallerError
-    assert str(seen) == "no suite 'quikc'; did you mean 'quick'?"
-    seen = do(engine, truediv, 1, 0).error
-    assert (type(seen), str(seen)) == (RunError, "ZeroDivisionError: division by zero")
     seen = do(engine, threading.Lock).error  # cannot be sent
-    assert type(seen) is RunError
-    assert "pickle" in str(seen)
+    assert (type(seen), "pickle" in str(seen)) == (RunError, True)
     assert do(engine, os.getpid).value == pid
-
-    killed = do(engine, os.kill, pid, signal.SIGKILL)
-    assert type(killed.error) is MachineError
-    assert str(killed.error).startswith("its worker was lost (")
-    assert "\n" not in str(killed.error)
+    killed = do(engine, os.kill, pid, signal.SIGKILL).error
+    assert type(killed) is MachineError
+    assert str(killed).startswith("its worker was lost (") and "\n" not in str(killed)
     assert until_idle(engine, 1) == 1
     assert do(engine, os.getpid).value != pid
     assert type(do(engine, torch.empty, 10**15).error) is MachineError
@@ -192,11 +181,9 @@ def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_proc
 
 def test_an_address_where_no_cluster_is(call, tmp_path):
     answer = call("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
-    assert answer.code == 2
-    assert answer.out == ""
+    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
     assert answer.err.startswith("roarbench: cannot join the Ray cluster at 'localhost:9' (")
-    assert answer.err.endswith("; write HOST:PORT of its head, auto on one of its machines, or leave --address out\n")
-    assert answer.err.count("\n") == 1
+    assert "; write HOST:PORT of its head, " in answer.err
 
 
 def test_without_ray_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
