@@ -91,11 +91,11 @@ def again(cells: Cells) -> tuple[str, str]:
 
 def matched_again(cells: Cells) -> tuple[str, str]:
     """Count verdicts beside every control that came out the same in another run by matched gain."""
-    verdicts = [row[1:] for row in cells(0, "", "`") if len(row) == 6 and (row[1] == "yes" or row[1][0] in "<≈")]
+    verdicts = [row[1:] for row in cells(0, "", "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
     pairs = [pair for row in verdicts for pair in combinations(row, 2)]
     return f"{sum(one == other for one, other in pairs)} of {len(pairs)}", (
         f"answers to “does it beat every control?” are the same in pairs of {len(verdicts[0])} runs by matched gain, "
-        "four of disjoint seeds, on two kinds of processor."
+        "of disjoint seeds and networks, one of them in float32."
     )
 
 
@@ -124,7 +124,7 @@ FINDINGS = (
     Finding(
         "replication",
         "Does it come out the same again?",
-        "python -m studies.replication.matched --store A --store B",
+        "python -m studies.replication.matched --store DIR",
         matched_again,
     ),
     Finding("coverage", "Do the intervals hold?", "python -m studies.coverage.run", coverage),

@@ -22,6 +22,7 @@ from roarbench.text import markdown_table
 from studies.page import write
 from studies.replication.run import boards, common, row_of, runs, sums, sums_of, table
 
+
 def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
     """Return in a sentence how often two boards give the same verdict that leads."""
     counts = [replication(*pair).beats for pair in pairs]
