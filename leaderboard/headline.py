@@ -27,10 +27,11 @@ def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_netw
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
     every, one = f"each of {controls} controls that ask no network", "the one control, which asks no network"
-    of = every if controls > 1 else one
-    text = f"{count} {of}{f', {ONE_NETWORK}' * one_network}."
+    of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.id in strangers and row.beating]
-    return " ".join(filter(None, (text, _joined(joined), _roar(asking, winners))))
+    if not winners and (first := _joined(joined, of)):  # who wins is said first
+        return f"{first} {count.removesuffix(' beats').removesuffix(' beat')}{' does' * (len(asking) > 1)}."
+    return " ".join(filter(None, (f"{count} {of}.", _joined(joined, "every control"), _roar(asking, winners))))
 
 
 def _count(winners: int, of: int, joined: bool) -> str:
@@ -43,20 +44,20 @@ def _count(winners: int, of: int, joined: bool) -> str:
     return f"{of_all} estimators beat{'s' * (winners == 1)}"
 
 
-def _joined(rows: Sequence[BoardRow]) -> str:
-    """Say which of the rows that joined the suite beat every control; nothing where none does."""
+def _joined(rows: Sequence[BoardRow], controls: str) -> str:
+    """Say which of the rows that joined the suite beat these controls; nothing where none does."""
     winners = [row for row in rows if row.kind == BEATS]
     if not winners:
         return ""
     named = _named(winners) if len(winners) <= 3 else str(len(winners))
-    beats = f"beat{'s' * (len(winners) == 1)} every control"
+    beats = f"beat{'s' * (len(winners) == 1)} {controls}"
     if len(rows) == 1:
         return f"{named}, added to the suite, {beats}."
     return f"Of {len(rows)} rows added to the suite, each judged alone, {named} {beats}."
 
 
 def _named(rows: Sequence[BoardRow]) -> str:
-    *others, last = (f"{row.name} {row.detail}".strip() for row in rows)
+    *others, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
     return f"{', '.join(others)} and {last}" if others else last
 
 
