@@ -59,7 +59,7 @@ def main() -> None:
     ]
     version = held[0].suite.version
     made = boards(held, MATCHED)
-    scores = [found for each in held if (found := each.scores(MATCHED, Unit.SCALAR))]
+    scores = [told for each in held if (told := each.scores(MATCHED, Unit.SCALAR))]
     halves = [[board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
     apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
     again = beats(list(combinations(made, 2)))
