@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, get_type_hints
 import typer
 
 from roarbench.api.suites import default_store
-from roarbench.cli.proposals import propose
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators.catalogue import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
@@ -42,7 +41,7 @@ SuiteName = Annotated[
     typer.Option(
         "--suite",
         metavar="NAME|FILE",
-        help=f"A suite (`{propose('suites')}` lists them), or your own TOML file.",
+        help="A suite (`roarbench suites` lists them), or your own TOML file.",
         autocompletion=lambda: [*SUITES],
     ),
 ]

@@ -84,7 +84,7 @@ class Plan:
             yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
         for rates in self.estimates:
             unknown = "" if None not in rates.seconds(work).values() else ", without what is not measured"
-            yield f"  together {_together(self.wall(rates))} with {self._by(rates)}{unknown}"
+            yield f"  together {_together(self.wall(rates))} by the clock with {self._by(rates)}{unknown}"
         disk = f"disk {size(work.disk)}"
         if work.sealing:
             disk += f", up to {size(work.disk + self.workers * work.sealing)} while rankings are joined"

@@ -79,7 +79,9 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
-        raise CallerError(f"the store has no runs of {row} in {found.suite.title}; `roarbench run` makes them")
+        there = ", ".join(sorted(name for name in found.by_estimator if name != CLEAN and "~" not in name)) or "none"
+        made = f"there are: {there}; `roarbench run` makes more"
+        raise CallerError(f"the store has no runs of {row} in {found.suite.title}; {made}")
     files = check_folder(folder).items()  # each suite's are whole, also where suites share runs
     published = {one.run.key for file, rows in files if file.suite == found.suite.versioned for one in rows}
     keys = frozenset(result.run.key for _, result in mine) - published

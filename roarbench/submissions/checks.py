@@ -10,11 +10,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from roarbench.estimators.engine import job_group
 from roarbench.estimators.parameters import written
 from roarbench.models.build import build
-from roarbench.plan.keys import ranked_splits
+from roarbench.plan.points import expand
+from roarbench.plan.shared_inputs import inputs_of
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, with_entries
 from roarbench.sandbox.explain import Network, Part, SandboxAnswer, Task, at_once, cost, explain, images_a_sandbox
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
@@ -39,10 +41,12 @@ class SuiteCost(NamedTuple):
     """Cost of a suite's maps.
 
     Attributes:
-        seconds: Of one core, over all its images.
+        maps: How many a run makes: of each reference, also of its untrained twin where the suite has such.
+        seconds: Of one core, for all of them.
         memory: Bytes.
     """
 
+    maps: int
     seconds: float
     memory: float
 
@@ -91,7 +95,8 @@ class Accepted:
         lines = [f"accepted: {entry.id}: {entry.description}"]
         lines += picture(self.importance).splitlines() if drawn else []
         lines += [f"parameters: {_said(entry)}"] if entry.parameters else []
-        takes = f"about {duration(self.cost.seconds)} on one core, {size(self.cost.memory)} of memory"
+        time = f"about {duration(self.cost.seconds)} of one core"
+        takes = f"{self.cost.maps:,}, {time}, {size(self.cost.memory)} of memory"
         lines += [f"maps of {self.suite.called}: {takes}", f"images: {how}"]
         return "\n".join([*lines, *(f"warning: {_WARNINGS[found]}" for found in self.warnings)])
 
@@ -137,7 +142,7 @@ def validate(
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
     pace = Pace(first.seconds / _IMAGES, max(0.0, first.death.cpu - first.seconds))
-    priced = _cost_of(suite, first.drew, pace, again)
+    priced = _cost_of(suite, maps_of_run(suite, submission.id), first.drew, pace, again)
     return Accepted(submission, summed, first.drew, pace, suite, priced, tuple(warnings))
 
 
@@ -224,15 +229,23 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
     return found
 
 
-def _cost_of(suite: Suite, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
-    """Scale what was measured on a small network to a suite's own, by its operations and outputs."""
-    small, record, network = cost(_NETWORK), suite.dataset_record, suite_network(suite)
-    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
+def maps_of_run(suite: Suite, row: str) -> int:
+    """Count the maps that a submission makes for its row of a suite and for the row's twins; twins may share them."""
+    record, joined = suite.dataset_record, with_entries(suite, [row])
     counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
-    images, large = sum(counts[split] for split in ranked_splits(suite)), cost(network)
+    ranked = [each for each in inputs_of(joined, expand(joined)).rankings if each.estimator.submitted]
+    made = {(job_group(each.estimator), each.reference, each.split) for each in ranked}
+    return sum(counts[split] for *_, split in made)
+
+
+def _cost_of(suite: Suite, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
+    """Scale what was measured on a small network to a suite's own, by its operations and outputs."""
+    small, network = cost(_NETWORK), suite_network(suite)
+    grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
+    large = cost(network)
     together = 1 if drew else at_once(network)
     memory = again.memory[-2] + together * grown * large.activations / small.activations
-    return SuiteCost(images * pace.of(suite), memory)
+    return SuiteCost(maps, maps * pace.of(suite), memory)
 
 
 def suite_network(suite: Suite) -> Network:

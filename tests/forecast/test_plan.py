@@ -35,7 +35,7 @@ def test_a_plan_in_words():
         "scoring 10 images 10 s",
     ]
     assert PLAN.text().splitlines()[8:] == [
-        "  together about 61 min with 2 workers, by a measurement just now",
+        "  together about 61 min by the clock with 2 workers, by a measurement just now",
         "  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all"
         " of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch",
         "  1.8e+21 floating-point operations",
@@ -69,7 +69,7 @@ def test_what_is_assumed_is_said_and_long_times_are_days():
     guess = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
     text = replace(PLAN, estimates=(HERE, guess)).text()
     assert "by a measurement just now" in text
-    assert "together about 1,831 h (76 days) with 2 GPUs and 2 workers, assuming a guess" in text
+    assert "together about 1,831 h (76 days) by the clock with 2 GPUs and 2 workers, assuming a guess" in text
     found = json.loads(json.dumps(PLAN.record()))
     assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3650)
     work = found["work"]

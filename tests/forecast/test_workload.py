@@ -19,9 +19,10 @@ from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import inputs_of
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
+from roarbench.submissions.checks import maps_of_run
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
@@ -156,3 +157,13 @@ def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
     jobs = count_work(SUITE, expand(SUITE))
     assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
     assert count_work(SUITE, expand(SUITE), 20).memory < jobs.memory / 2
+
+
+@pytest.mark.parametrize(
+    ("name", "maps"), [("quick-matched", 1500 * 3 * 2), ("quick", (9469 + 2 * 3925) * 3)], ids=["tested", "trained"]
+)
+def test_validate_and_a_forecast_count_the_same_maps(name: str, maps: int) -> None:
+    """Three references, and of each the submission's own maps and those of its untrained twin."""
+    suite, row = find_suite(name), "mine@1a2b3c4d"
+    joined = with_entries(suite, [row])
+    assert maps_of_run(suite, row) == maps == count_work(joined, expand(joined)).images_submitted

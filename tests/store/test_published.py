@@ -178,6 +178,8 @@ def test_suites_that_share_runs_have_whole_files_each(own, folder):
     one = prepare(own, "quick-matched@2", "grad", folder, "A. Author")
     write(own, folder, one, "A. Author")
     other = prepare(own, "quick", "grad", folder, "A. Author")
+    with pytest.raises(CallerError, match="no runs of gard in .*; there are: class-template, .*, grad, ig, "):
+        prepare(own, "quick-matched@2", "gard", folder, "A. Author")
     assert other.path == "quick/5/grad.parquet" and other.keys >= one.keys
 
 
