@@ -107,7 +107,7 @@ def _with_roar(matched: Suite, version: int, controls: tuple[str, ...], *twins: 
 
 _UNTRAINED = Block(MATCHED, tuple(twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3)
 _BRIEF_ASKING = ("grad", "sgsq-grad", "ig(baseline=mean)", "input-x-grad")
-_BRIEF_MATCHED = replace(  # six minutes with its environment: fewer images and rows than `quick`
+_BRIEF_MATCHED = replace(  # for `make run`: fewer images and rows than `quick`
     _MATCHED,
     version=3,
     about="matched gain in minutes: what only a network can know, held against seven controls that ask none",
