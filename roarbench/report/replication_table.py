@@ -70,7 +70,8 @@ def replication_text(found: Replication, first: SuiteResults, again: SuiteResult
     table = Table(title=f"{first.title} and {again.title}", box=SIMPLE_HEAD, padding=0)
     leads = any(row.beats for row in found.rows)
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "Random"):
-        table.add_column(heading, justify="right" if "[" in heading else "left", no_wrap=True)
+        number, name = "[" in heading, heading == "estimator"
+        table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
     for row in found.rows:
         outside = " (!)" if row.inside is False else ""
         said = _beats(row) if leads else _against_random(row)

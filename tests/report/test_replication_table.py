@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.terms import Unit
+from roarbench.text import interval
 from tests.helpers.made_up import SUITE, held, usual
 from tests.helpers.tables import printed
 
@@ -27,7 +28,10 @@ def test_the_same_truth_gives_the_same_verdicts_and_both_are_told():
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
     assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
-    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in printed(replication_text(found, first, again))
+    long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
+    told = printed(replication_text(long, first, again), 70)
+    assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
+    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in told
 
 
 def test_opposed_verdicts_are_counted():
