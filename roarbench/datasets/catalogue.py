@@ -99,9 +99,9 @@ _TABLE = (
     _IMAGENETTE64,
     replace(
         _IMAGENETTE64,
-        name="imagenette64-1500",
-        about="imagenette64 with the first 150 test images of each class",
-        test_images=1500,
+        name="imagenette64-1000",
+        about="imagenette64 with the first 100 test images of each class",
+        test_images=1000,
     ),
     DatasetRecord(
         name="cifar10",
@@ -223,7 +223,7 @@ _TABLE = (
 DATASETS = {record.name: record for record in _TABLE}
 PINNED = {  # fingerprints of whole data sets that are known without a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
-    "imagenette64-1500": "1ea06e86996eb971ae2d2ed6ef4f54e0",
+    "imagenette64-1000": "ce869d5951260dc221e3f5ed6748bc6e",
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
     "planted": "268bf89edb78139910d041b0be188cde",
     "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",

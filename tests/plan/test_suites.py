@@ -38,7 +38,7 @@ FROZEN = {
     ("quick", 3): "d56801968dfb8172d4dbc50262be6529",
     ("quick", 4): "2d4a33bc62f58addb914251777aa17a9",
     ("quick-matched", 2): "7d3d61ef4cf410f2dc265652e2884144",
-    ("quick-matched", 3): "19c5eed4aa827a6a20015ebf093f3dd7",
+    ("quick-matched", 3): "2bd062f087309b49fb53bc245b182a37",
     ("quick", 5): "ffc0c477bc43e59bfd3c5c17bc41d437",
     ("quick-class", 1): "6cce2c3e34a8438b0d6ff9334672c3d9",
     ("quick-exchanged", 1): "8171f872d55bd7b7f0f0f6d869feabfb",

@@ -111,7 +111,7 @@ _BRIEF_MATCHED = replace(  # for `make run`: fewer images and rows than `quick`
     _MATCHED,
     version=3,
     about="matched gain in minutes: what only a network can know, held against seven controls that ask none",
-    dataset="imagenette64-1500",
+    dataset="imagenette64-1000",
     blocks=(
         Block(MATCHED, (*_SEVEN_CONTROLS, *_BRIEF_ASKING), (0.1, 0.5, 0.9), seeds=3),
         replace(_UNTRAINED, estimators=_UNTRAINED.estimators[-2:]),  # of those that may know the network
