@@ -75,7 +75,7 @@ def replication_text(found: Replication, first: SuiteResults, again: SuiteResult
     for row in found.rows:
         outside = " (!)" if row.inside is False else ""
         said = _beats(row) if leads else _against_random(row)
-        table.add_row(row.estimator, interval(row.gain), interval(row.again) + outside, said)
+        table.add_row(row.estimator.replace("~", "\n~"), interval(row.gain), interval(row.again) + outside, said)
     return Group(table, *_sums(found), *_LEGEND)
 
 

@@ -160,7 +160,7 @@ def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
 
 
 @pytest.mark.parametrize(
-    ("name", "maps"), [("quick-matched", 1500 * 3 * 2), ("quick", (9469 + 2 * 3925) * 3)], ids=["tested", "trained"]
+    ("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick", (9469 + 2 * 3925) * 3)], ids=["tested", "trained"]
 )
 def test_validate_and_a_forecast_count_the_same_maps(name: str, maps: int) -> None:
     """Three references, and of each the submission's own maps and those of its untrained twin."""
