@@ -43,7 +43,7 @@ def context(asked: Asked) -> dict[str, Any]:
         "both": both_true(found),
         "verdicts": [(_head(asked, view, board), row, board) for view, board, row in found],
         "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
-        "figures": list(islice(_figures(views, name), _FIGURES)),
+        "figures": list(islice(figures(views, name), _FIGURES)),
         "pictures": _pictures(asked, views, name),
         "doubts": doubts_of(found),
         "commands": commands,
@@ -110,11 +110,14 @@ def _head(asked: Asked, view: SuiteView, board: BoardRecord) -> tuple[str, str, 
     return asked.links.to("board", view.slug, protocol=choice), plain(view.title), board.protocol.tab
 
 
-def _figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
-    """Yield its curves, those of the first suites and protocols before the others."""
-    for view in views:
-        for protocol in view.protocols:
-            if drawn := figure(view.table(protocol), name):
+def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
+    """Yield its curves, those of the first suites and protocols before the others; suites may share one."""
+    shown = []
+    for view, protocol in ((view, protocol) for view in views for protocol in view.protocols):
+        if drawn := figure(view.table(protocol), name):
+            own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
+            if own not in shown:
+                shown.append(own)
                 yield f"{plain(view.title)}: {protocol.tab}", drawn
 
 

@@ -6,8 +6,10 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from leaderboard.figure import figure
 from leaderboard.first import Selection, Shown
-from leaderboard.views import LiveStore, live_store, read_views
+from leaderboard.page.method import figures
+from leaderboard.views import LiveStore, SuiteView, live_store, read_views
 from roarbench.analysis.boards import SuiteResults
 from roarbench.cli.main import app
 from roarbench.datasets.catalogue import PINNED, find_dataset
@@ -171,3 +173,12 @@ def test_what_no_board_is_of_is_the_callers_mistake(several: Path, words: tuple[
     made = CliRunner().invoke(app, ["leaderboard", "--store", str(several), *words, "--export", str(out)])
     asked = " and ".join(map(" ".join, zip(words[::2], words[1::2], strict=True)))
     assert f"this store has no board of {asked}" in str(made.exception) and not out.exists()
+
+
+def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views: dict[str, SuiteView]) -> None:
+    view = views["quick-v1"]
+    drawn = figure(view.table(ROAR, levels=(0.9,)), "grad")
+    assert drawn and drawn.title == "test accuracy, %; measured at t = 0.9 alone"
+    assert [t for t, _ in drawn.curves[-1]] == [0.0, 0.9] and drawn.words.count("t = ") == 1
+    once = list(figures([view], "grad"))
+    assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(figures([view, view], "grad")) == once
