@@ -24,6 +24,7 @@ from typing import Any
 
 import numpy as np
 
+from leaderboard import first
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.keys import bind
@@ -97,8 +98,6 @@ def command(estimators: int, *words: str) -> None:
 def first_view(estimators: int, folder: Path) -> None:
     """Show the app's first page as a visitor of a fresh server gets it."""
     from streamlit.testing.v1 import AppTest
-
-    from leaderboard import first
 
     install(estimators)
     os.environ[first.ASKED] = json.dumps((default_url(folder), str(folder)))

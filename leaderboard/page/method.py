@@ -113,12 +113,13 @@ def _head(asked: Asked, view: SuiteView, board: BoardRecord) -> tuple[str, str, 
 def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
     """Yield its curves, those of the first suites and protocols before the others; suites may share one."""
     shown = []
-    for view, protocol in ((view, protocol) for view in views for protocol in view.protocols):
-        if drawn := figure(view.table(protocol), name):
-            own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
-            if own not in shown:
-                shown.append(own)
-                yield f"{plain(view.title)}: {protocol.tab}", drawn
+    for view in views:
+        for protocol in view.protocols:
+            if drawn := figure(view.table(protocol), name):
+                own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
+                if own not in shown:
+                    shown.append(own)
+                    yield f"{plain(view.title)}: {protocol.tab}", drawn
 
 
 def _pictures(asked: Asked, views: Iterable[SuiteView], name: str) -> dict[str, Any] | None:

@@ -1,6 +1,7 @@
 """What a store adds to a suite: submissions, and estimators with parameters of their own."""
 
 from dataclasses import replace
+from functools import lru_cache
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.catalogue import find_estimator
@@ -12,10 +13,12 @@ from roarbench.store.entries import entered_ids
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Order, Retrain
 
+joined = lru_cache(64)(with_entries)  # of a store's suites each is held against all others
+
 
 def with_entered(suite: Suite, results: ResultsStore) -> Suite:
     """Return a suite with what was submitted to it, and with its estimators by other parameters."""
-    return with_entries(suite, entered_ids(results.database, suite.dataset, suite.model))
+    return joined(suite, tuple(entered_ids(results.database, suite.dataset, suite.model)))
 
 
 def without_idle(suite_results: SuiteResults, asked: Suite, results: ResultsStore) -> SuiteResults:

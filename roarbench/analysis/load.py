@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect, collect_all
-from roarbench.analysis.entered import with_entered, without_idle
+from roarbench.analysis.entered import joined, with_entered, without_idle
 from roarbench.analysis.mixtures import Dropped
 from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
@@ -16,7 +16,7 @@ from roarbench.plan.keys import keys_of
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import with_entries, with_given
+from roarbench.plan.suites import with_given
 from roarbench.plan.weights import explaining
 from roarbench.store.entries import entered_ids
 from roarbench.store.forgotten import known_keys
@@ -152,10 +152,8 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     suite, found = suite_results.suite, suite_results.results
     own = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
     place = (suite.dataset, suite.model)
-    entered = entered_ids(results.database, *place)
-    kin = [
-        with_entries(other, entered) for other in all_suites(results.database) if (other.dataset, other.model) == place
-    ]
+    entered = tuple(entered_ids(results.database, *place))
+    kin = [joined(other, entered) for other in all_suites(results.database) if (other.dataset, other.model) == place]
     titles = [other.title for other in kin]
     here = titles.index(suite.title) if suite.title in titles else None
 
