@@ -268,7 +268,8 @@ def _decode(request: Request, workspace: Workspace, console: Console) -> ImageDa
         console.print(
             f"{record.name}: {lacking:,} of {record.classes:,} classes have no training image", soft_wrap=True
         )
-    count = len(images.train.labels) + len(images.test.labels)
-    seconds = time.monotonic() - start
-    console.print(f"{record.name}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
+    if watch.used:
+        count = len(images.train.labels) + len(images.test.labels)
+        seconds = time.monotonic() - start
+        console.print(f"{record.name}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
     return images

@@ -49,7 +49,6 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     store, (_, out, err) = first_run
     assert TITLE in out
     lines = err.splitlines()
-    assert lines[0].startswith("planted: 16 images in ")
     assert f"{TITLE}: {RUNS} runs, 0 done, {RUNS} to do" in lines
     assert any("together about" in line and "by a measurement just now" in line for line in lines)
     assert f"results {store}/results.sqlite; rankings and references {store}" in lines
