@@ -8,6 +8,7 @@ from typing import Any
 from leaderboard.figure import Figure, figure
 from leaderboard.links import Asked, NotThere
 from leaderboard.page import images
+from leaderboard.page.board import board_at
 from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
@@ -41,7 +42,10 @@ def context(asked: Asked) -> dict[str, Any]:
         "verdict": said,
         "description": said or row.about,
         "both": both_true(found),
-        "verdicts": [(_head(asked, view, board), row, board) for view, board, row in found],
+        "verdicts": [
+            ((asked.links.at(board_at(view, board.protocol)), plain(view.title), board.protocol.tab), row, board)
+            for view, board, row in found
+        ],
         "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
         "figures": list(islice(figures(views, name), _FIGURES)),
         "pictures": _pictures(asked, views, name),
@@ -102,12 +106,6 @@ def both_true(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
                 "A network that is retrained may read the class from the shape of the masks."
             )
     return ""
-
-
-def _head(asked: Asked, view: SuiteView, board: BoardRecord) -> tuple[str, str, str]:
-    """Return the address of a board, its suite and its question."""
-    choice = "" if board.protocol == view.leading else board.protocol.name
-    return asked.links.to("board", view.slug, protocol=choice), plain(view.title), board.protocol.tab
 
 
 def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
