@@ -7,13 +7,14 @@ docs/board/ has four of those of demo/.
 
 import argparse
 import io
+import os
 import socket
 import subprocess
 import sys
 import tempfile
 import time
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from selenium.webdriver.support.ui import WebDriverWait
 
 from leaderboard.render import PAGES
 
+ROOT = Path(__file__).resolve().parents[1]
 CLI = (sys.executable, "-c", "from roarbench.cli.main import main; main()")
 WIDTHS = (1280, 390)
 TALLEST = 1600  # pixels of a picture
@@ -59,11 +61,12 @@ def browser(*extra: str) -> Iterator[webdriver.Chrome]:
 
 
 @contextmanager
-def server(store: Path) -> Iterator[str]:
-    """Serve the app on a free port of this machine; yield its address."""
-    port = free_port()
-    command = [*CLI, "leaderboard", "--store", str(store), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+def server(command: Sequence[str], cache: Path | None = None) -> Iterator[str]:
+    """Run a command that serves the app, on a free port of this machine; yield its address."""
+    port, own = free_port(), {"XDG_CACHE_HOME": str(cache)} if cache else {}
+    process = subprocess.Popen(
+        [*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT, env=os.environ | own
+    )
     try:
         until_up(port)
         yield f"http://127.0.0.1:{port}"
@@ -155,7 +158,7 @@ def main(store: Path, folder: Path) -> None:
             for width in WIDTHS:
                 shoot(driver, page.as_uri(), width, folder / f"static-{page.stem}-{width}.webp")
         shoot(driver, (Path(exported) / "index.html").as_uri(), 1280, folder / "static-index-1280-dark.webp", dark=True)
-        with server(store) as address:
+        with server([*CLI, "leaderboard", "--store", str(store)]) as address:
             for name in PAGES:
                 for width in WIDTHS:
                     asked = "&estimator=grad" * (name == "method")

@@ -103,23 +103,15 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture(scope="session")
 def postgres_server(require: Callable[[str, str], str]) -> Iterator[Path]:
     """The socket folder of a server that nobody else can see, with the superuser `postgres`."""
-    server = PrivateServer(require)
-    server.start()
-    try:
+    with PrivateServer(require) as server:
         yield server.folder
-    finally:
-        server.remove()
 
 
 @pytest.fixture
 def own_server(require: Callable[[str, str], str]) -> Iterator[PrivateServer]:
     """A server of this test alone, which it may stop."""
-    server = PrivateServer(require)
-    server.start()
-    try:
+    with PrivateServer(require) as server:
         yield server
-    finally:
-        server.remove()
 
 
 @pytest.fixture

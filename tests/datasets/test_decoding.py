@@ -1,10 +1,6 @@
 import json
-import os
 import shutil
-import subprocess
-import sys
 from functools import cache
-from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -15,9 +11,8 @@ from roarbench.datasets import decoding
 from roarbench.datasets.decoding import Progress
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import MANY, png
-
-ROOT = Path(__file__).parents[2]
 
 COUNT, GROUP = MANY.train_images, 100
 
@@ -61,13 +56,6 @@ def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch):
     assert groups == [0, 0]
     assert len(decoded) == 9 + 6
     np.testing.assert_array_equal(data.train.pixels, some_pixels()[:9].transpose(0, 3, 1, 2))
-
-
-def elsewhere(script, folder):
-    """Run Python in a folder, with this one's modules."""
-    modules = f"{ROOT}:{os.environ.get('PYTHONPATH', '')}"
-    environment = os.environ | {"USE_TORCH": "0", "PYTHONPATH": modules}
-    return subprocess.run([sys.executable, *script], env=environment, cwd=folder, capture_output=True, text=True)
 
 
 def stop_half_way(progress):
@@ -140,6 +128,7 @@ MEASURED = """
 import sys
 from dataclasses import replace
 from pathlib import Path
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import TINY
 from roarbench.datasets.loading import decode_dataset
 def mebibytes(kind):
@@ -161,8 +150,7 @@ def test_memory_is_bounded_whatever_the_size(tmp_path):
     image = some_images()[0]
     write(tmp_path / "few", [image] * 64)
     write(tmp_path / "many", [image] * 512)
-    done = elsewhere(["-c", MEASURED], tmp_path)
-    assert done.returncode == 0, done.stderr
-    decoding_took, reading_took = (float(line) for line in done.stdout.split())
+    said = said_by(python(MEASURED, folder=tmp_path))
+    decoding_took, reading_took = (float(line) for line in said.split())
     assert decoding_took < 48
     assert reading_took < 16

@@ -3,10 +3,7 @@ import json
 import os
 import shutil
 import signal
-import subprocess
-import sys
 from functools import partial
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,25 +12,19 @@ from roarbench.datasets import decoding, loading
 from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError, StoreError
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 DECODE = """
 import sys
 from functools import partial
 from pathlib import Path
-sys.path.insert(0, sys.argv[1])
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import TINY
 from roarbench.datasets import decoding, loading
 {before}
-loading.decode_dataset(TINY, Path(sys.argv[2]), Path(sys.argv[3]))
+loading.decode_dataset(TINY, Path(sys.argv[1]), Path(sys.argv[2]))
 """
-
-
-def decode_elsewhere(store, source, before):
-    """Another process that decodes the tiny set, after running `before`."""
-    words = [sys.executable, "-c", DECODE.format(before=before), Path(__file__).parents[2], store, source]
-    environment = os.environ | {"USE_TORCH": "0"}  # else `datasets` imports torch, which takes longer than the rest
-    return subprocess.Popen(list(map(str, words)), stderr=subprocess.PIPE, env=environment)
 
 
 @pytest.fixture
@@ -85,7 +76,8 @@ def test_limit_takes_the_first_of_each_class_evenly(decode):
 @pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._manifest", "Path.rename"])
 def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     store = tmp_path / "store"
-    killed = decode_elsewhere(store, tiny_folder, f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)")
+    before = f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)"
+    killed = python(DECODE.format(before=before), store, tiny_folder)
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
@@ -111,10 +103,9 @@ loading.open_source = logged
 while len(list(folder.glob("gate*"))) < 2:
     time.sleep(0.01)
 """
-    both = [decode_elsewhere(tmp_path / "store", tiny_folder, before) for _ in range(2)]
+    both = [python(DECODE.format(before=before), tmp_path / "store", tiny_folder) for _ in range(2)]
     for process in both:
-        _, complaint = process.communicate()
-        assert process.returncode == 0, complaint.decode()
+        said_by(process)
     assert (tmp_path / "log").read_text() == "decoding\n"
 
 

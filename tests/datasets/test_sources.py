@@ -1,8 +1,5 @@
 import json
-import os
 import shutil
-import subprocess
-import sys
 import threading
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -21,7 +18,7 @@ from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import open_source
 from roarbench.errors import DataError
 from roarbench.terms import Split
-from tests.helpers.commands import PATIENCE
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 
@@ -197,15 +194,10 @@ def hub():
     server.server_close()
 
 
-def asking(folder, program, *arguments, **variables):
-    """What a fresh process in this folder prints, which asks the hub."""
-    environment = os.environ | {"HF_HOME": str(folder), "USE_TORCH": "0", "HF_HUB_OFFLINE": "0"} | variables
-    environment["PYTHONPATH"] = f"{Path(__file__).parents[2]}:{os.environ.get('PYTHONPATH', '')}"
-    words = [sys.executable, "-c", program, *arguments]
-    done = subprocess.run(words, env=environment, cwd=folder, capture_output=True, text=True, timeout=PATIENCE)
-    assert done.returncode == 0, done.stderr
-    assert "Retrying" not in done.stderr
-    return done.stdout
+def fetched(folder, limit, **variables):
+    """The training labels that a fresh process in this folder has from the hub."""
+    process = python(FETCH, limit, folder=folder, HF_HOME=str(folder), **variables)
+    return json.loads(said_by(process))
 
 
 @pytest.mark.slow
@@ -215,8 +207,8 @@ def test_the_hub_gives_the_files_of_both_splits_once(hub, tiny_folder, tmp_path,
     shutil.copytree(tiny_folder, Hub.folder / "8px")
     write_split(Hub.folder / "8px", "extra", [], [])
     write_split(Hub.folder / "16px", "train", [], [])
-    assert json.loads(asking(tmp_path, FETCH, "null", HF_ENDPOINT=hub)) == TINY_LABELS["train"]
-    assert json.loads(asking(tmp_path, FETCH, "3", HF_HUB_OFFLINE="1")) == [2, 0, 1]
+    assert fetched(tmp_path, "null", HF_ENDPOINT=hub, HF_HUB_OFFLINE="0") == TINY_LABELS["train"]
+    assert fetched(tmp_path, "3", HF_HUB_OFFLINE="1") == [2, 0, 1]
     parquet = sorted(name for name in Hub.fetched if name.endswith(".parquet"))
     assert parquet == ["test-00000-of-00001.parquet", "train-00000-of-00001.parquet"]
 

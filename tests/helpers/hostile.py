@@ -1,6 +1,8 @@
 """Names and descriptions that would do harm if a page took them for anything but text."""
 
+from collections.abc import Callable
 from dataclasses import replace
+from operator import setitem
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators import Estimator
@@ -35,8 +37,12 @@ def hostile_suite() -> Suite:
     return replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
 
 
-def install() -> None:
-    """Make the table of estimators and that of suites hold them; for a process that is only a test."""
-    ESTIMATORS.update(ROWS)
-    DATASETS[DATASET.name] = DATASET
-    SUITES[NAME] = VERSIONS[NAME, 1] = hostile_suite()
+def install(put: Callable[[dict, object, object], None] = setitem) -> Suite:
+    """Make the tables of estimators, data sets and suites hold them; `put` may be that of pytest's `monkeypatch`."""
+    suite = hostile_suite()
+    for name, row in ROWS.items():
+        put(ESTIMATORS, name, row)
+    put(DATASETS, DATASET.name, DATASET)
+    put(SUITES, NAME, suite)
+    put(VERSIONS, (NAME, 1), suite)
+    return suite

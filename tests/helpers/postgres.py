@@ -14,24 +14,31 @@ from tests.helpers.commands import eventually
 
 
 class PrivateServer:
-    """Listens on a socket in a folder of its own; its superuser is `postgres`.
+    """Listens, as a context, on a socket in a folder of its own; its superuser is `postgres`.
 
     Args:
         require: Gives the path of a program, or skips.
-        connections: How many it takes.
     """
 
-    def __init__(self, require: Callable[[str, str], str], connections: int = 50) -> None:
+    def __init__(self, require: Callable[[str, str], str]) -> None:
         reason = "apt-get install postgresql"
         initdb, self._pg_ctl = require("initdb", reason), require("pg_ctl", reason)
         self.folder = Path(tempfile.mkdtemp(prefix="roarbench-pg-"))  # a socket's path must be short
         self._user: list[str] = []
-        self._options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections={connections}"
+        self._options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=50"
         if os.geteuid() == 0:  # the server refuses to run as root
             self._user = [require("runuser", "part of util-linux"), "-u", "postgres", "--"]
             shutil.chown(self.folder, "postgres")
         self._data = f"{self.folder}/data"
         self._call(initdb, "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+
+    def __enter__(self) -> "PrivateServer":
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
 
     @property
     def url(self) -> str:
@@ -56,10 +63,6 @@ class PrivateServer:
         with psycopg.connect(self.url, autocommit=True) as connection:
             connection.execute(f"CREATE DATABASE {name}")
         return f"postgresql://postgres@/{name}?host={self.folder}"
-
-    def remove(self) -> None:
-        self.stop()
-        shutil.rmtree(self.folder)
 
     def _call(self, *command: str) -> None:
         subprocess.run([*self._user, *command], check=True, cwd=self.folder, stdout=subprocess.DEVNULL)

@@ -1,8 +1,6 @@
 """The pages in headless Chromium, static and in the app: what a reader does, and what must never happen."""
 
 import json
-import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
@@ -10,7 +8,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
-from screenshots import CLI, browser, free_port, until_up
+from screenshots import CLI, browser, server
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
@@ -95,31 +93,18 @@ def violations(driver: webdriver.Chrome, rules: Sequence[str] = RULES) -> list[s
     return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found]
 
 
-def first_of_each(site: Path) -> list[Path]:
-    """One page of each kind, and a board under ROAR."""
-    pages = sorted(site.glob("*.html"), reverse=True)
-    kinds = {path.name.partition("-")[0].removesuffix(".html"): path for path in pages}
-    return [*kinds.values(), *sorted(site.glob("board-*-roar.html"))[:1]]
-
-
 def fits(driver: webdriver.Chrome, width: int) -> bool:
     main = "(document.querySelector('[data-testid=stMain]') ?? document.body)"
     return bool(driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width)
 
 
-def test_pages_fit_every_width(driver: webdriver.Chrome, demo_site: Path) -> None:
-    for page in first_of_each(demo_site):
+def test_every_page_fits_every_width_and_is_accessible(driver: webdriver.Chrome, demo_site: Path) -> None:
+    """Dark has other colours and nothing else."""
+    for page in sorted(demo_site.glob("*.html")):
         show(driver, page.as_uri())
         for width in WIDTHS:
             use(driver, width)
             see(driver, lambda d, width=width: fits(d, width), True)
-            assert fits(driver, width), (page.name, width)
-
-
-def test_every_page_is_accessible_in_light_and_its_colours_in_dark(driver: webdriver.Chrome, demo_site: Path) -> None:
-    """Dark has other colours and nothing else."""
-    for page in sorted(demo_site.glob("*.html")):
-        show(driver, page.as_uri())
         for width, scheme, rules in ((390, "light", RULES), (768, "dark", ["color-contrast"])):
             use(driver, width, scheme)
             assert violations(driver, rules) == [], (page.name, scheme)
@@ -199,17 +184,6 @@ def test_cost_is_a_choice_of_the_axis(driver: webdriver.Chrome, demo_site: Path)
     assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
 
 
-def serve(command: list[str], cache: Path) -> Iterator[str]:
-    port, own = free_port(), {**os.environ, "XDG_CACHE_HOME": str(cache / "cache")}
-    process = subprocess.Popen([*command, "--port", str(port)], stdout=subprocess.DEVNULL, cwd=ROOT, env=own)
-    try:
-        until_up(port)
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait()
-
-
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     made = tmp_path_factory.mktemp("app")
@@ -220,13 +194,15 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def app(folder: Path) -> Iterator[str]:
-    yield from serve([*CLI, "leaderboard", "--store", str(folder)], folder)
+    with server([*CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")
 def hostile_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     made = tmp_path_factory.mktemp("hostile")
-    yield from serve([sys.executable, "-m", "tests.helpers.hostile_app", str(made)], made)
+    with server([sys.executable, "-m", "tests.helpers.hostile_app", str(made)], cache=made / "cache") as address:
+        yield address
 
 
 @pytest.fixture(scope="module")

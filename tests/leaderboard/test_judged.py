@@ -60,11 +60,6 @@ def test_rows_are_estimators_and_controls_without_twins(quick: SuiteResults) -> 
         assert word in shown.caption
 
 
-def test_the_caption_has_no_dagger_as_no_row_has_one() -> None:
-    caption = record(replace(held(), kept={"var-grad": 0.5})).caption
-    assert "noisy copies: var-grad 50%" in caption and "†" not in caption
-
-
 def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: SuiteResults) -> None:
     shown = record(quick, MASK_ONLY)
     assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"

@@ -13,10 +13,8 @@ from leaderboard.links import AppLinks, Asked, NotThere, address, file_name
 from leaderboard.render import PAGES, export, known, message, render, templates
 from leaderboard.views import SuiteView, read_views
 from roarbench.cli.main import app
-from roarbench.datasets.catalogue import DATASETS
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.plan.suites import SUITES, VERSIONS, with_entries
+from roarbench.plan.suites import SUITES, with_entries
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table_formats import render as as_format
 from roarbench.store.entries import keep_entry
@@ -158,12 +156,7 @@ def hostile_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Names, descriptions, a network, a data set, a failure and a submission that would do harm as HTML."""
     folder, entry = tmp_path_factory.mktemp("hostile"), check_source(HOSTILE_FILE.encode())
     with pytest.MonkeyPatch.context() as patch:
-        for table, rows in ((ESTIMATORS, hostile.ROWS), (DATASETS, {hostile.DATASET.name: hostile.DATASET})):
-            for name, row in rows.items():
-                patch.setitem(table, name, row)
-        suite = hostile.hostile_suite()
-        patch.setitem(SUITES, hostile.NAME, suite)
-        patch.setitem(VERSIONS, (hostile.NAME, suite.version), suite)
+        suite = hostile.install(patch.setitem)
         with ResultsStore.open(make_store(folder, with_entries(suite, [entry.id]), images=60)) as store:
             keep_entry(store.database, entry)
             views = read_views(store, folder)

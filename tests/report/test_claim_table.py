@@ -1,45 +1,28 @@
 """The report of the claims: the published verdicts and gains in words, and a suite of ours beside them."""
 
-import numpy as np
+from dataclasses import replace
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.plan.points import Point
-from roarbench.plan.runs import CLEAN, Cell, Run
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.roar import ROAR
 from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.store.provenance import Provenance
-from roarbench.store.result import Result, pack_answers
-from roarbench.terms import Order, Retrain, Unit
-from tests.helpers.made_up import held as made_up_held
+from roarbench.terms import Unit
+from tests.helpers.made_up import held
 
-HERE = Provenance("0", {}, {})
+LITTLE = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "grad"), (0.5, 0.9), seeds=1),))
 
 
-def result(point: Point, correct: int) -> Result:
-    run = Run(point.cell, point.seed, "quick@1", "da7a", "", "")
-    answers = np.arange(100) < correct
-    return Result(run, correct, 100, pack_answers(answers), 1.0, HERE)
-
-
-def held() -> SuiteResults:
-    """One seed of `quick`: Random at 50 and 40 of 100 correct, GRAD at 60 and 30, nothing else."""
-    suite = find_suite("quick@1")
-    correct = {(CLEAN, 0.0): 70, ("random", 0.5): 50, ("random", 0.9): 40, ("grad", 0.5): 60, ("grad", 0.9): 30}
-    points = {
-        Point(Cell(suite.dataset, suite.model, name, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, t), 0): count
-        for (name, t), count in correct.items()
-    }
-    return SuiteResults(suite, "da7a", None, {point: result(point, count) for point, count in points.items()})
-
-
-def evidence() -> Evidence:
-    return Evidence(held(), Unit.SCALAR, Bootstrap(200))
+def mixed(cell: Cell) -> float:
+    """GRAD is above Random at t = .5, as no claim has it, and below at t = .9."""
+    true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}[cell.estimator]
+    return true[cell.t == 0.9]
 
 
 def test_ours_are_judged_beside_the_published_ones() -> None:
-    records = claim_records(evidence())
+    records = claim_records(Evidence(held(LITTLE, mixed), Unit.SCALAR, Bootstrap(200)))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
     assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
     assert row["ours"] == {
@@ -56,7 +39,7 @@ def test_ours_are_judged_beside_the_published_ones() -> None:
 
 def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
     """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
-    made = Evidence(made_up_held(), Unit.SCALAR, Bootstrap(500))
+    made = Evidence(held(), Unit.SCALAR, Bootstrap(500))
     clear = significant_cells(made)
     assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == (2, 0)
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
@@ -67,7 +50,7 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side() -> None:
     def turned(cell: Cell) -> float:
         return {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5)
 
-    against = Evidence(made_up_held(accuracy=turned), Unit.SCALAR, Bootstrap(500))
+    against = Evidence(held(accuracy=turned), Unit.SCALAR, Bootstrap(500))
     assert significant_cells(against)["grad-worse-than-random"] == (0, 2)
 
 
@@ -77,7 +60,7 @@ def test_cells_are_adjusted_for_all_cells_of_all_claims() -> None:
     def nearly(cell: Cell) -> float:
         return 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5
 
-    evidence = Evidence(made_up_held(accuracy=nearly), Unit.SCALAR, Bootstrap(500))
+    evidence = Evidence(held(accuracy=nearly), Unit.SCALAR, Bootstrap(500))
     grad, random = evidence.roar.draws.accuracy(("grad", 0.9)), evidence.roar.draws.accuracy(("random", 0.9))
     assert evidence.roar.estimate(grad.minus(random)).low > 0
     assert significant_cells(evidence)["grad-worse-than-random"] == (0, 0)

@@ -80,4 +80,5 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(stores, tmp_p
     said = {row.id: " ".join(doubt.sentence for doubt in row.doubts).replace("\u202f", "") for row in board.rows}
     assert "ignores the network" in said[ENTRY.id] and all(IMPORTED in text for text in said.values())
     assert NOISE in said["var-grad"] and NOISE not in said["grad"]
-    assert NETWORK in board.caption and NOISE in board.caption
+    assert NETWORK in board.caption and NOISE in board.caption and "var-grad 50%" in board.caption
+    assert "†" not in board.caption  # no row of a board has one

@@ -13,17 +13,11 @@ from roarbench.plan.suite import REPLICATION
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
 from tests.helpers.command_line import PART, SMALL
+from tests.helpers.sandboxed import GRADIENT
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
-GOOD = """
-import torch
-NAME = "good"
-DESCRIPTION = "\\x1b[2J<script>alert(1)</script> gradient"
-def estimate(model, images, targets, generator):
-    inputs = images.clone().requires_grad_()
-    return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
-"""
+GOOD = f'NAME = "good"\nDESCRIPTION = "\\x1b[2J<script>alert(1)</script> gradient"\n{GRADIENT}'
 
 
 @pytest.fixture

@@ -26,18 +26,12 @@ from roarbench.store.layout import Workspace
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
 from roarbench.terms import Retrain, Split
+from tests.helpers.sandboxed import GRADIENT
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
-GOOD = b"""
-import torch
-NAME = "good"
-DESCRIPTION = "gradient"
-def estimate(model, images, targets, generator):
-    inputs = images.clone().requires_grad_()
-    return torch.autograd.grad(model(inputs).gather(1, targets[:, None]).sum(), inputs)[0]
-"""
+GOOD = f'NAME = "good"\nDESCRIPTION = "gradient"\n{GRADIENT}'.encode()
 PER_PIXEL = b"""
 NAME = "per-pixel"
 DESCRIPTION = "one number for each pixel, with a channel, as captum gives it"
