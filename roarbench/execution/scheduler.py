@@ -116,7 +116,7 @@ class _Doing:
             if self._begun:
                 yield from self._collect()
             elif self._engine.idle:  # all that is left is in other hands
-                self._store.rest()
+                self._store.close()
                 time.sleep(max(0.0, look - time.monotonic()))
             else:  # the workers are still to come, or have all left
                 self._engine.wait(_PATIENCE)

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
-from roarbench.store.database import Database, insert_new, matching
+from roarbench.store.database import Database, insert_new, matching, present
 from roarbench.store.layout import Workspace
 from roarbench.store.leases import SILENCE, clock, under_way
 from roarbench.store.schema import checksums, imports, results
@@ -119,8 +119,7 @@ class Checksums:
 
     def _hear(self, connection: Connection, noted: Collection[Noted]) -> None:
         """Raise where no result says that it rests on what the folder has, but others on something else."""
-        keys = {each.run for each in noted}
-        imported = {row.key for row in matching(connection, select(imports.c.key), imports.c.key, keys)}
+        imported = present(connection, imports, {each.run for each in noted})
         own = [each for each in noted if each.run not in imported]
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
         for each in own:

@@ -17,7 +17,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, TypeVar, cast
 
-from sqlalchemy import Column, Connection, Engine, Select, Table, select
+from sqlalchemy import Column, Connection, Engine, Select, Table, delete, select
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
 
@@ -237,11 +237,16 @@ def insert_new(
     """
     if not rows:
         return set()
-    statement = (
-        _INSERT[connection.dialect.name](table).values(same) if same else _INSERT[connection.dialect.name](table)
-    )
+    insert = _INSERT[connection.dialect.name](table)
+    statement = insert.values(same) if same else insert
     found = connection.execute(statement.on_conflict_do_nothing().returning(table.c.key), list(rows))
     return set(found.scalars())
+
+
+def delete_rows(connection: Connection, table: Table, keys: Collection[str]) -> None:
+    """Remove the rows of a table that have one of these keys."""
+    for chunk in chunks(keys):
+        connection.execute(delete(table).where(table.c.key.in_(chunk)))
 
 
 def chunks(keys: Iterable[str]) -> Iterator[list[str]]:

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 
 from sqlalchemy import Connection, insert, select
@@ -46,7 +46,7 @@ def put_entry(connection: Connection, submission: Submission) -> None:
     known = connection.scalar(select(entries.c.sha256).where(entries.c.id == submission.file_id))
     if known is None:
         row = {"id": submission.file_id, "sha256": submission.sha256, "source": submission.source}
-        connection.execute(insert(entries), {**row, "created": datetime.now(UTC)})
+        connection.execute(insert(entries), row)
     elif known != submission.sha256:
         raise StoreError(f"another file is stored as {submission.file_id}; change yours by a comment")
 
@@ -151,4 +151,4 @@ def note_reproduction(database: Database, key: str, verdict: ReproductionOutcome
     """Note that a row was computed again."""
     row = {"key": key, "verdict": verdict.value, "correct": correct, "code_version": code_version()}
     with database.write() as connection:
-        connection.execute(insert(reproductions), {**row, "created": datetime.now(UTC)})
+        connection.execute(insert(reproductions), row)

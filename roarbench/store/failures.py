@@ -6,14 +6,13 @@ a machine cut off has not failed: it is tried again, and counted until it is don
 
 import socket
 from collections.abc import Collection
-from datetime import UTC, datetime
 
 from sqlalchemy import Connection, delete, func, insert, inspect, select
 
 from roarbench.errors import LostLease
 from roarbench.identity import canonical, record
 from roarbench.plan.runs import Run
-from roarbench.store.database import Database, chunks, insert_new, matching
+from roarbench.store.database import Database, delete_rows, insert_new, matching, present
 from roarbench.store.leases import Owner, Wanted, drop, redeem
 from roarbench.store.provenance import code_version
 from roarbench.store.result import Failure, stored_run
@@ -43,7 +42,7 @@ class Failures:
         def work(connection: Connection) -> None:
             if number is not None and not redeem(connection, run.key, number):
                 raise LostLease(f"the lease on {run.key} went to another process")
-            connection.execute(insert(failures), {**row, "created": datetime.now(UTC)})
+            connection.execute(insert(failures), row)
             _stop(connection, [run.key], "", run.data, why)
 
         self._database.change(work)
@@ -72,7 +71,7 @@ class Failures:
         """Make failed runs due again, and all failed steps before runs on these images; return those runs' keys."""
 
         def work(connection: Connection) -> set[str]:
-            due = {row.key for row in matching(connection, select(stopped.c.key), stopped.c.key, keys)}
+            due = present(connection, stopped, keys)
             clear(connection, due)
             steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
             connection.execute(delete(tries).where(tries.c.key.in_(steps)))
@@ -86,7 +85,7 @@ class Failures:
         row = {"key": key, "reason": one_line(reason, REASON_LENGTH), "host": socket.gethostname()}
 
         def work(connection: Connection) -> int:
-            connection.execute(insert(tries), {**row, "created": datetime.now(UTC)})
+            connection.execute(insert(tries), row)
             return connection.scalar(select(func.count()).where(tries.c.key == key)) or 0
 
         return self._database.change(work)
@@ -112,13 +111,11 @@ class Failures:
 def clear(connection: Connection, keys: Collection[str]) -> None:
     """Forget that these runs or steps failed or were cut off; a run's history stays."""
     for table in (stopped, tries):
-        for chunk in chunks(keys):
-            connection.execute(delete(table).where(table.c.key.in_(chunk)))
+        delete_rows(connection, table, keys)
 
 
 def _stop(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
     """Note why these are not tried until somebody asks for it."""
-    now = datetime.now(UTC)
-    rows = [{"key": key, "what": what, "data": data, "reason": reason, "created": now} for key in sorted(keys)]
     clear(connection, keys)
+    rows = [{"key": key, "what": what, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)

@@ -8,16 +8,16 @@ import json
 import socket
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, NamedTuple
 
-from sqlalchemy import Connection, Table, delete, insert, inspect, select
+from sqlalchemy import Connection, Table, insert, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.runs import CLEAN, Run, run_of
-from roarbench.store.database import Database, chunks, matching
+from roarbench.store.database import Database, delete_rows, matching
 from roarbench.store.failures import REASON_LENGTH
 from roarbench.store.leases import under_way
 from roarbench.store.provenance import code_version
@@ -58,22 +58,22 @@ class ForgottenCounts(NamedTuple):
 
 def keys_of(database: Database, estimator: str) -> list[str]:
     """Return the keys of all results and failures of an estimator and of its twins."""
-    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(estimator, autoescape=True))
-    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(estimator, autoescape=True))
-    with database.read() as connection:
-        found = {row.key: row.estimator for row in connection.execute(done)}
-        found |= {row.key: run_of(json.loads(row.record)).cell.estimator for row in connection.execute(tried)}
-    return sorted(key for key, name in found.items() if _row(name) == estimator)
+    return sorted(key for key, name in _estimators(database, estimator).items() if _row(name) == estimator)
 
 
 def entries_of(database: Database, beginning: str) -> list[str]:
     """Return the ids of submissions with results or failures that begin like this; twins belong to theirs."""
-    done = select(results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True)).distinct()
-    tried = select(failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
-    with database.read() as connection:
-        found = {*connection.scalars(done)}
-        found |= {run_of(json.loads(text)).cell.estimator for text in connection.scalars(tried)}
+    found = set(_estimators(database, beginning).values())
     return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
+
+
+def _estimators(database: Database, beginning: str) -> dict[str, str]:
+    """Return estimators by key, of results that begin like this and of failures whose record has this text."""
+    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
+    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
+    with database.read() as connection:
+        found = {row.key: row.estimator for row in connection.execute(done)}
+        return found | {row.key: run_of(json.loads(row.record)).cell.estimator for row in connection.execute(tried)}
 
 
 def _row(name: str) -> str:
@@ -94,12 +94,7 @@ def known_keys(database: Database, beginning: str) -> list[str]:
 
 def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
     """Take the results and failures of these runs off the boards, unless somebody is doing one of them right now."""
-    now = {
-        "reason": one_line(reason, REASON_LENGTH),
-        "who": _who(),
-        "code_version": code_version(),
-        "created": datetime.now(UTC),
-    }
+    why = {"reason": one_line(reason, REASON_LENGTH), "who": _who(), "code_version": code_version()}
     with database.write() as connection:
         if busy := {lease.key for lease in under_way(connection)} & set(keys):
             raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")
@@ -110,10 +105,9 @@ def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenC
                 attached = vouched if kind == "result" else {}
                 kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in attached.items()}
                 values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **kept}}
-                connection.execute(insert(forgotten), {**values, **now})
+                connection.execute(insert(forgotten), {**values, **why})
         for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
-            for chunk in chunks(keys):
-                connection.execute(delete(table).where(table.c.key.in_(chunk)))
+            delete_rows(connection, table, keys)
     return ForgottenCounts(len(taken["result"]), len(taken["failure"]))
 
 

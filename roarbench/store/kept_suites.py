@@ -4,7 +4,6 @@ import json
 from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from sqlalchemy import Connection, delete, insert, inspect, select
 
@@ -35,7 +34,7 @@ def put_suites(connection: Connection, new: Iterable[Suite]) -> None:
 def _put(connection: Connection, suite: Suite) -> None:
     dataset = suite.own.dataset if suite.own else None
     row = {"id": suite.called, "record": canonical(suite_record(suite)), "folder": dataset.folder if dataset else ""}
-    connection.execute(insert(suites), {**row, "created": datetime.now(UTC)})
+    connection.execute(insert(suites), row)
 
 
 def kept_suites(database: Database) -> list[Suite]:

@@ -131,7 +131,7 @@ def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
     """Return a state dict that `save_weights` wrote, on the CPU; StoreError, about `what`, where it is damaged."""
     with _readable(folder, what):
         loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
-        if _noted_checksum(folder) not in ("", checksum(loaded)):
+        if noted_checksum(folder, what) not in ("", checksum(loaded)):
             raise ValueError("the weights are not those of the manifest")
     return loaded
 
@@ -139,11 +139,7 @@ def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
 def noted_checksum(folder: Path, what: str) -> str:
     """Return the checksum of the weights that `save_weights` wrote; empty if they were saved before it was noted."""
     with _readable(folder, what):
-        return _noted_checksum(folder)
-
-
-def _noted_checksum(folder: Path) -> str:
-    return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
+        return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
 
 
 def checksum(weights: Mapping[str, torch.Tensor]) -> str:

@@ -6,7 +6,6 @@ That rankings were imported is noted here, too, and stays.
 
 import json
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Any
 
@@ -36,8 +35,7 @@ def note_findings(database: Database, entry: str, found: Collection[Warned]) -> 
 
 def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
     """Store remarks by kind and subject within a transaction; those that are there already stay as they are."""
-    now = datetime.now(UTC)
-    insert_new(connection, remarks, [{"key": key, "value": value, "created": now} for key, value in new.items()])
+    insert_new(connection, remarks, [{"key": key, "value": value} for key, value in new.items()])
 
 
 def remarks_on(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:

@@ -46,10 +46,14 @@ def default_url(store: Path) -> str:
 
 
 class ResultsStore:
-    """The rows of one database; made by `open`. Every method raises StoreError where the database refuses."""
+    """The rows of one database; made by `open`. Every method raises StoreError where the database refuses.
+
+    Attributes:
+        database: For what else is kept with results: entries, imports, reproductions.
+    """
 
     def __init__(self, database: Database) -> None:
-        self._database = database
+        self.database = database
 
     @classmethod
     def open(cls, url: str, read_only: bool = False) -> Self:
@@ -57,37 +61,32 @@ class ResultsStore:
         return cls(open_database(url, read_only))
 
     @property
-    def database(self) -> Database:
-        """Return the database, for what else is kept with results: entries, imports, reproductions."""
-        return self._database
-
-    @property
     def where(self) -> str:
         """Return the file, or the URL without its password."""
-        return self._database.where
+        return self.database.where
 
     @property
     def failures(self) -> Failures:
         """Return what failed, and what is not tried again until somebody asks for it."""
-        return Failures(self._database)
+        return Failures(self.database)
 
     @property
     def scores(self) -> ScoresStore:
         """Return the scores that other libraries gave the maps."""
-        return ScoresStore(self._database)
+        return ScoresStore(self.database)
 
     @property
     def images(self) -> ImageNotes:
         """Return the notes on where the images came from."""
-        return ImageNotes(self._database)
+        return ImageNotes(self.database)
 
     def close(self) -> None:
-        """Close all connections."""
-        self._database.close()
+        """Close all connections; whatever is asked next opens one."""
+        self.database.close()
 
     def refuse_other_machines(self) -> None:
         """Refuse an SQLite file that another machine works on: over a network its locks cannot be relied on."""
-        if self._database.is_file:
+        if self.database.is_file:
             here = kernel_of(Owner.here())
             for lease in self.running():
                 if kernel_of(lease.owner) != here:
@@ -97,21 +96,17 @@ class ResultsStore:
 
     def be_patient(self, tell: Callable[[str], object]) -> None:
         """Wait for a server that is gone from now on, and tell of it in a line."""
-        self._database.patience, self._database.tell = OUTAGE, tell
-
-    def rest(self) -> None:
-        """Close all connections for a while; whatever is asked next opens one."""
-        self._database.close()
+        self.database.patience, self.database.tell = OUTAGE, tell
 
     @contextmanager
     def hurried(self) -> Iterator[None]:
         """Do what should be done before this process ends, or do without where the database refuses or is gone."""
-        patience, self._database.patience = self._database.patience, 0.0
+        patience, self.database.patience = self.database.patience, 0.0
         try:
             with suppress(StoreError):
                 yield
         finally:
-            self._database.patience = patience
+            self.database.patience = patience
 
     def __enter__(self) -> Self:
         return self
@@ -121,7 +116,7 @@ class ResultsStore:
     ) -> None:
         try:
             if error is None:
-                self._database.check_kept()
+                self.database.check_kept()
         finally:
             self.close()
 
@@ -154,26 +149,26 @@ class ResultsStore:
             clear(connection, rows)
             return fresh
 
-        return self._database.change(work) if rows else set()
+        return self.database.change(work) if rows else set()
 
     def done(self, keys: Collection[str]) -> set[str]:
         """Return those of the keys that have a result."""
-        return self._database.ask(lambda connection: present(connection, results, keys))
+        return self.database.ask(lambda connection: present(connection, results, keys))
 
     def keys(self, beginning: str) -> list[str]:
         """Return the keys of results that begin like this."""
         wanted = select(results.c.key).where(results.c.key.startswith(beginning, autoescape=True))
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             return list(connection.scalars(wanted.order_by(results.c.key)))
 
     def has_any(self, keys: Collection[str]) -> bool:
         """Return whether one of the keys has a result."""
         first = select(results.c.key).limit(1)
-        return self._database.ask(lambda connection: any(matching(connection, first, results.c.key, keys)))
+        return self.database.ask(lambda connection: any(matching(connection, first, results.c.key, keys)))
 
     def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, Result]:
         """Return the results that there are of these keys; runs that are known by key are not read again."""
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = matching(connection, select(results), results.c.key, keys)
             return {row.key: stored_result(row, known) for row in rows}
 
@@ -185,7 +180,7 @@ class ResultsStore:
         """
         columns = select(results.c.data, results.c.seed, results.c.record).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = connection.execute(wanted).all()
         found: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, text in rows:
@@ -196,7 +191,7 @@ class ResultsStore:
     def places(self) -> set[tuple[str, str]]:
         """Return the data sets and networks that there are results on, together."""
         wanted = select(results.c.dataset, results.c.model).distinct()
-        return self._database.ask(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
+        return self.database.ask(lambda connection: {(row.dataset, row.model) for row in connection.execute(wanted)})
 
     def stamp(self, dataset: str, model: str) -> str:
         """Return a stamp that changes with every result on a data set and network, and when rows are vouched for."""
@@ -209,33 +204,29 @@ class ResultsStore:
         return self._values([_growth(table) for table in (results, failures, *_VOUCHED)])
 
     def _values(self, statements: Iterable[Select[int, Any]]) -> str:
-        with self._database.read() as connection:
+        with self.database.read() as connection:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
     def claim(self, wanted: Sequence[Wanted], owner: Owner, most: int) -> Reply:
         """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
-        return self._database.change(lambda connection: claim(connection, wanted, owner, most))
+        return self.database.change(lambda connection: claim(connection, wanted, owner, most))
 
     def beat(self, owner: Owner) -> dict[str, int]:
         """Say that an owner still works, for all its leases at once; return their numbers by key."""
-        return self._database.change(lambda connection: renew(connection, owner))
+        return self.database.change(lambda connection: renew(connection, owner))
 
     def release(self, keys: Collection[str], owner: Owner) -> None:
         """Give up an owner's leases on these runs or steps, which are over."""
-
-        def work(connection: Connection) -> None:
-            drop(connection, keys, owner)
-
-        self._database.change(work)
+        self.database.change(lambda connection: drop(connection, keys, owner))
 
     def leave(self, owner: Owner) -> None:
         """Give up all leases of an owner that ends."""
-        self._database.change(lambda connection: drop_all(connection, owner))
+        self.database.change(lambda connection: drop_all(connection, owner))
 
     def running(self) -> list[Lease]:
         """Return what living owners have leased, oldest first."""
-        return self._database.ask(under_way)
+        return self.database.ask(under_way)
 
 
 def _growth(table: Table) -> Select[int, Any]:

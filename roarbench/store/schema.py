@@ -45,6 +45,11 @@ class UtcDateTime(TypeDecorator[datetime]):
         return value and value.replace(tzinfo=UTC)
 
 
+def _added() -> Column[datetime]:
+    """Return the column that says when a row was added."""
+    return Column("created", UtcDateTime, nullable=False, default=lambda: datetime.now(UTC))
+
+
 results = Table(
     "results",
     metadata,
@@ -88,7 +93,7 @@ failures = Table(
     Column("record", Text, nullable=False),
     Column("reason", Text, nullable=False),
     Column("code_version", Text, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
     Index("ix_failures_key", "key"),
 )
 
@@ -115,7 +120,7 @@ tries = Table(  # jobs that their machine cut off, until they are done or failed
     Column("key", String(32), nullable=False),
     Column("reason", Text, nullable=False),
     Column("host", Text, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
     Index("ix_tries_key", "key"),
 )
 
@@ -126,7 +131,7 @@ stopped = Table(  # what failed and is not done until somebody asks for it; miss
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     Column("data", Text, nullable=False),
     Column("reason", Text, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 checksums = Table(  # of what many runs rest on; missing from stores older than 0009
@@ -159,7 +164,7 @@ entries = Table(
     Column("id", String(49), primary_key=True),  # NAME@ and the first 8 hex digits of the hash
     Column("sha256", String(64), nullable=False),
     Column("source", LargeBinary, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 imports = Table(  # rows that another store computed
@@ -167,7 +172,7 @@ imports = Table(  # rows that another store computed
     metadata,
     Column("key", String(32), primary_key=True),
     Column("file", String(64), nullable=False),  # checksum of the file that they came in
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 images = Table(  # where images came from; missing from stores older than 0004
@@ -194,7 +199,7 @@ forgotten = Table(  # results and failures that were taken off the boards; missi
     Column("reason", Text, nullable=False),
     Column("who", Text, nullable=False),
     Column("code_version", Text, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
     Index("ix_forgotten_key", "key"),
 )
 
@@ -209,7 +214,7 @@ watched = Table(  # rows looked at while their trainings went on; missing from s
     Column("retrain", Text, nullable=False),
     Column("estimator", Text, nullable=False),
     Column("looks", Integer, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 remarks = Table(  # on entries and rankings; missing from stores older than 0010
@@ -217,7 +222,7 @@ remarks = Table(  # on entries and rankings; missing from stores older than 0010
     metadata,
     Column("key", Text, primary_key=True),  # kind and subject, as in `remarks.Kind`
     Column("value", JSON, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 suites = Table(  # suites from somebody's file; missing from stores older than 0007
@@ -226,7 +231,7 @@ suites = Table(  # suites from somebody's file; missing from stores older than 0
     Column("id", Text, primary_key=True),  # NAME@VERSION
     Column("record", Text, nullable=False),  # canonical JSON of `plan.own.suite_record`
     Column("folder", Text, nullable=False),  # where its data lay on this machine
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 reproductions = Table(  # rows that this store's owner computed again
@@ -237,6 +242,6 @@ reproductions = Table(  # rows that this store's owner computed again
     Column("verdict", Text, nullable=False),
     Column("correct", Integer, nullable=False),
     Column("code_version", Text, nullable=False),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
     Index("ix_reproductions_key", "key"),
 )

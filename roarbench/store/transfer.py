@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType, SimpleNamespace
@@ -117,7 +117,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
         StoreError: The file cannot be read, is of a newer version, a row is not what its checksums say or is there
             twice, or rows on the same images have other numbers of answers. Then nothing was added.
     """
-    origin = {"file": sha256(path), "created": datetime.now(UTC)}
+    origin = {"file": sha256(path)}
     file = ExportedFile(path)
     notes, suites, remarks = _said(file.metadata, path)
     submissions: dict[bytes, Submission] = {}

@@ -6,7 +6,6 @@ whoever shows them later: so it is noted before the first look, and never taken 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from datetime import UTC, datetime
 
 from sqlalchemy import inspect, select
 
@@ -39,9 +38,8 @@ class WatchedRow(Keyed):
 
 def note_watched(database: Database, rows: Iterable[WatchedRow]) -> None:
     """Note rows that will be looked at; one that is noted already stays as it is."""
-    new = [{"key": row.key, "created": datetime.now(UTC), **vars(row)} for row in rows]
     with database.write() as connection:
-        insert_new(connection, watched, new)
+        insert_new(connection, watched, [{"key": row.key, **vars(row)} for row in rows])
 
 
 def watched_rows(

@@ -35,7 +35,7 @@ def store(store_url, monkeypatch):
 
 def age(store, owner, seconds):
     """Pretend that an owner was last heard of so long ago."""
-    with store._database.write() as connection:
+    with store.database.write() as connection:
         beats = connection.execute(select(leases.c.beat).where(leases.c.owner == owner.id)).scalars()
         older = min(beats) - timedelta(seconds=seconds)
         connection.execute(update(leases).where(leases.c.owner == owner.id).values(beat=older))
@@ -113,7 +113,7 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     assert (lease(store, KEYS[:1], owner), store.running()) == (set(), [])
     monkeypatch.undo()
     (number,) = store.claim([Wanted(KEYS[:1])], owner, 1).granted.values()
-    with store._database.write() as connection:
+    with store.database.write() as connection:
         row = leases_module._row(Wanted(KEYS[:1]), ELSEWHERE, 7)
         assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
         assert leases_module._take_over(connection, KEYS[0], number, row)
@@ -172,15 +172,15 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
 @pytest.mark.postgres
 def test_nobody_is_silent_while_the_database_is_away(postgres_url):
     with ResultsStore.open(postgres_url) as store:
-        with store._database.read() as connection:
+        with store.database.read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
         lease(store, KEYS, ELSEWHERE)
-        with store._database.read() as connection:
+        with store.database.read() as connection:
             row = connection.execute(select(leases.c.beat, *leases_module._clocks(connection)).limit(1)).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
-        with store._database.write() as connection:
+        with store.database.write() as connection:
             connection.execute(older)
         silent = row.now - start > SILENCE
         assert lease(store, KEYS, Owner.here()) == (set(KEYS) if silent else set())

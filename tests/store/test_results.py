@@ -143,7 +143,7 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 
 
 def test_sqlite_commits_to_the_disk_and_readers_do_not_wait(tmp_path):
-    with ResultsStore.open(default_url(tmp_path)) as store, store._database.write() as writer:
+    with ResultsStore.open(default_url(tmp_path)) as store, store.database.write() as writer:
         assert writer.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
         assert writer.exec_driver_sql("PRAGMA synchronous").scalar() == 2  # FULL
         assert writer.exec_driver_sql("PRAGMA foreign_keys").scalar() == 1
@@ -176,7 +176,7 @@ def test_scores_of_other_libraries_are_read_again_and_never_change(store):
     store.scores.add([])
     wanted = {SPEC.key: SCORE.value, undefined.spec.key: None}
     assert store.scores.values([*wanted, "0" * 32]) == wanted
-    with store._database.read() as connection:
+    with store.database.read() as connection:
         row = connection.execute(select(schema.scores).where(schema.scores.c.key == SPEC.key)).one()
     assert row.record == canonical(record(SPEC))
     assert (row.estimator, row.metric, row.count, row.versions) == ("grad", "pixel-flipping", 64, {"quantus": "0.6.0"})

@@ -59,7 +59,7 @@ def test_the_head_is_the_newest_migration():
 
 
 def test_migrations_and_tables_agree(store_url):
-    with ResultsStore.open(store_url) as store, store._database.read() as connection:
+    with ResultsStore.open(store_url) as store, store.database.read() as connection:
         options = {"version_table": schema.VERSION_TABLE, "compare_type": True}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
         # what compare_metadata does not look at
@@ -98,7 +98,7 @@ def test_a_migration_that_breaks_off_leaves_the_older_store(store_url, next_rele
     monkeypatch.undo()
     with ResultsStore.open(store_url) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
-        with store._database.read() as connection:
+        with store.database.read() as connection:
             assert set(inspect(connection).get_table_names()) == {*schema.metadata.tables, schema.VERSION_TABLE}
             assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
 

@@ -199,7 +199,7 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
 def test_a_full_disk_loses_nothing_that_was_stored(filled):
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         # the same answer from SQLite as on a full disk, without one
-        event.listen(store._database._engine, "begin", _leave_no_room, insert=True)
+        event.listen(store.database._engine, "begin", _leave_no_room, insert=True)
         with pytest.raises(StoreError) as caught:
             store.add(make_result(make_run(1), total=400_000))
         assert "disk is full" in str(caught.value)
