@@ -13,6 +13,7 @@ import yaml
 ROOT = Path(__file__).parents[1]
 # of https://www.apache.org/licenses/LICENSE-2.0.txt
 APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
 @pytest.fixture
@@ -86,6 +87,12 @@ def test_the_changelog_has_a_version_and_a_date_for_each_release():
     versions = re.findall(r"(?m)^## (.*)$", (ROOT / "CHANGELOG.md").read_text())
     assert versions and all(re.fullmatch(r"\d+\.\d+\.\d+ - (\d{4}-\d\d-\d\d|Unreleased)", line) for line in versions)
     assert not any("Unreleased" in line for line in versions[1:])
+
+
+def test_relative_links_lead_somewhere():
+    links = {page: re.findall(r"\]\(([^)#:]+)\)", page.read_text()) for page in PAGES}
+    assert all(links.values())
+    assert [link for found in links.values() for link in found if not (ROOT / link).exists()] == []
 
 
 def test_a_commit_is_checked_as_make_check_does():
