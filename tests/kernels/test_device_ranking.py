@@ -72,6 +72,12 @@ def large(unit: Unit) -> tuple[NDArray[np.float32], Layout]:
     return maps.transpose(0, 3, 1, 2), Layout((3, 20, 21), unit, PAPER_LEVELS)
 
 
+@pytest.mark.usefixtures("as_on_gpu")
+def test_zeros_of_both_signs_tie():
+    maps, layout = large(Unit.SCALAR)
+    np.testing.assert_array_equal(found(maps, layout), expected(maps, layout))
+
+
 @pytest.mark.gpu
 @needs_gpu
 @pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit("patch:4")])
