@@ -16,7 +16,6 @@ from tests.helpers.tiny_set import png, write_split
 ROOT = Path(__file__).parents[1]
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
-SOURCES = ("roarbench", "tests", "pyproject.toml")
 BUNDLED = Path("roarbench") / "datasets" / "bundled"
 CLI = ("-c", "from roarbench.cli.main import main; main()")
 
@@ -32,27 +31,16 @@ def python(folder: Path, *arguments: object) -> str:
     return done.stdout
 
 
-def apply(patch: Path, folder: Path) -> None:
-    subprocess.run(["git", "apply", "-C1", "--whitespace=error", patch], cwd=folder, check=True)
-
-
-def copy_sources(folder: Path) -> Path:
-    """Copy what the patches touch; the bundled photographs are linked."""
-    for name in SOURCES:
-        if (ROOT / name).is_dir():
-            shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("bundled", "__pycache__"))
-        else:
-            shutil.copy(ROOT / name, folder / name)
-    (folder / BUNDLED).symlink_to(ROOT / BUNDLED)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy with all patches: the suite is one on the new data set."""
-    folder = copy_sources(tmp_path_factory.mktemp("extended"))
+    """A copy with all patches, the bundled photographs linked: the suite is one on the new data set."""
+    folder = tmp_path_factory.mktemp("extended")
+    for name in ("roarbench", "tests"):
+        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("bundled", "__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    (folder / BUNDLED).symlink_to(ROOT / BUNDLED)
     for patch in PATCHES:
-        apply(patch, folder)
+        subprocess.run(["git", "apply", "-C1", "--whitespace=error", patch], cwd=folder, check=True)
     return folder
 
 

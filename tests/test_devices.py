@@ -90,18 +90,14 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
     torch.compiler.reset()
 
 
-def without_a_compiler(reason: Exception):
-    def failing(graph, examples):
-        raise reason
-
-    return partial(torch.compile, backend=failing)
-
-
 @pytest.mark.slow
 def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkeypatch) -> None:
+    def failing(graph, examples):
+        raise RuntimeError("Failed to find\nC compiler.")
+
     tries, images = [], torch.randn(2, 3, 16, 16)
     monkeypatch.setattr(devices, "_FAILED", [])
-    monkeypatch.setattr(torch, "compile", without_a_compiler(RuntimeError("Failed to find\nC compiler.")))
+    monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch.compiler.reset()
     assert devices.uncompiled() == ""
     for seed in (0, 1):

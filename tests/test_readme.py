@@ -28,6 +28,11 @@ def store(tmp_path_factory):
     return folder
 
 
+def rows_of(answer):
+    """Return the rows of a command's JSON, by estimator."""
+    return {row["estimator"]: row for row in json.loads(answer.out)["rows"]}
+
+
 def told(page, gain):
     """Return the cells of a page's table with this heading of gains, by estimator."""
     tables = (ROOT / page).read_text("utf-8").split("| place |")
@@ -37,12 +42,10 @@ def told(page, gain):
 
 
 @pytest.mark.parametrize(("suite", "protocol"), TABLES)
-def test_tables_of_pages_are_those_of_the_published_rows(store, capsys, suite, protocol):
+def test_tables_of_pages_are_those_of_the_published_rows(store, call, suite, protocol):
     page, count = TABLES[suite, protocol]
-    rows_in = ROOT / "demo" if suite == "quick-matched" else store
-    capsys.readouterr()
-    assert command("table", "--suite", suite, "--protocol", protocol, "--store", rows_in, "--format", "json") == 0
-    rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+    folder = ROOT / "demo" if suite == "quick-matched" else store
+    rows = rows_of(call("table", "--suite", suite, "--protocol", protocol, "--store", folder, "--format", "json"))
     said = told(page, f"{protocol} gain" if protocol != "roar" else " gain [95 %] | beats all controls |")
     assert len(said) == count
     for name, (place, _, gain, beats, *more) in said.items():
@@ -60,25 +63,21 @@ def test_tables_of_pages_are_those_of_the_published_rows(store, capsys, suite, p
             assert more == [f"{100 * row['curve']['0.9']:.1f}"]
 
 
-def test_gains_of_quick_in_documents_are_those_of_the_rows(store, capsys):
-    capsys.readouterr()
-    assert command("table", "--suite", "quick@2", "--protocol", "roar", "--store", store, "--format", "json") == 0
-    rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+def test_gains_of_quick_in_documents_are_those_of_the_rows(store, call):
+    rows = rows_of(call("table", "--suite", "quick@2", "--protocol", "roar", "--store", store, "--format", "json"))
     gains = {name: interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
     pages = {
         "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
         "docs/validity.md": ("sgsq-grad",),
+        "studies/small_networks/README.md": ("var-grad", "sgsq-grad"),
     }
-    pages |= {"studies/small_networks/README.md": ("var-grad", "sgsq-grad")}
     for page, names in pages.items():
         text = (ROOT / page).read_text("utf-8")
         assert [name for name in names if gains[name] not in text] == [], page
 
 
-def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(store, capsys):
-    capsys.readouterr()
-    assert command("validity", "--suite", "quick@2", "--store", store, "--format", "json") == 0
-    rows = {row["estimator"]: row for row in json.loads(capsys.readouterr().out)["rows"]}
+def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(store, call):
+    rows = rows_of(call("validity", "--suite", "quick@2", "--store", store, "--format", "json"))
     readme = (ROOT / "docs" / "results.md").read_text("utf-8")
     for name in ("sgsq-grad", "var-grad"):
         value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
@@ -87,9 +86,8 @@ def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(st
 
 
 def test_the_submission_of_the_table_is_the_file_of_this_folder():
-    assert f"| `{read_submission(ROOT / 'submissions' / 'half_images.py').id}` |" in (ROOT / "README.md").read_text(
-        "utf-8"
-    )
+    shown = read_submission(ROOT / "submissions" / "half_images.py").id
+    assert f"| `{shown}` |" in (ROOT / "README.md").read_text("utf-8")
 
 
 def test_make_run_and_the_commands_of_the_readme_share_the_default_store():

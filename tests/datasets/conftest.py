@@ -4,12 +4,7 @@ import shutil
 
 import pytest
 
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
-
-
-@pytest.fixture
-def tiny():
-    return TINY
+from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 
 @pytest.fixture(scope="session")

@@ -13,7 +13,7 @@ from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError, StoreError
 from tests.helpers.elsewhere import python, said_by
-from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 DECODE = """
 import sys
@@ -28,18 +28,18 @@ loading.decode_dataset(TINY, Path(sys.argv[1]), Path(sys.argv[2]))
 
 
 @pytest.fixture
-def decode(tiny, tiny_folder, tmp_path):
+def decode(tiny_folder, tmp_path):
     """Decode the tiny set, into one store."""
-    return partial(decode_dataset, tiny, tmp_path / "store", tiny_folder)
+    return partial(decode_dataset, TINY, tmp_path / "store", tiny_folder)
 
 
-def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, tiny, monkeypatch):
+def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, monkeypatch):
     data = decode()
     for split, images in (("train", data.train), ("test", data.test)):
         np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
         assert images.labels.tolist() == TINY_LABELS[split]
         assert (images.pixels.dtype, images.labels.dtype, images.truth) == (np.uint8, np.int64, None)
-    assert (data.record, data.limit) == (tiny, None)
+    assert (data.record, data.limit) == (TINY, None)
     pixels = tiny_pixels()["train"].astype(np.float64)
     np.testing.assert_allclose((data.mean, data.std), (pixels.mean((0, 1, 2)), pixels.std((0, 1, 2))), rtol=1e-12)
     data.train.pixels[0, 0, 0, 0] ^= 255  # does not reach the store
@@ -49,10 +49,10 @@ def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, ti
     np.testing.assert_array_equal(again.train.pixels, pixels.transpose(0, 3, 1, 2))
 
 
-def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny, tiny_folder, tmp_path):
+def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny_folder, tmp_path):
     whole, small = decode(), decode(limit=6)
     shutil.copytree(tiny_folder, tmp_path / "copy")
-    copied = decode_dataset(tiny, tmp_path / "store", tmp_path / "copy")
+    copied = decode_dataset(TINY, tmp_path / "store", tmp_path / "copy")
     os.utime(tiny_folder / "test-00000-of-00001.parquet", ns=(1, 1))
     changed = decode()
     assert len({each.folder for each in (whole, small, copied, changed)}) == 4

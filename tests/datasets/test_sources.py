@@ -19,46 +19,43 @@ from roarbench.datasets.sources import open_source
 from roarbench.errors import DataError
 from roarbench.terms import Split
 from tests.helpers.elsewhere import python, said_by
-from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
 
 
-def decoded(record, folder):
-    """Pixels of the training images, by way of a store beside the folder."""
-    return decode_dataset(record, folder.parent / "store", folder).train.pixels
-
-
-def test_rows_of_several_files_and_row_groups(tiny, tmp_path):
+def test_rows_of_several_files_and_row_groups(tmp_path):
     """Twelve images in two files with row groups of two, as the hub splits what is large."""
-    pixels = tiny_pixels()
+    pixels, folder = tiny_pixels(), tmp_path / "in"
+    folder.mkdir()
     for part, rows in enumerate((range(5), range(5, 12))):
         images = [{"bytes": png(pixels["train"][row]), "path": None} for row in rows]
         table = pa.table({"img": images, "label": [TINY_LABELS["train"][row] for row in rows]})
-        pq.write_table(table, tmp_path / f"train-{part:05}-of-00002.parquet", row_group_size=2)
-    write_split(tmp_path, "test", [png(image) for image in pixels["test"]], TINY_LABELS["test"])
-    raw = open_source(tiny, tmp_path)[Split.TRAIN]
+        pq.write_table(table, folder / f"train-{part:05}-of-00002.parquet", row_group_size=2)
+    write_split(folder, "test", [png(image) for image in pixels["test"]], TINY_LABELS["test"])
+    raw = open_source(TINY, folder)[Split.TRAIN]
     assert [group.rows for group in raw.groups] == [2, 2, 1, 2, 2, 2, 1]
     assert raw.labels.tolist() == TINY_LABELS["train"]
-    np.testing.assert_array_equal(decoded(tiny, tmp_path), pixels["train"].transpose(0, 3, 1, 2))
+    data = decode_dataset(TINY, tmp_path / "store", folder)
+    np.testing.assert_array_equal(data.train.pixels, pixels["train"].transpose(0, 3, 1, 2))
 
 
-def test_names_become_numbers_by_the_alphabet(tiny, tiny_folder):
+def test_names_become_numbers_by_the_alphabet(tiny_folder):
     names = {2: "Wren", 0: "Auk", 1: "Blue Jay"}
     for split in ("train", "test"):
         images = [png(image) for image in tiny_pixels()[split]]  # plain bytes
         table = pa.table({"img": images, "label": [names[label] for label in TINY_LABELS[split]]})
         pq.write_table(table, tiny_folder / f"{split}-00000-of-00001.parquet")
-    data = decode_dataset(tiny, tiny_folder.parent / "store", tiny_folder)
+    data = decode_dataset(TINY, tiny_folder.parent / "store", tiny_folder)
     assert data.train.labels.tolist() == TINY_LABELS["train"]
     assert data.test.labels.tolist() == TINY_LABELS["test"]
     np.testing.assert_array_equal(data.train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
 
 
-def test_one_split_serves_both(tiny, tiny_folder):
+def test_one_split_serves_both(tiny_folder):
     """As Birdsnap has it: one test image of each of three classes is drawn, the other nine train."""
     (tiny_folder / "test-00000-of-00001.parquet").unlink()
     path = tiny_folder / "train-00000-of-00001.parquet"
     pq.write_table(pq.read_table(path), path, row_group_size=5)
-    record = replace(tiny, test_split="train", holdout=1, train_images=9, test_images=3)
+    record = replace(TINY, test_split="train", holdout=1, train_images=9, test_images=3)
     raw = open_source(record, tiny_folder)
     train, test = raw[Split.TRAIN], raw[Split.TEST]
     assert sorted(test.labels) == [0, 1, 2]
@@ -74,7 +71,7 @@ def test_one_split_serves_both(tiny, tiny_folder):
 IN_TURN = {"train": [[1, 1, 0, 2], [0, 1, 2], [2, 0, 1]], "test": [[0, 1, 1, 0, 2, 2], [0, 1, 2]]}
 
 
-def test_the_first_of_each_class_and_no_file_beyond(tiny, tmp_path):
+def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
     (tmp_path / "in").mkdir()
     for split, files in IN_TURN.items():  # one after the other, as the hub splits what is large
         for part, labels in enumerate(files):
@@ -83,7 +80,7 @@ def test_the_first_of_each_class_and_no_file_beyond(tiny, tmp_path):
             pq.write_table(table, tmp_path / "in" / f"{split}-{part:05}-of-{len(files):05}.parquet")
     for beyond in ("train-00002-of-00003", "test-00001-of-00002"):
         (tmp_path / "in" / f"{beyond}.parquet").write_bytes(b"nobody reads this")
-    record = replace(tiny, of_each=2, train_images=6, test_images=6)
+    record = replace(TINY, of_each=2, train_images=6, test_images=6)
     train, test = open_source(record, tmp_path / "in").values()
     assert (train.rows.tolist(), train.labels.tolist()) == ([0, 1, 2, 3, 4, 6], [1, 1, 0, 2, 0, 2])
     assert test.rows.tolist() == [0, 1, 2, 3, 4, 5]
@@ -91,14 +88,14 @@ def test_the_first_of_each_class_and_no_file_beyond(tiny, tmp_path):
     assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 16, 18]
 
 
-def test_a_part_of_the_set_will_do_for_a_small_version(tiny, tiny_folder, tmp_path):
-    record = replace(tiny, train_images=1000, test_images=50)
+def test_a_part_of_the_set_will_do_for_a_small_version(tiny_folder, tmp_path):
+    record = replace(TINY, train_images=1000, test_images=50)
     with pytest.raises(DataError, match="train split of tiny has 12 images, expected 1000"):
         decode_dataset(record, tmp_path / "store", tiny_folder)
     data = decode_dataset(record, tmp_path / "store", tiny_folder, limit=100)
     assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
     with pytest.raises(DataError, match="train split of tiny has 12 images, expected 11"):
-        decode_dataset(replace(tiny, train_images=11), tmp_path / "store", tiny_folder, limit=5)
+        decode_dataset(replace(TINY, train_images=11), tmp_path / "store", tiny_folder, limit=5)
 
 
 def refused(message, record, folder):
@@ -116,8 +113,8 @@ def refused(message, record, folder):
         ({"classes": 2}, "train split of tiny has label 2, expected 0 … 1"),
     ],
 )
-def test_another_set_than_the_record_says(change, message, tiny, tiny_folder):
-    refused(message, replace(tiny, **change), tiny_folder)
+def test_another_set_than_the_record_says(change, message, tiny_folder):
+    refused(message, replace(TINY, **change), tiny_folder)
 
 
 @pytest.mark.parametrize(
@@ -129,15 +126,15 @@ def test_another_set_than_the_record_says(change, message, tiny, tiny_folder):
         ([[label] for label in TINY_LABELS["train"]], r"\[2\]"),
     ],
 )
-def test_labels_are_whole_numbers_or_names(labels, seen, tiny, tiny_folder):
+def test_labels_are_whole_numbers_or_names(labels, seen, tiny_folder):
     images = [{"bytes": png(image), "path": None} for image in tiny_pixels()["train"]]
     pq.write_table(pa.table({"img": images, "label": labels}), tiny_folder / "train-00000-of-00001.parquet")
-    refused(rf"has the label {seen} \(train\); expected a whole number or a name", tiny, tiny_folder)
+    refused(rf"has the label {seen} \(train\); expected a whole number or a name", TINY, tiny_folder)
 
 
-def test_a_damaged_file_is_one_line(tiny, tiny_folder):
+def test_a_damaged_file_is_one_line(tiny_folder):
     (tiny_folder / "train-00000-of-00001.parquet").write_bytes(b"PAR1 nothing")
-    refused(r"cannot read .*train-00000-of-00001\.parquet: .*; expected parquet", tiny, tiny_folder)
+    refused(r"cannot read .*train-00000-of-00001\.parquet: .*; expected parquet", TINY, tiny_folder)
 
 
 # The hub, played by a server on this machine. The library reads its address once, so what asks it is a process.
