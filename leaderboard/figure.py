@@ -25,7 +25,7 @@ class Figure(NamedTuple):
 
 def figure(table: SuiteTable, estimator: str) -> Figure | None:
     """Return an estimator's curve with the controls'; None where a point of it is missing."""
-    board, gains = table.board, table.by_difference
+    board, gains = table.board, table.board.protocol.by_difference
     rows = [row for row in board.rows if row.estimator == estimator or lookup_estimator(row.estimator).asks_nothing]
     found = {row.estimator: [(t, in_points(at)) for t, at in board.curve(row).items()] for row in rows}
     curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}

@@ -139,18 +139,21 @@ def _source(name: str, value: FunctionType | type, code: CodeType) -> str:
             f"the source of '{name}' cannot be found; write it as a function with `def`, in a file or a cell"
         )
     (node,) = nodes
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
     if isinstance(node, ast.Lambda):
         return f"{name} = {ast.unparse(node)}"
-    return textwrap.dedent("".join(lines[first - 1 : node.end_lineno])).rstrip()
+    return textwrap.dedent("".join(lines[_first_line(node) - 1 : node.end_lineno])).rstrip()
 
 
 def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:
     """Return whether a node of a file is the definition that an object comes from."""
-    first = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
     if isinstance(value, type):
-        return bool(node.name == value.__name__ and first <= code.co_firstlineno <= node.end_lineno)
-    return bool(getattr(node, "name", "<lambda>") == value.__name__ and first == code.co_firstlineno)
+        return bool(node.name == value.__name__ and _first_line(node) <= code.co_firstlineno <= node.end_lineno)
+    return bool(getattr(node, "name", "<lambda>") == value.__name__ and _first_line(node) == code.co_firstlineno)
+
+
+def _first_line(node: Any) -> int:
+    """Return the line on which a definition begins, with its decorators."""
+    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
 
 
 def _globals(code: CodeType) -> Iterator[str]:

@@ -192,7 +192,7 @@ class CourseOptions:
     @property
     def seconds(self) -> float | None:
         """Return the budget; None without one."""
-        return parse_duration("--budget", self.budget) if self.budget else None
+        return parse_budget(self.budget) if self.budget else None
 
 
 def check_difference(difference: float | None) -> None:
@@ -201,7 +201,7 @@ def check_difference(difference: float | None) -> None:
         raise CallerError(f"--difference is {difference:g}; write accuracy points above 0 and below 100, such as 2.5")
 
 
-def parse_duration(option: str, text: str) -> float:
+def parse_budget(text: str) -> float:
     """Return the seconds that a text such as `2h`, `90m`, `45s` or `1h30m` means; CallerError for none, or no time."""
     found = re.fullmatch(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s)?", text.strip())
     try:
@@ -210,7 +210,7 @@ def parse_duration(option: str, text: str) -> float:
         parts = []
     seconds = sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=False))
     if seconds <= 0:
-        raise CallerError(f"{option} is '{text}'; write a time such as 2h, 90m or 1h30m")
+        raise CallerError(f"--budget is '{text}'; write a time such as 2h, 90m or 1h30m")
     return seconds
 
 

@@ -69,9 +69,7 @@ class Tally:
     damaged: tuple[int, ...] = ()
 
     def __add__(self, other: "Tally") -> "Tally":
-        repairs = dict(self.repairs)
-        for kind, count in other.repairs.items():
-            repairs[kind] = repairs.get(kind, 0) + count
+        repairs = dict(Counter(self.repairs) + Counter(other.repairs))
         histogram = self.histogram + other.histogram
         return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged)
 

@@ -62,7 +62,7 @@ def _fill_once(target: Path, wanted: "_Wanted", workers: int, note: Callable[[Pr
         raise _store_error(error, wanted.record, target.parent) from error
 
 
-def decoded_already(record: DatasetRecord, folder: Path, data: Path | None = None, limit: int | None = None) -> str:
+def decoded_already(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
     """Return the fingerprint of a data set decoded in the store; empty where its images are still to be decoded.
 
     Raises:

@@ -31,7 +31,7 @@ _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "I;16")
 
 
-def look(folder: Path, say: Callable[[str], object] = lambda line: None) -> DatasetRecord:
+def look(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     """Return the record of the images in a folder, or of a table in a file, counted; its name is that of either.
 
     The size of images is that of the shorter side of half of them, 64 pixels at most. `say` is told what should be

@@ -117,13 +117,7 @@ def _folder_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
 
 
 def _table_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
-    folder = own_folder(record)
-    found = _find_files(record, folder, str(folder))
-    try:
-        files = {split: _needed(record, found[split], str(folder)) for split in Split}
-        return _read_labels(record, files, str(folder))
-    except (OSError, pa.ArrowException) as error:
-        raise unreadable(error, str(folder), record) from error
+    return {split: labels for split, (_, labels) in _read_tables(record, None).items()}
 
 
 def _read_folders(record: DatasetRecord, folder: Path) -> dict[Split, tuple[Path, folders.FolderSplit]]:
@@ -146,20 +140,26 @@ def _from_folders(record: DatasetRecord, folder: Path) -> dict[Split, RawSplit]:
     return splits
 
 
-def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
+def _read_tables(
+    record: DatasetRecord, data: Path | None
+) -> dict[Split, tuple[tuple[tables.RowGroup, ...], NDArray[np.int64]]]:
+    """Return the row groups and the labels of each split, before any rows are chosen."""
     data = data or (own_folder(record) if record.own else None)
     where = str(data) if data else record.bundled or record.hub
     found = _find_files(record, data, where)
     try:
         files = {split: _needed(record, found[split], where) for split in Split}
         labels = _read_labels(record, files, where)
-        splits = {}
-        for split in Split:
-            rows = choose_rows(record, split, labels[split])
-            kept = labels[split][rows] // record.class_step
-            splits[split] = RawSplit(kept, rows, tables.row_groups(files[split]))
+        return {split: (tables.row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise unreadable(error, where, record) from error
+
+
+def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
+    splits = {}
+    for split, (groups, labels) in _read_tables(record, data).items():
+        rows = choose_rows(record, split, labels)
+        splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
     return splits
 
 

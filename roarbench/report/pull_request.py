@@ -14,7 +14,7 @@ from roarbench.report.table_formats import render
 from roarbench.store.entries import Origin, imported_rows, origins
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import INDEX, PublishedFile, add_file, check_folder, published_file, read_index
+from roarbench.store.results_folder import INDEX, PublishedFile, add_file, check_folder, read_index
 from roarbench.store.transfer import export_results, import_results
 from roarbench.text import counted, markdown_table
 
@@ -103,5 +103,5 @@ def write(store: ResultsStore, folder: Path, prepared: Prepared, about: str) -> 
     path = folder / prepared.path
     path.parent.mkdir(parents=True, exist_ok=True)
     export_results(store, path, keys=prepared.keys)
-    add_file(folder, published_file(folder, prepared.path, len(prepared.keys), about))
+    add_file(folder, prepared.path, len(prepared.keys), about)
     check_folder(folder)

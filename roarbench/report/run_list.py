@@ -114,7 +114,7 @@ def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     run = run_of_key(store, key)
     return {
         "key": key,
-        "run": f"{describe(Point(run.cell, run.seed))}",
+        "run": describe(Point(run.cell, run.seed)),
         "state": "done" if result else _open_state(store, key, bool(failed)),
         "suites": [suite.title for suite in all_suites(store.database) if _has(suite, run)],
         "record": record(run),

@@ -67,11 +67,6 @@ class SuiteTable:
         """Return what twins of its rows explain instead, in order."""
         return tuple(dict.fromkeys(kind for row in self.board.rows for kind in row.over_twins))
 
-    @property
-    def by_difference(self) -> bool:
-        """Return whether gains are differences of answers, so that there is one at every level."""
-        return self.board.protocol.by_difference
-
     def gains(self, row: Row) -> tuple[float | None, ...]:
         """Return a row's gain at every level, in accuracy points, where gains are differences; else nothing."""
         found = (each.value for each in self.board.gains(row))

@@ -1,6 +1,6 @@
 """The table of a suite in five formats. Missing is missing: a dash to the eye, null in JSON, empty in CSV."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from html import escape
 from typing import Literal, NamedTuple
 
@@ -47,7 +47,7 @@ def as_text(table: SuiteTable, width: int) -> Table:
     """Return the table for a terminal of this many columns, less the columns that do not fit, which the note names."""
     columns = columns_of(table)
     kept = _fitting(columns, width)
-    gained = table.board.levels if table.by_difference else ()  # where there are gains at levels
+    gained = table.board.levels if table.board.protocol.by_difference else ()  # where there are gains at levels
     accuracies = {f"t={t:g}" for t in gained}
     names = [column.heading for column in columns if column not in kept]
     left = [f"accuracy {name}" if name in accuracies else name for name in names]
@@ -127,7 +127,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
         add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, "other", left=True)
     for kind in table.twins:
         add(f"over {kind}", (interval(row.over_twins.get(kind, nothing)) for row in rows), 3.3)
-    for i, t in enumerate(board.levels if table.by_difference else ()):
+    for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
         gains = (table.gains(row)[i] for row in rows)
         add(f"gain t={t:g}", (MISSING if gain is None else signed(gain) for gain in gains), 3, f"at {t:g}")
     for i, t in enumerate(board.levels):  # the more is gone, the more it says
@@ -189,35 +189,37 @@ def _points(accuracy: float) -> str:
     return signed(POINTS * accuracy)
 
 
-def _footnote(table: SuiteTable, advice: str) -> str:
-    return " ".join(filter(None, (remarks(table), advice)))
+def _below(table: SuiteTable, advice: str = "") -> str:
+    """Return what is said under a table."""
+    notes = " ".join(filter(None, (remarks(table), advice)))
+    return f"{table.caption}. {notes} {table.falling}".rstrip()
+
+
+def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
+    return zip(*(column.cells for column in columns), strict=True)
 
 
 def _markdown(table: SuiteTable, advice: str) -> str:
     columns = columns_of(table)
-    lines = zip(*(column.cells for column in columns), strict=True)
-    rows = markdown_table([column.heading for column in columns], lines)
-    below = f"{table.caption}. {_footnote(table, advice)} {table.falling}".rstrip()
-    return f"**{table.suite_results.title}**\n\n{rows}\n\n{below}"
+    rows = markdown_table([column.heading for column in columns], _lines(columns))
+    return f"**{table.suite_results.title}**\n\n{rows}\n\n{_below(table, advice)}"
 
 
 def _latex(table: SuiteTable, advice: str) -> str:
     columns = columns_of(table)
-    caption = f"{table.suite_results.title}. {table.caption}. {_footnote(table, advice)} {table.falling}".rstrip()
-    lines = zip(*(column.cells for column in columns), strict=True)
-    return latex_table({column.heading: column.justify[0] for column in columns}, lines, caption)
+    headings = {column.heading: column.justify[0] for column in columns}
+    return latex_table(headings, _lines(columns), f"{table.suite_results.title}. {_below(table, advice)}")
 
 
 def as_html(table: SuiteTable) -> str:
     """Return the table as HTML with its caption; all that somebody wrote is text."""
     columns = columns_of(table)
     heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
-    lines = zip(*(column.cells for column in columns), strict=True)
-    rows = "".join(f"<tr>{''.join(map(_cell, line, (column.justify for column in columns)))}</tr>" for line in lines)
+    sides = [column.justify for column in columns]
+    rows = "".join(f"<tr>{''.join(map(_cell, line, sides))}</tr>" for line in _lines(columns))
     title = escape(table.suite_results.title)
-    notes = escape(f"{table.caption}. {remarks(table)} {table.falling}".rstrip())
     body = f"<caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f"<table>{body}</table><p>{notes}</p>"
+    return f"<table>{body}</table><p>{escape(_below(table))}</p>"
 
 
 def _cell(text: str, side: str) -> str:

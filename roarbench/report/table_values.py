@@ -119,7 +119,7 @@ def _grade(table: SuiteTable, row: Row) -> str | None:
 
 def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     """Return gains by level in accuracy points; nothing where gains are areas between curves."""
-    if not table.by_difference:
+    if not table.board.protocol.by_difference:
         return {}
     return {"gains": dict(zip(map(str, table.board.levels), table.gains(row), strict=True))}
 

@@ -1,6 +1,5 @@
 """The maps of a submission: images in, bytes out, and a verdict that is reached outside, after all is dead."""
 
-import math
 import os
 import signal
 from collections.abc import Iterator, Sequence
@@ -237,7 +236,7 @@ def _maps(task: Task, header: dict[str, Any], numbers: NDArray[np.float32]) -> I
     for part in task.parts:
         n, c, h, w = part.images.shape
         shape = (n, c, h, w) if dims == 4 else (n, h, w)
-        count = math.prod(shape)
+        count = prod(shape)
         yield torch.from_numpy(np.array(numbers[first : first + count], np.float32).reshape(shape))
         first += count
 

@@ -68,13 +68,12 @@ def _drop() -> list[str]:
 
 def _files(root: bool, gpu: bool) -> list[str]:
     """Build the tree inside: read-only but for /tmp, which is private and small."""
-    package = _PACKAGE
     libraries = _standard_library()
     same = [_executable(), *libraries, *_libpython(), *packages()]
     same += ["/usr/bin/setpriv"] if root else []
     binds = {path: path for path in (*_SYSTEM, *same, _PROCESSOR) if Path(path).exists()}
-    own = {str(package / name): str(HARNESS / "roarbench" / name) for name in _OWN}
-    own |= {str(package / "sandbox" / name): str(HARNESS / "roarbench/sandbox" / name) for name in _OWN_SANDBOX}
+    own = {str(_PACKAGE / name): str(HARNESS / "roarbench" / name) for name in _OWN}
+    own |= {str(_PACKAGE / "sandbox" / name): str(HARNESS / "roarbench/sandbox" / name) for name in _OWN_SANDBOX}
     arguments = ["--size", str(SCRATCH), "--perms", "1777", "--tmpfs", "/tmp", "--proc", "/proc"]
     devices = (*_DEVICES, *(("/dev/zero", *_gpus()) if gpu else ()))
     for parent in _parents([*binds.values(), *own.values(), *devices]):

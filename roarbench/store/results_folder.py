@@ -125,18 +125,13 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
     return files
 
 
-def add_file(folder: Path, file: PublishedFile) -> None:
+def add_file(folder: Path, path: str, rows: int, about: str) -> None:
     """Add a file, which lies in the folder already, to its index."""
-    path = folder / INDEX
-    files = [*(_entries(path) if path.exists() else ()), file]
+    index = folder / INDEX
+    files = [*(_entries(index) if index.exists() else ()), PublishedFile(path, sha256(folder / path), rows, about)]
     listed = [record(each) for each in sorted(files, key=lambda each: each.path)]
     text = json.dumps({"format": _FORMAT, "files": listed}, indent=1)
-    write_whole(path, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), path.with_name(f".{INDEX}"))
-
-
-def published_file(folder: Path, path: str, rows: int, about: str) -> PublishedFile:
-    """Return the entry of a file that lies in a folder."""
-    return PublishedFile(path, sha256(folder / path), rows, about)
+    write_whole(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
 
 
 def _checked_file(folder: Path, file: PublishedFile) -> list[Result]:

@@ -7,7 +7,7 @@ import pytest
 
 import roarbench
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import PublishedFile, add_file, published_file, read_index
+from roarbench.store.results_folder import PublishedFile, add_file, read_index
 from roarbench.store.transfer import export_results, import_results
 
 ROOT = Path(__file__).parents[2]
@@ -44,7 +44,7 @@ def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
         for name, keys in parts.items():
             path = f"quick-matched/2/{name}.parquet"
             count = export_results(store, folder / path, keys=keys)
-            add_file(folder, published_file(folder, path, count, "a part"))
+            add_file(folder, path, count, "a part")
     monkeypatch.setattr("roarbench.api.published._SHIPPED", (folder,))
     frame = roarbench.results("quick-matched@2").to_dataframe()
     assert len(frame) == 14 and frame["gain"].notna().all()

@@ -11,10 +11,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from roarbench.errors import CallerError, StoreError
+from roarbench.files import sha256
 from roarbench.report.pull_request import comment, prepare, write
 from roarbench.store.remarks import Kind, put_remarks
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import INDEX, add_file, check_folder, fetched, published_file
+from roarbench.store.results_folder import INDEX, add_file, check_folder, fetched
 from roarbench.store.schema import imports
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 from tests.helpers.command_line import command
@@ -40,7 +41,7 @@ def published(store, tmp_path_factory):
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
     keys = {key for key, result in store.results(store.keys("")).items() if result.run.cell.estimator in wanted}
     count = export_results(store, folder / NAME, keys=keys)
-    add_file(folder, published_file(folder, NAME, count, "the project"))
+    add_file(folder, NAME, count, "the project")
     return folder
 
 
@@ -64,8 +65,7 @@ def edit_rows(folder, change):
         line.pop("sha256")
         line["sha256"] = _checksum(line)
     pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
-    digest = published_file(folder, NAME, len(lines), "the project").sha256
-    edit_index(folder, lambda values: values["files"][0].update(sha256=digest, rows=len(lines)))
+    edit_index(folder, lambda values: values["files"][0].update(sha256=sha256(folder / NAME), rows=len(lines)))
 
 
 def test_a_folder_that_is_as_it_says_passes(published):
@@ -103,7 +103,7 @@ def other_suite(folder):
 
 def twice(folder):
     shutil.copy(folder / NAME, folder / OTHER)
-    add_file(folder, published_file(folder, OTHER, len(list(read_results(folder / OTHER))), "again"))
+    add_file(folder, OTHER, len(list(read_results(folder / OTHER))), "again")
 
 
 def add_to(folder, name, text):
