@@ -153,7 +153,8 @@ def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:
 
 def _first_line(node: Any) -> int:
     """Return the line on which a definition begins, with its decorators."""
-    return min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    first: int = min([node.lineno, *(each.lineno for each in getattr(node, "decorator_list", ()))])
+    return first
 
 
 def _globals(code: CodeType) -> Iterator[str]:
