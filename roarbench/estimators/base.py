@@ -9,6 +9,22 @@ from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.lazy import Tensor, nn, torch
 
 
+class ClassImages(NamedTuple):
+    """What training images tell of each class without a network, float32 (classes, c, h, w), normalised.
+
+    Attributes:
+        means: How far the mean image of each class lies from that of all.
+        weights: Of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size.
+    """
+
+    means: Tensor
+    weights: Tensor
+
+    def to(self, device: torch.device) -> ClassImages:
+        """Return both on a device."""
+        return ClassImages(self.means.to(device), self.weights.to(device))
+
+
 class Batch(NamedTuple):
     """Images with all that estimators and controls may look at beside the model.
 
@@ -18,8 +34,7 @@ class Batch(NamedTuple):
         ids: Int64 (n,), one number per image of the data set, unique over both splits; the key of its chance.
         truth: Planted data's true importance, (n, c, h, w), larger = more important; None for other data.
         labels: Int64 (n,), the true classes, for the control that gives them away; None where nothing may know them.
-        templates: Float32 (classes, c, h, w), how far the mean training image of each class lies from that of all,
-            normalised; None where no control asks for them.
+        by_class: What training images tell of each class; None where no control asks for it.
     """
 
     images: Tensor
@@ -27,18 +42,19 @@ class Batch(NamedTuple):
     ids: Tensor
     truth: Tensor | None = None
     labels: Tensor | None = None
-    templates: Tensor | None = None
+    by_class: ClassImages | None = None
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; numbers and labels stay on the CPU, where their chance is drawn."""
-        truth, templates = (None if each is None else each.to(device) for each in (self.truth, self.templates))
-        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, self.labels, templates)
+        truth = None if self.truth is None else self.truth.to(device)
+        by_class = None if self.by_class is None else self.by_class.to(device)
+        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, self.labels, by_class)
 
     def part(self, rows: slice) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
         labels = None if self.labels is None else self.labels[rows]
-        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, labels, self.templates)
+        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, labels, self.by_class)
 
 
 class Settings(NamedTuple):

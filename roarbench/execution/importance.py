@@ -7,11 +7,9 @@ from functools import lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
 from roarbench.errors import RunError
 from roarbench.estimators import Estimator
@@ -21,6 +19,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided, folded
+from roarbench.execution.class_images import class_images
 from roarbench.execution.twins import twin_network, twin_targets
 from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.inputs import Normalisation, normalise
@@ -57,19 +56,6 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
     pixels = torch.from_numpy(images.pixels[start:stop])
     labels = torch.from_numpy(images.labels[start:stop])
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
-
-
-@lru_cache(maxsize=1)
-def class_templates(images: ImageData) -> Tensor:
-    """Return how far the mean training image of each class lies from that of all, normalised; see `Batch`.
-
-    Reads all training images, once in a process.
-    """
-    train, classes = images.train, range(images.record.classes)
-    sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])  # exact
-    counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
-    apart = sums / counts - sums.sum(0) / len(train.labels)
-    return torch.from_numpy(apart / np.array(images.std)[:, None, None]).float()
 
 
 class WantedMaps(NamedTuple):
@@ -134,7 +120,7 @@ def _explaining(
     batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
     if estimators[0].answered:
-        batch = batch._replace(templates=class_templates(explained.place.images))
+        batch = batch._replace(by_class=class_images(explained.place.images))
     return _Explaining(explained, estimators, batch)
 
 

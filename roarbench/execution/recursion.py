@@ -17,7 +17,8 @@ from roarbench.devices import device
 from roarbench.errors import RunError
 from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import EXPLAINED, importance_maps
-from roarbench.execution.importance import class_templates, image_ids
+from roarbench.execution.class_images import class_images
+from roarbench.execution.importance import image_ids
 from roarbench.execution.placed_inputs import without
 from roarbench.execution.workplace import Workplace
 from roarbench.identity import fingerprint, record
@@ -103,14 +104,14 @@ def _removed_anew(data: ImageData, run: Run, before: Stage, t: float, split: Spl
     images = without(data, split, before.removed[split], run.cell)
     targets = predict(before.model, images, norm, scored_at_once(data.record.size)).argmax(1)
     some, found = data[split], []
-    templates = class_templates(data).to(device()) if estimator.answered else None
+    told = class_images(data).to(device()) if estimator.answered else None
     for start in range(0, len(images), EXPLAINED):
         rows = slice(start, min(start + EXPLAINED, len(images)))
         gone = np.unpackbits(before.removed[split][rows], axis=1, count=layout.features).view(bool)
         ids = image_ids(split, rows.start, rows.stop)
         inputs = normalise(images.batch(torch.arange(rows.start, rows.stop)), norm)
         truth = None if some.truth is None else torch.from_numpy(some.truth[rows]).to(device())
-        batch = Batch(inputs, targets[rows].to(device()), ids, truth, torch.from_numpy(some.labels[rows]), templates)
+        batch = Batch(inputs, targets[rows].to(device()), ids, truth, torch.from_numpy(some.labels[rows]), told)
         maps = importance_maps([estimator], before.model, batch, norm.black)[estimator.id]
         flat = features(maps.cpu().numpy(), shape, layout.unit)
         ties = tie_order(ids.numpy(), layout.features)

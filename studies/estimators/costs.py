@@ -12,7 +12,7 @@ from pathlib import Path
 import torch
 
 from roarbench.estimators import Estimator
-from roarbench.estimators.base import Batch
+from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.parameters import written
@@ -57,7 +57,7 @@ def _milliseconds(estimator: Estimator) -> float:
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
     model = build(name, 10, shape[0], shape[1], generator).eval()
     images = torch.randn(_IMAGES, *shape, generator=generator)
-    batch = Batch(images, torch.arange(_IMAGES) % 10, torch.arange(_IMAGES), templates=images)
+    batch = Batch(images, torch.arange(_IMAGES) % 10, torch.arange(_IMAGES), by_class=ClassImages(images, images))
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]
     importance_maps(asked, model, batch.part(slice(1)), black)
     start = time.process_time()

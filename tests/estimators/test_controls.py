@@ -55,7 +55,10 @@ def test_truth_its_inverse_and_a_noisy_one_by_hand(batch):
     [
         *((name, "truth", "planted") for name in ("truth", "truth-inverted", "truth-noisy")),
         ("leak", "labels", "the true classes are not at hand; 'leak' needs them"),
-        ("class-template", "templates", "the mean training images are not at hand"),
+        *(
+            (name, "by_class", "the training images are not at hand")
+            for name in ("class-template", "linear-classifier")
+        ),
     ],
 )
 def test_what_a_control_needs_is_named(name, field, words, batch):
@@ -99,7 +102,7 @@ def test_nearness_to_the_middle_falls_with_the_distance(batch):
     torch.testing.assert_close(found[0, 0, 5, 0].item(), float(np.exp(-0.5 * ((5.5 / 3) ** 2 + (0.5 / 3) ** 2))))
 
 
-def test_a_class_template_is_the_product_of_four(batch):
+def test_what_a_class_tells_counts_where_there_is_detail(batch):
     """Entropy by scipy's blur of each grey, level by level."""
     found, images = control("class-template", batch).numpy(), batch.images.numpy()
     level = np.clip(np.floor((images.mean(1) + 2) * 2), 0, 7)
@@ -108,8 +111,11 @@ def test_a_class_template_is_the_product_of_four(batch):
         for grey in range(8)
     ]
     detail = -sum(np.maximum(share, 1e-6) * np.log(np.maximum(share, 1e-6)) for share in shares)
-    expected = images * batch.templates[batch.targets].numpy() * detail[:, None] * control("centre", batch).numpy()
+    means, weights = (each[batch.targets].numpy() * detail[:, None] for each in batch.by_class)
+    expected = images * means * control("centre", batch).numpy()
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    linear = control("linear-classifier", batch).numpy()
+    np.testing.assert_allclose(linear, images * weights, rtol=1e-6, atol=1e-9)
 
 
 def test_deviation_is_the_distance_from_its_baseline(batch):

@@ -6,16 +6,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
+from sklearn.linear_model import Ridge
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.execution import importance, shards
 from roarbench.execution import job_graph as graph
+from roarbench.execution.class_images import class_images
 from roarbench.execution.job_graph import steps
 from roarbench.execution.placed_inputs import without
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.bit_planes import removed_bits
-from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
 from roarbench.plan.keys import bind, reference_of, reference_points
 from roarbench.plan.points import Point, expand
@@ -59,18 +61,33 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
 
 
 @pytest.mark.slow
-def test_a_class_template_is_of_training_images_and_of_the_class_that_its_reference_answers(done):
+@pytest.mark.parametrize("name", ["class-template", "linear-classifier"])
+def test_what_training_images_tell_of_the_class_that_a_reference_answers(done, name):
     work, *_ = done
     train, scale = work.images.train, np.array(work.images.std)[:, None, None]
     means = [train.pixels[train.labels == number].mean(0) for number in range(work.images.record.classes)]
-    row = find_estimator("class-template")
+    row, by_class = find_estimator(name), class_images(work.images)
+    np.testing.assert_allclose(by_class.means, (np.stack(means) - train.pixels.mean(0)) / scale, rtol=1e-4, atol=1e-6)
     for told in work.explained:
         found = importance.timed_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
         batch = importance.shard_batch(told, Split.TEST, 0, 8, Normalisation.of(work.images))
         assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
-        templates = torch.from_numpy((np.stack(means) - train.pixels.mean(0)) / scale).float()
-        expected = importance_maps([row], None, batch._replace(templates=templates), torch.zeros(3, 1, 1))[row.id]
+        expected = importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
         torch.testing.assert_close(found, expected)
+
+
+@pytest.mark.slow
+def test_the_linear_classifier_is_sklearns_ridge_on_thumbnails_and_their_mirror_images(done):
+    images = done[0].images
+    side = images.record.size
+    pixels = normalise(torch.from_numpy(images.train.pixels), Normalisation.of(images))
+    small = torch.nn.functional.adaptive_avg_pool2d(pixels, 6)
+    seen = torch.cat([small, small.flip(3)]).flatten(1).numpy()
+    wanted = np.eye(images.record.classes)[np.tile(images.train.labels, 2)]
+    fitted = Ridge(alpha=0.1 * len(seen)).fit(seen, wanted).coef_
+    expected = torch.from_numpy(fitted).view(-1, *small.shape[1:])
+    expected = torch.nn.functional.interpolate(expected, (side, side), mode="bilinear")
+    np.testing.assert_allclose(class_images(images).weights, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from roarbench.estimators.base import Batch
+from roarbench.estimators.base import Batch, ClassImages
 from roarbench.models.build import build
 
 CLASSES = 5
@@ -41,8 +41,8 @@ def images_like_photographs(n: int, dtype: torch.dtype) -> Batch:
     images = smooth + 0.2 * torch.randn(n, 3, SIDE, SIDE, generator=generator, dtype=torch.float64)
     truth = torch.randn(images.shape, generator=generator, dtype=torch.float64)
     targets = torch.arange(n) % CLASSES
-    templates = torch.randn(CLASSES, 3, SIDE, SIDE, generator=generator, dtype=torch.float64).to(dtype)
-    return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), targets.flip(0), templates)
+    by_class = ClassImages(*torch.randn(2, CLASSES, 3, SIDE, SIDE, generator=generator, dtype=torch.float64).to(dtype))
+    return Batch(images.to(dtype), targets, torch.arange(n) * 7 + 3, truth.to(dtype), targets.flip(0), by_class)
 
 
 class CountingPasses(nn.Module):
