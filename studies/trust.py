@@ -91,7 +91,8 @@ def again(cells: Cells) -> tuple[str, str]:
 
 def matched_again(cells: Cells) -> tuple[str, str]:
     """Count verdicts beside every control that came out the same in another run by matched gain."""
-    verdicts = [row[1:] for row in cells(0, "", "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
+    rows = [row[1:] for row in cells(0, "", "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
+    verdicts = [[said == "yes" for said in row] for row in rows]
     pairs = [pair for row in verdicts for pair in combinations(row, 2)]
     return f"{sum(one == other for one, other in pairs)} of {len(pairs)}", (
         f"answers to “does it beat every control?” are the same in pairs of {len(verdicts[0])} runs by matched gain, "

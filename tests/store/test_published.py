@@ -10,8 +10,10 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
+from roarbench.analysis.collecting import collect
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import sha256
+from roarbench.plan.suites import find_suite
 from roarbench.report.pull_request import comment, prepare, write
 from roarbench.store.remarks import Kind, put_remarks
 from roarbench.store.results import ResultsStore, default_url
@@ -21,6 +23,7 @@ from roarbench.store.transfer import _checksum, export_results, import_results, 
 from tests.helpers.command_line import command
 
 ROOT = Path(__file__).parents[2]
+ROWS = ROOT / "studies" / "replication" / "quick-5.parquet"  # those of quick-matched 2 among them
 NAME = "quick-matched/2/roarbench.parquet"
 OTHER = "quick-matched/2/mine.parquet"
 
@@ -29,7 +32,7 @@ OTHER = "quick-matched/2/mine.parquet"
 def store(tmp_path_factory):
     folder = tmp_path_factory.mktemp("store")
     with ResultsStore.open(default_url(folder)) as results:
-        import_results(results, ROOT / "results" / "quick-matched" / "2" / "roarbench.parquet")
+        import_results(results, ROWS)
         yield results
 
 
@@ -39,7 +42,8 @@ def published(store, tmp_path_factory):
     folder = tmp_path_factory.mktemp("results")
     (folder / NAME).parent.mkdir(parents=True)
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
-    keys = {key for key, result in store.results(store.keys("")).items() if result.run.cell.estimator in wanted}
+    found = collect(find_suite("quick-matched@2"), store).results.values()
+    keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
     count = export_results(store, folder / NAME, keys=keys)
     add_file(folder, NAME, count, "the project")
     return folder
@@ -153,7 +157,7 @@ def test_a_published_row_may_neither_go_nor_change(published, folder):
 def own(tmp_path):
     """A store with the same rows, as if all of them had been computed there."""
     with ResultsStore.open(default_url(tmp_path)) as results:
-        import_results(results, ROOT / "results" / "quick-matched" / "2" / "roarbench.parquet")
+        import_results(results, ROWS)
         with results.database.write() as connection:
             connection.execute(imports.delete())
         yield results
@@ -177,8 +181,8 @@ def test_a_row_is_prepared_written_and_told(own, published, folder):
 def test_suites_that_share_runs_have_whole_files_each(own, folder):
     one = prepare(own, "quick-matched@2", "grad", folder, "A. Author")
     write(own, folder, one, "A. Author")
-    other = prepare(own, "quick", "grad", folder, "A. Author")
-    with pytest.raises(CallerError, match="no runs of gard in .*; there are: class-template, .*, grad, ig, "):
+    other = prepare(own, "quick@5", "grad", folder, "A. Author")
+    with pytest.raises(CallerError, match="no runs of gard in .*; there are: class-template, .*, grad, .*, ig, "):
         prepare(own, "quick-matched@2", "gard", folder, "A. Author")
     assert other.path == "quick/5/grad.parquet" and other.keys >= one.keys
 

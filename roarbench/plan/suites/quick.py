@@ -70,7 +70,7 @@ _EIGHT_CONTROLS = (  # of first versions; the last two are of studies/corpus
     "colour-deviation",
     "saturation-deviation",
 )
-BEATEN = (*_EIGHT_CONTROLS, "linear-classifier")  # the strongest of studies/fitted on images that no board has
+BEATEN = (*_EIGHT_CONTROLS, "linear-classifier")  # the strongest of studies/corpus on images that no board has
 _SEVEN_CONTROLS = (*CONTROLS, "deviation", "colour-deviation", "saturation-deviation", "linear-classifier")
 _WITH_TEMPLATE = (*_EIGHT_CONTROLS, "class-template")  # before it
 _ASKING = ("grad", "sgsq-grad", "ig", "ig(baseline=mean)", "input-x-grad")
