@@ -57,7 +57,7 @@ def test_the_demo_is_run_here_from_committed_code_and_has_every_kind_of_doubt() 
     folder = ROOT / "demo"
     with ResultsStore.open(default_url(folder), read_only=True) as store:
         views = read_views(store, folder)
-        assert list(views) == ["quick-v5", "quick-matched-v3"]
+        assert list(views) == ["quick-v6", "quick-matched-v3"]
         first = next(iter(views.values()))
         assert first.leading.name == "matched" and "roar" in {p.name for view in views.values() for p in view.protocols}
         for view in views.values():
