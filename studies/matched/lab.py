@@ -1,7 +1,7 @@
 """The answers of studies.matched.run: networks trained on development images alone, none of the board's.
 
-Run: python -m studies.matched.lab --decoded DIR [--corpus] adds to results.npz what it lacks; DIR is the folder of the
-decoded photographs in a store.
+Run: python -m studies.matched.lab --decoded DIR adds to results.npz what it lacks, with --corpus to that of
+studies/corpus; DIR is the folder of the decoded photographs in a store.
 
 Trains a reference and a common network on 7,000 of the bundled training photographs, tunes the network on each row, and
 asks it about the other 2,469 with every candidate's masks.
@@ -40,9 +40,10 @@ from roarbench.plan.common import tuning_of
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 from studies.corpus.corpus import SHUFFLED, TEMPLATES, WITHOUT, shuffled
-from studies.matched.run import LEVELS, RESULTS, Answers, stored
+from studies.corpus.fitted import Fitted, fitted_rows
+from studies.matched.run import CORPUS, LEVELS, RESULTS, Answers, stored
 from studies.page import program
-from submissions.half_images import estimate
+from submissions import class_evidence, half_images
 
 SHAPE, TRAINED = (3, 64, 64), 7000
 LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
@@ -127,9 +128,12 @@ def asking(lab: Lab, model: nn.Module) -> dict[str, Callable[[], Tensor]]:
         "abs-ixg": lambda: (x * grad(x)).abs(),
         "grad": lambda: grad(x),
         "sgsq": lambda: sum(grad(noisy_copies(x, ids, j, 0)) ** 2 for j in range(8)),
-        "half-images": lambda: torch.cat(
-            [estimate(model, a, b, None) for a, b in zip(x.split(256), targets.split(256), strict=True)]
-        ),
+        **{
+            name: lambda estimate=made.estimate: torch.cat(
+                [estimate(model, a, b, None) for a, b in zip(x.split(256), targets.split(256), strict=True)]
+            )
+            for name, made in (("half-images", half_images), ("class-evidence", class_evidence))
+        },
         "sg-ixg-abs": lambda: (x * sum(grad(noisy_copies(x, ids, j, 0)) for j in range(8))).abs(),
     }
 
@@ -186,7 +190,8 @@ def corpus_rows(lab: Lab, reference: nn.Module) -> dict[str, Callable[[], Tensor
     seen = normalise(lab.train, lab.norm)
     means = torch.stack([seen[lab.train_labels == number].mean(0) for number in range(10)]) - seen.mean(0)
     told = {name: lambda make=make: make(x, means[targets]) for name, make in TEMPLATES.items()}
-    return {name: lambda make=make: make(x) for name, make in WITHOUT.items()} | told | asking
+    made = {name: lambda make=make: make(x) for name, make in WITHOUT.items()}
+    return made | told | asking | fitted_rows(Fitted(seen, lab.train_labels, x, targets))
 
 
 def candidates(lab: Lab) -> dict[str, NDArray[np.uint16]]:
@@ -238,7 +243,7 @@ def scored(lab: Lab, common: nn.Module, importance: Tensor) -> dict[str, NDArray
     return made
 
 
-def keep(found: dict[str, Answers], path: Path = RESULTS) -> None:
+def keep(found: dict[str, Answers], path: Path) -> None:
     """Write all answers, packed."""
     packed = {f"{row}/{mask}": np.packbits(bits) for row, made in found.items() for mask, bits in made.items()}
     np.savez_compressed(path, **packed)  # type: ignore[arg-type]
@@ -251,16 +256,19 @@ def main() -> None:
     parser.add_argument("--corpus", action="store_true", help="the maps of studies/corpus, by the chosen strata alone")
     options = parser.parse_args()
     torch.set_num_threads(1)
-    lab, found = Lab(options.decoded, 0), stored()
+    path = CORPUS if options.corpus else RESULTS
+    lab, found = Lab(options.decoded, 0), stored(path) if path.exists() else {}
     lab.chosen = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
     lab.strata = {} if options.corpus else candidates(lab)
     reference, common = lab.reference(), lab.common()
-    rows = corpus_rows(lab, reference) if options.corpus else not_asking(lab) | asking(lab, reference)
+    rows = not_asking(lab) | asking(lab, reference)
+    if options.corpus:
+        rows |= corpus_rows(lab, reference)
     for name, make in rows.items():
         if name not in found:
             start = time.process_time()
             found[name] = scored(lab, common, make())
-            keep(found)
+            keep(found, path)
             print(name, round(time.process_time() - start, 1), flush=True)
 
 

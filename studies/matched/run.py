@@ -13,7 +13,7 @@ from roarbench.text import markdown_table
 from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
-RESULTS, IMAGES = FOLDER / "results.npz", 2469
+RESULTS, CORPUS, IMAGES = FOLDER / "results.npz", FOLDER.parent / "corpus" / "results.npz", 2469
 LEVELS = (0.1, 0.5, 0.9)
 MASKS = (
     *("other", "dev-8", "dev-16", "dev-64", "dev-blur-4x4", "dev-blur-8x8", "dev-blur-8x8 bits"),
