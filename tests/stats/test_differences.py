@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Point, Scores
@@ -44,12 +45,13 @@ def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
     )
 
 
-def test_a_gain_is_the_area_of_the_differences_by_hand() -> None:
+@pytest.mark.parametrize(("protocol", "sign"), [(SPECIFIC, -1), (SPECIFIC_LERF, 1)])
+def test_a_gain_is_the_area_of_the_differences_by_hand(protocol: Protocol, sign: int) -> None:
     scores = paired()
-    judged = board(scores, SPECIFIC, BOOTSTRAP)
+    judged = board(scores, protocol, BOOTSTRAP)
     for name in KNOWS:
         at = [float(scores.differences.correct[name, t].mean()) for t in LEVELS]
-        area = -100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
+        area = sign * 100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
         assert row(judged, name).gain.value == pytest.approx(area, abs=1e-12)
         assert [one.value for one in row(judged, name).differences] == pytest.approx(at)
         own = [float(scores.correct[name, t].mean()) for t in LEVELS]

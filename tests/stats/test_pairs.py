@@ -1,7 +1,6 @@
 from itertools import combinations
 
 import numpy as np
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,21 +27,6 @@ def test_every_pair_is_the_difference_of_its_samples(size: int, seed: int) -> No
         assert pairs.upper[one, other] and not pairs.upper[other, one]
         assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
         assert pairs.halves[one, other] == half_width(difference, 0.9)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_the_largest_deviation_of_the_chosen_pairs_by_loops(seed: int) -> None:
-    made = samples(6, seed)
-    pairs = Pairs.of(made, 0.9)
-    chosen = pairs.upper & (pairs.halves > 0) & (np.random.default_rng(seed).random((6, 6)) < 0.6)
-    assert 1 < chosen.sum() < 15
-    expected = np.zeros(40)
-    for one, other in np.argwhere(chosen):
-        difference = made[one].minus(made[other])
-        for draw in range(40):
-            size = abs(difference.draws[draw] - difference.value) / half_width(difference, 0.9)
-            expected[draw] = max(expected[draw], size)
-    np.testing.assert_array_equal(pairs.largest(chosen), expected)
 
 
 @given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))

@@ -59,13 +59,6 @@ def test_counts_by_hand() -> None:
     assert found.tau == pytest.approx(4 / 6)
 
 
-def test_a_board_beside_itself_is_equal_and_the_other_way_round_counts_the_same() -> None:
-    same = replication(ONE, ONE)
-    assert (same.equal_share, same.opposed, same.inside_share, same.tau) == (1.0, 0, 1.0, pytest.approx(1.0))
-    forth, back = replication(ONE, OTHER), replication(OTHER, ONE)
-    assert (forth.equal, forth.opposed, forth.inside, forth.tau) == (back.equal, back.opposed, back.inside, back.tau)
-
-
 def test_where_there_is_nothing_to_count_or_the_questions_differ() -> None:
     values = board(row("a", 1.0, None), row("b", 2.0, None))
     found = replication(values, values)
