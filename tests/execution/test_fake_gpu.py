@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from roarbench.estimators import engine
-from roarbench.estimators.base import Batch, Settings
+from roarbench.estimators.base import Batch, ClassImages, Settings
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.augment import augment, shrink
@@ -111,7 +111,8 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
             model = None if controls else network().eval()
             images = torch.zeros(4, *SHAPE)
             labels = torch.arange(4)
-            batch = Batch(images, torch.zeros(4, dtype=torch.int64), torch.arange(4), images, labels, images).to(GPU)
+            told, targets = ClassImages(images, images), torch.zeros(4, dtype=torch.int64)
+            batch = Batch(images, targets, torch.arange(4), images, labels, told).to(GPU)
             gpu.waits.clear()
             wanted = [e for e in chosen if e.variant == variant]
             maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
