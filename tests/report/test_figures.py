@@ -1,4 +1,4 @@
-"""Figures: what is drawn equals what was given, gaps stay gaps, names do not overlap, files are the same each time."""
+"""Figures: from a board to its curves, which are drawn as given; gaps stay gaps, files are the same each time."""
 
 import itertools
 from dataclasses import replace
@@ -9,18 +9,85 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.colors import to_hex
 from PIL import Image
 
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.paper_curves import published_curves
 from roarbench.errors import CallerError
+from roarbench.plan.suite import Block
+from roarbench.protocols.unretrained import MORF
+from roarbench.report.curve_chart import chart
 from roarbench.report.figures import Axis, Chart, draw_curves, make_figure
 from roarbench.report.panels import Curve, spread
+from roarbench.report.table import suite_table
+from roarbench.stats.bootstrap import Estimate
+from roarbench.terms import Order
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 
-LEVELS = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
+
+@pytest.fixture(scope="module")
+def whole():
+    return held()
 
 
-def curve(estimator, family="", *, control=False, end=0.4, levels=LEVELS, missing=(), band=True):
+def table_of(results, protocol="roar", rows=None):
+    return suite_table(results, protocol, None, rows)
+
+
+def test_a_curve_is_its_row_from_the_untouched_images_on(whole):
+    table = table_of(whole, rows=["random", "grad"])
+    clean, first, last = Estimate(0.9, 0.88, 0.92), Estimate(0.7, 0.65, 0.75), Estimate(0.4, 0.3, 0.5)
+    rows = (replace(table.board.rows[0], estimator="gb", clean=clean, accuracies=(first, last)), table.board.rows[1])
+    curves = chart(replace(table, board=replace(table.board, levels=(0.5, 0.9), rows=rows))).curves
+    assert [curve.estimator for curve in curves] == ["gb", "grad"]
+    assert curves[0].levels == (0.0, 0.5, 0.9)
+    assert curves[0].accuracy == (0.9, 0.7, 0.4)
+    assert (curves[0].low, curves[0].high) == ((0.88, 0.65, 0.3), (0.92, 0.75, 0.5))
+
+
+def test_a_missing_point_is_none_and_a_row_without_points_no_curve(whole):
+    results = whole.results.items()
+    kept = {p: r for p, r in results if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]}
+    (curve,) = chart(table_of(SuiteResults(SUITE, "", None, kept))).curves
+    assert curve.estimator == "random"
+    assert curve.accuracy[-1] is curve.low[-1] is curve.high[-1] is None
+    assert None not in curve.accuracy[:-1]
+
+
+def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_networks_alone(whole):
+    found = {curve.estimator: curve for curve in chart(table_of(whole, "kar", MAIN), "imagenet").published}
+    published = published_curves("imagenet", Order.LERF)
+    assert set(found) == set(MAIN) & set(published)
+    for name, curve in found.items():
+        assert dict(zip(curve.levels, curve.accuracy, strict=True)) == published[name]
+        assert set(curve.low) == {None}
+    results = held(replace(SUITE, blocks=(Block(MORF, MAIN, LEVELS, seeds=2),)))
+    with pytest.raises(CallerError, match="this plot is of morf, .*; leave --published out"):
+        chart(table_of(results, "morf"), "imagenet")
+
+
+def test_accuracy_above_masks_alone_is_a_curve_beside_accuracy(whole):
+    found = {curve.estimator: curve for curve in chart(table_of(whole)).above_masks}
+    assert set(found) == set(MAIN)  # the blurred random map has no masks here
+    evidence = Evidence.of(whole)
+    for name, curve in found.items():
+        assert curve.levels == LEVELS
+        expected = [evidence.above_masks(name, t) for t in LEVELS]
+        assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in expected]
+    assert chart(table_of(whole, "kar")).above_masks == ()
+
+
+T = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9)
+
+
+def curve(estimator, family="", *, control=False, end=0.4, levels=T, missing=(), band=True):
     accuracy = tuple(None if k in missing else 0.8 - (0.8 - end) * t / 0.9 for k, t in enumerate(levels))
     low = tuple(None if a is None or not band else a - 0.01 for a in accuracy)
     high = tuple(None if a is None or not band else a + 0.02 for a in accuracy)
     return Curve(estimator, family or estimator, control, levels, accuracy, low, high)
+
+
+def chart_of(*curves, title="one", caption="Three seeds.", **more):
+    return Chart(title, caption, Axis.REMOVED, curves, **more)
 
 
 def forms(base):
@@ -28,26 +95,25 @@ def forms(base):
 
 
 def full_chart():
-    controls = [curve("random", control=True, end=0.5), curve("sobel", control=True, end=0.501)]
+    controls = (curve("random", control=True, end=0.5), curve("sobel", control=True, end=0.501))
     rest = [
         curve(name, base, end=0.5 + k / 1000) for base in ("grad", "gb", "ig") for k, name in enumerate(forms(base))
     ]
-    return Chart("big v1 · ROAR", "Five seeds. " * 30, Axis.REMOVED, (*controls, *rest))
-
-
-def planted_chart():
-    curves = [
-        curve("truth", control=True, end=0.1),
-        curve("random", control=True),
-        curve("truth-inverted", "truth", control=True, end=0.7),
-    ]
-    return Chart("planted v1 · ROAR", "Three seeds.", Axis.REMOVED, tuple(curves))
+    return chart_of(*controls, *rest, title="big v1 · ROAR", caption="Five seeds. " * 30)
 
 
 def crowded_chart():
     """More names than fit beside a panel of the usual height."""
     twins = [f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in forms("grad")]
-    return Chart("crowd", "", Axis.REMOVED, tuple(curve(name, "grad") for name in (*forms("grad"), *twins)))
+    return chart_of(*(curve(name, "grad") for name in (*forms("grad"), *twins)), title="crowd")
+
+
+def long_chart():
+    """One panel under a title that says all it can have to say."""
+    title = "planted v1 (small version: 40 images a split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
+    names = {"truth": 0.1, "random": 0.4, "truth-inverted": 0.7}
+    curves = (curve(name, name.removesuffix("-inverted"), control=True, end=end) for name, end in names.items())
+    return chart_of(*curves, title=f"{title} (tests the installation only): ROAR")
 
 
 def lines(axes):
@@ -57,45 +123,38 @@ def lines(axes):
 
 @pytest.mark.slow
 def test_drawn_data_equal_the_input_in_every_panel():
-    chart = full_chart()
-    figure = make_figure(chart)
+    given = {each.estimator: each for each in full_chart().curves}
+    figure = make_figure(full_chart())
     assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG"]
     for axes, base in zip(figure.axes, ("grad", "gb", "ig"), strict=True):
         drawn = lines(axes)
         assert list(drawn) == ["random", "sobel", *forms(base)]
-        for given_curve in chart.curves:
-            if given_curve.estimator in drawn:
-                x, y = drawn[given_curve.estimator].get_data()
-                assert tuple(x) == given_curve.levels
-                assert tuple(y) == given_curve.accuracy
+        for name, line in drawn.items():
+            x, y = line.get_data()
+            assert (tuple(x), tuple(y)) == (given[name].levels, given[name].accuracy)
 
 
 def test_bands_equal_the_input_and_a_missing_point_is_a_gap():
-    (axes,) = make_figure(Chart("one", "", Axis.REMOVED, (whole := curve("grad"),))).axes
+    whole = curve("grad")
+    (axes,) = make_figure(chart_of(whole)).axes
     (band,) = axes.collections
     corners = {tuple(point) for point in band.get_paths()[0].vertices}
-    for t, low, high in zip(LEVELS, whole.low, whole.high, strict=True):
+    for t, low, high in zip(T, whole.low, whole.high, strict=True):
         assert {(t, low), (t, high)} <= corners
-    (axes,) = make_figure(Chart("one", "", Axis.REMOVED, (curve("grad", band=False),))).axes
+    (axes,) = make_figure(chart_of(curve("grad", band=False))).axes
     assert all(len(path.vertices) == 0 for band in axes.collections for path in band.get_paths())
-    (axes,) = make_figure(Chart("gap", "", Axis.REMOVED, (curve("grad", missing=(2,)),))).axes
+    (axes,) = make_figure(chart_of(curve("grad", missing=(2,)))).axes
     assert np.flatnonzero(np.isnan(lines(axes)["grad"].get_ydata())).tolist() == [2]
     assert axes.get_ylim()[0] > 0.3  # a zero would have pulled the limits down
     assert len(axes.collections[0].get_paths()) == 2  # the band has two parts
 
 
 def test_a_curve_without_points_is_named_below_and_not_drawn():
-    figure = make_figure(Chart("gap", "Shown.", Axis.REMOVED, (curve("grad"), curve("ig", missing=range(6)))))
+    figure = make_figure(chart_of(curve("grad"), curve("ig", missing=range(6))))
     assert len(figure.axes) == 1
     assert any("No finished point yet: ig." in text.get_text() for text in figure.texts)
     with pytest.raises(CallerError, match="nothing to draw"):
-        make_figure(Chart("none", "", Axis.REMOVED, (curve("grad", missing=range(6)),)))
-
-
-def long_chart() -> Chart:
-    """One panel under a title that says all it can have to say."""
-    title = "planted v1 (small version: 40 images a split) (images of photos, 1a2b3c4d) (reference file@0a1b2c3d)"
-    return replace(planted_chart(), title=f"{title} (tests the installation only): ROAR")
+        make_figure(chart_of(curve("grad", missing=range(6))))
 
 
 @pytest.mark.slow
@@ -122,35 +181,36 @@ def test_no_text_overlaps_another_or_leaves_the_picture(make):
 
 
 def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
-    published = (curve("grad", end=0.2, levels=LEVELS[1:]), curve("var-grad", "grad", end=0.1))
-    chart = Chart("one", "", Axis.REMOVED, (curve("grad"),), published)
-    figure = make_figure(chart)
+    measured, published = curve("grad"), (curve("grad", end=0.2, levels=T[1:]), curve("var-grad", "grad", end=0.1))
+    figure = make_figure(chart_of(measured, published=published))
     (axes,) = figure.axes
     drawn = lines(axes)
     assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
-    assert tuple(drawn["grad (published)"].get_ydata()) == published[0].accuracy
-    assert drawn["grad (published)"].is_dashed() and not drawn["grad"].is_dashed()
-    assert drawn["grad (published)"].get_color() == drawn["grad"].get_color()
-    assert to_hex(drawn["grad (published)"].get_markerfacecolor()) == "#ffffff"
+    dashed = drawn["grad (published)"]
+    assert tuple(dashed.get_ydata()) == published[0].accuracy
+    assert dashed.is_dashed() and not drawn["grad"].is_dashed()
+    assert dashed.get_color() == drawn["grad"].get_color()
+    assert to_hex(dashed.get_markerfacecolor()) == "#ffffff"
     assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
     leaders = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
-    assert leaders == {(0.9, chart.curves[0].accuracy[-1]), (0.9, published[1].accuracy[-1])}  # measured comes first
+    assert leaders == {(0.9, measured.accuracy[-1]), (0.9, published[1].accuracy[-1])}  # measured comes first
     assert any("published" in text.get_text() for text in figure.texts)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("ending", "start"), [("svg", b"<?xml"), ("pdf", b"%PDF"), ("PNG", b"\x89PNG")])
 def test_files_open_and_are_the_same_each_time(tmp_path, ending, start):
-    for name in ("a", "b"):
-        draw_curves(planted_chart(), tmp_path / f"{name}.{ending}")
-    first, second = ((tmp_path / f"{name}.{ending}").read_bytes() for name in ("a", "b"))
+    files = [tmp_path / f"{name}.{ending}" for name in "ab"]
+    for file in files:
+        draw_curves(long_chart(), file)
+    first, second = (file.read_bytes() for file in files)
     assert first == second and first.startswith(start)
     if ending == "PNG":
-        with Image.open(tmp_path / "a.PNG") as image:
+        with Image.open(files[0]) as image:
             image.load()
             assert image.format == "PNG" and image.width > 500
     assert b"Date" not in first and b"Software" not in first
-    assert sorted(path.name for path in tmp_path.iterdir()) == [f"a.{ending}", f"b.{ending}"]
+    assert sorted(tmp_path.iterdir()) == files
 
 
 def test_spread_by_hand():
@@ -163,7 +223,7 @@ def test_spread_by_hand():
 def test_what_is_above_masks_has_panels_of_its_own_below_the_others():
     curves = (curve("random", control=True), curve("grad"), curve("gb"), curve("ig"))
     above = tuple(replace(c, accuracy=tuple(a and a - 0.7 for a in c.accuracy)) for c in curves if c.family != "gb")
-    figure = make_figure(Chart("three", "", Axis.REMOVED, curves, above_masks=above))
+    figure = make_figure(chart_of(*curves, above_masks=above))
     upper, lower = figure.axes[:3], figure.axes[3:]
     assert [axes.get_title(loc="left") for axes in lower] == ["GRAD", "IG"]
     assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")

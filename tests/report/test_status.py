@@ -1,17 +1,28 @@
-"""What is done, running, missing and failed, and in which words."""
+"""What is done, running, missing and failed, what `import` says of a file, and what a suite costs."""
 
 import json
+from dataclasses import replace
+
+import pytest
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import Question, load_from
 from roarbench.plan.keys import bind, reference_of
 from roarbench.plan.points import describe, expand
 from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states, status_record
+from roarbench.report.suite_list import suite_records
 from roarbench.store.leases import Owner, Wanted
+from roarbench.store.result import pack_answers
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results
+from roarbench.text import duration
+from tests.helpers.command_line import publish
 from tests.helpers.leasing import lease
-from tests.helpers.made_up import DATA, SUITE, held
+from tests.helpers.made_up import DATA, MAIN, SUITE, held
 
 
 def run_of(point):
@@ -20,13 +31,12 @@ def run_of(point):
 
 def test_each_run_is_in_one_state(store):
     points = expand(SUITE)
-    done, running, failed, repaired = points[0], points[1], points[2], points[3]
+    done, running, failed, repaired = points[:4]
     results = held().results
     store.add_all([results[done], results[repaired]])
     lease(store, [run_of(running).key], Owner.here())
-    store.failures.add(run_of(failed), "first reason")
-    store.failures.add(run_of(failed), "loss nan at step 3")
-    store.failures.add(run_of(repaired), "no memory")
+    for point, reason in ((failed, "first reason"), (failed, "loss nan at step 3"), (repaired, "no memory")):
+        store.failures.add(run_of(point), reason)
     found = collect(SUITE, store, data=DATA)
     states = run_states(found, store)
     assert states[done] == states[repaired] == ("done", "")
@@ -40,18 +50,18 @@ def test_each_run_is_in_one_state(store):
 
 
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
+    def status(limit=None):
+        record = status_record(load_from(store, SUITE, Question(tmp_path, limit=limit)), store)
+        return record["preparing"], record["running"]
+
     folder = tmp_path / "data" / "planted-x"
     folder.mkdir(parents=True)
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
-    assert not status_record(load_from(store, SUITE, Question(tmp_path)), store)["preparing"]
-    key = reference_of(SUITE, DATA).key
-    store.claim([Wanted((key,), "reference", DATA)], Owner.here(), 1)
+    assert status() == (False, 0)
+    store.claim([Wanted((reference_of(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
     lease(store, [run_of(expand(SUITE)[0]).key], Owner.here())
-    found = status_record(load_from(store, SUITE, Question(tmp_path)), store)
-    assert (found["preparing"], found["running"]) == (True, 1)
-    small = status_record(load_from(store, SUITE, Question(tmp_path, limit=40)), store)
-    assert (small["preparing"], small["running"]) == (False, 0)
+    assert status() == (True, 1) and status(limit=40) == (False, 0)
 
 
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
@@ -66,3 +76,60 @@ def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
     for count, part in ((1, second[:-1]), (2, second[-1:])):
         store.add_all(results[point] for point in part)
         assert status_record(collect(SUITE, store), store)["seeds"]["roar"]["complete"] == count
+
+
+def test_import_counts_other_answers_replaces_nothing_and_names_rows_without_a_place(call, tmp_path, monkeypatch):
+    """The file has other untouched images, and grad without the checksum of the weights."""
+    suite = replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=2),))
+    publish(monkeypatch, suite)
+    asked = ("--suite", suite.name, "--store", tmp_path / "here")
+    stores = {"here": [], "there": []}
+    for point, row in held(suite).results.items():
+        if point.cell.estimator != "grad":
+            stores["here"].append(replace(row, weights="a" * 64 if row.run.reference else ""))
+        bits = row.answers
+        bits[0] ^= point.cell.estimator == CLEAN
+        stores["there"].append(replace(row, bits=pack_answers(bits), correct=int(bits.sum())))
+    for name, rows in stores.items():
+        with ResultsStore.open(default_url(tmp_path / name)) as store:
+            store.add_all(rows)
+            export_results(store, tmp_path / f"{name}.parquet")
+
+    def curves():
+        rows = json.loads(call("table", *asked, "--format", "json").out)["rows"]
+        return {row["estimator"]: row["curve"] for row in rows if row["estimator"] != "grad"}
+
+    before = curves()
+    unsaid = "results without the checksum of the weights that they explain, which the other rows have"
+    told = f"No place for grad (roar scalar): {unsaid}; do it again in a fresh --store."
+    for new, known in ((2, 6), (0, 8)):
+        answer = call("import", tmp_path / "there.parquet", "--store", tmp_path / "here")
+        read, other, _, last = answer.err.splitlines()
+        words = f"{new} results are new, {known} are stored already, 2 are stored already with other answers"
+        assert answer.code == 0 and read.endswith(f"{words} and were not taken")
+        assert other == (
+            "other answers: roar none t=0 scalar seed 1: "
+            "1,798 of 2,000 correct here, 1,797 in the file, 1 differ (key afb0293f)"
+        )
+        assert last == f"made-up v1: {told}"
+    assert curves() == before and told in call("status", *asked).out
+
+
+@pytest.mark.slow
+def test_every_suite_is_listed_with_what_it_costs():
+    rows = {row["suite"]: row for row in suite_records()}
+    assert list(rows) == list(SUITES)
+    assert json.loads(json.dumps(rows)) == rows
+    planted = rows["planted"]
+    assert (planted["estimators"], planted["runs"]) == (3, 2 + 2 * 3 * 5 * 2)  # untouched images are shared
+    assert planted["images_trained"] == 62 * 8 * 1000  # trainings, epochs, images
+    quick = rows["quick"]
+    trained = 3 + 3 * 6 + 3 + 5  # untouched, Random and five estimators by three seeds, three controls, masks alone
+    matched = 3 * (1 + 2 * 3 * 19)  # by each common network: untouched images; own and matched masks, levels, rows
+    assert (quick["estimators"], quick["runs"]) == (20, trained + 3 * (1 + 2 * 14) + matched)
+    assert quick["trainings"] == trained + 3 + 3  # references, common networks
+
+
+def test_seconds_in_words():
+    spoken = {0.2: "0 s", 89.4: "89 s", 90: "2 min", 5399: "90 min", 12600: "3.5 h", 36e6: "10,000 h"}
+    assert {seconds: duration(seconds) for seconds in spoken} == spoken

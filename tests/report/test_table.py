@@ -1,37 +1,35 @@
-"""The table in its four formats, from a board that was written by hand."""
+"""The table in its formats, from a board that was written by hand."""
 
 import json
+import shutil
+import subprocess
 from dataclasses import replace
 
-import numpy as np
+import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.cli.commands.terminal import print_table
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.report.table import SuiteTable, suite_table
+from roarbench.report.latex import escaped, latex_table
+from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import as_text, render
 from roarbench.report.table_notes import advice, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.store.provenance import Provenance
-from roarbench.store.result import pack_answers
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import Unit
 from roarbench.text import interval, percent, place_interval
-from tests.helpers.made_up import MAIN, SUITE, TWINS, held
+from tests.helpers.made_up import SUITE, TWINS
 from tests.helpers.tables import printed, rows_of, words_of
 
 NONE = Estimate()
 CLEAN = Estimate(0.9, 0.88, 0.92)
 BETTER, SAME = Comparison(Verdict.BETTER, 0.001, 0.002), Comparison(Verdict.SAME, 0.4, 0.4)
-
-
 OVER = Estimate(2.5, 1.0, 4.0)
 FLAG = Flag(Grade.SOME, "Its mask alone has most of it.")
 
@@ -50,29 +48,28 @@ ROWS = (
     make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER),
 )
 CHECK = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
-BOARD = Board(
-    protocol=ROAR,
-    levels=(0.5, 0.9),
-    rows=ROWS,
-    images=2000,
-    bootstrap=Bootstrap(),
-    covers=Covers.BOTH,
-    detectable=2.25,
-    family=12,
-)
+BOARD = Board(ROAR, (0.5, 0.9), ROWS, 2000, Bootstrap(), Covers.BOTH, detectable=2.25, family=12)
 TABLE = SuiteTable(
     SuiteResults(SUITE, "da7a", None, {}),
     BOARD,
     Unit.SCALAR,
-    {"var-grad": FLAG},
-    {"var-grad": (Mark("masks", Estimate(0.8, 0.7, 0.9), Grade.SOME),)},
-    {"var-grad": {0.9: Estimate(0.012, -0.01, 0.034)}},
-    {"var-grad": (0.9,), "not shown": (0.5,)},
+    flags={"var-grad": FLAG},
+    marks={"var-grad": (Mark("masks", Estimate(0.8, 0.7, 0.9), Grade.SOME),)},
+    above_masks={"var-grad": {0.9: Estimate(0.012, -0.01, 0.034)}},
+    floors={"var-grad": (0.9,), "not shown": (0.5,)},
 )
+
+
+def with_board(**changes):
+    return replace(TABLE, board=replace(BOARD, **changes))
 
 
 def text(table, width=80):
     return printed(as_text(table, width), width)
+
+
+def line_of(shown, name):
+    return next(line for line in shown.splitlines() if f" {name} " in line)
 
 
 JSON = """{
@@ -123,10 +120,9 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
             flat |= {f"{'accuracy' if key == 'curve' else key}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
     assert rows["grad"]["accuracy_0.9"] == rows["grad"]["gain"] == ""
-    tied = replace(TABLE, board=replace(BOARD, rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2])))
+    tied = with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
     assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
-    board = replace(BOARD, rows=(replace(ROWS[3], estimator="-2@0123abcd"),))
-    assert list(rows_of(replace(TABLE, board=board), "csv")) == ["'-2@0123abcd"]
+    assert list(rows_of(with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == ["'-2@0123abcd"]
 
 
 def test_markdown_is_a_table_with_its_caption():
@@ -151,7 +147,7 @@ def test_rows_of_too_few_draws_say_how_many():
     """They are short of their method's limit; the id in JSON stays."""
     long = "kernel-shap(samples=256,patches=4)~blurred"
     names = {"rise": "rise(samples=256)", "kernel-shap(patches=4)~blurred": long, "rise@1a2b3c4d": "rise@1a2b3c4d"}
-    table = replace(TABLE, board=replace(BOARD, rows=tuple(replace(ROWS[0], estimator=name) for name in names)))
+    table = with_board(rows=tuple(replace(ROWS[0], estimator=name) for name in names))
     assert set(rows_of(table)) == set(names)
     for name, shown in names.items():
         assert f"| {shown} |" in render(table, "markdown") and f" {shown} " in text(table, 140)
@@ -161,11 +157,15 @@ def test_rows_of_too_few_draws_say_how_many():
 def test_text_has_the_same_cells():
     whole = text(TABLE, 160)
     for row in TABLE.rows:
-        line = next(line for line in whole.splitlines() if f" {row.estimator} " in line)
+        line = line_of(whole, row.estimator)
         assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
     assert "≈: not significantly different" in whole
+    twin = replace(CHECK, estimator="input-x-grad~constant-target")  # goes on in the next line
+    lines = text(with_board(rows=(twin, *ROWS)), 60).splitlines()
+    first = next(number for number, line in enumerate(lines) if "input-x-grad" in line)
+    assert lines[first].split()[1] == "input-x-grad" and lines[first + 1].split() == ["~constant-target"]
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
@@ -176,26 +176,16 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
         ("≈", replace(ROWS[2], over_twins={"untrained": over})),  # no better than Random: its twin is no matter
         ("better", ROWS[4]),  # Sobel's filter asks none
     )
-    table = replace(TABLE, board=replace(BOARD, protocol=MATCHED, rows=tuple(row for _, row in told)))
+    table = with_board(protocol=MATCHED, rows=tuple(row for _, row in told))
     rows = {row["estimator"]: row["knows"] for row in json.loads(render(table, "json"))["rows"]}
     for words, row in told:
-        assert f" {words.removeprefix('image, ')} " in next(
-            line for line in printed(as_text(table, 200), 200).splitlines() if f" {row.estimator} " in line
-        )
+        assert f" {words.removeprefix('image, ')} " in line_of(text(table, 200), row.estimator)
         assert rows[row.estimator] == (words if "image" in words else None)
     assert "Knows: the image if better than Random" in words_of(table)
 
 
-def test_a_twin_that_does_not_fit_goes_on_in_the_next_line():
-    twin = replace(CHECK, estimator="input-x-grad~constant-target")
-    table = replace(TABLE, board=replace(BOARD, rows=(twin, *ROWS)))
-    lines = printed(as_text(table, 60), 60).splitlines()
-    first = next(number for number, line in enumerate(lines) if "input-x-grad" in line)
-    assert lines[first].split()[1] == "input-x-grad" and lines[first + 1].split() == ["~constant-target"]
-
-
 def test_checks_stand_below_all_rows_without_places():
-    table = replace(TABLE, board=replace(BOARD, rows=(CHECK, *ROWS)))
+    table = with_board(rows=(CHECK, *ROWS))
     *_, (name, row) = rows_of(table).items()
     assert name == "ig~blurred"
     assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
@@ -212,19 +202,6 @@ def test_a_strong_mark_has_a_sign_of_its_own():
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
 
 
-def test_masks_alone_give_accuracies_without_gains_and_places():
-    suite_results = held()
-    table = SuiteTable(suite_results, suite_results.board(MASK_ONLY, Unit.SCALAR), Unit.SCALAR, {})
-    (first, *_) = rows = list(rows_of(table).values())
-    assert set(first) == {key for key in rows_of(TABLE)["var-grad"] if not key.startswith("above_masks")}
-    unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
-    assert {row[key] for row in rows for key in unknown} == {None}
-    assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
-    assert {row[key] for row in rows_of(table, "csv").values() for key in unknown} == {""}
-    assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
-    assert "untouched" not in table.caption and "gain against" not in remarks(table)
-
-
 def test_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
@@ -236,7 +213,7 @@ def test_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
 
 def test_latex_has_the_same_cells():
     advised = "(!) `roarbench validity --suite made-up` explains the doubts."
-    lines = render(replace(TABLE, board=replace(BOARD, rows=(*ROWS, CHECK))), "latex", advised).splitlines()
+    lines = render(with_board(rows=(*ROWS, CHECK)), "latex", advised).splitlines()
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert lines[top - 4] == r"\begin{tabular}{rlrlllrlrrr}"
     assert lines[top : top + 2] == [
@@ -250,26 +227,45 @@ def test_latex_has_the_same_cells():
     assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
 
 
-def wide_table(levels):
-    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels))
-    alone = replace(row, over_other_image=NONE, other_image=None)
-    return replace(TABLE, board=replace(BOARD, levels=levels, rows=(alone,)), above_masks={})
+HOSTILE = r"50%_\input{x}$&#~^<a|b> -- – `` 'q' ↓"
+
+
+def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_minus():
+    assert escaped(r"50%_\input{x}$&#~^") == (
+        r"50\%\_\textbackslash{}input\{x\}\$\&\#\textasciitilde{}\textasciicircum{}"
+    )
+    assert escaped("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
+    assert escaped("--limit – 3") == "-{}-limit -- 3"
+    assert r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\" in latex_table({"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], "")
+
+
+@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no LaTeX here")
+def test_latex_takes_it(tmp_path):
+    table = latex_table({"a": "r", HOSTILE: "l"}, [["-1.0", HOSTILE], ["–", "b"]], f"{HOSTILE} `--store 'x_y'`.")
+    page = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{table}\end{{document}}"
+    (tmp_path / "page.tex").write_text(page, encoding="utf-8")
+    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
+    made = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
+    assert made.returncode == 0, made.stdout[-2000:]
+    assert (tmp_path / "page.pdf").stat().st_size > 1000
 
 
 def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     levels = tuple(n / 20 for n in range(1, 20))
-    narrow = text(wide_table(levels))
+    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), over_other_image=NONE, other_image=None)
+    table = replace(with_board(levels=levels, rows=(row,)), above_masks={})
+    narrow = text(table)
     assert max(map(len, narrow.splitlines())) <= 80
     shown = [t for t in levels if f" t={t:g} " in narrow.splitlines()[2]]
     assert len(shown) >= 2 and shown == list(levels[-len(shown) :])  # where the most is gone
     left = "".join(narrow.split()).partition("Notshown:")[2].partition("(")[0]
     assert left == ",".join(f"t={t:g}" for t in levels[: -len(shown)])
-    assert text(wide_table(levels), width=400).count("98.8") == len(levels)
+    assert text(table, width=400).count("98.8") == len(levels)
 
 
 def test_the_footnote_says_what_the_intervals_cover():
     def said(**board):
-        return remarks(replace(TABLE, board=replace(BOARD, **board), flags={}, floors={}))
+        return remarks(replace(with_board(**board), flags={}, floors={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
     assert "(80% power): 2.2 points." in said()
@@ -280,27 +276,6 @@ def test_the_footnote_says_what_the_intervals_cover():
     assert "over images and seeds, for this network only (2000" in said(references=1)
     three = said(covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
-
-
-def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from():
-    whole = held()
-
-    def hashes(results):
-        return [suite_table(replace(whole, results=results), name, None, None).hash for name in ("roar", "kar")]
-
-    def flipped(retrain):
-        point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")
-        row = whole.results[point]
-        bits = row.answers ^ (np.arange(row.total) == 7)
-        return whole.results | {point: replace(row, bits=pack_answers(bits), correct=int(bits.sum()))}
-
-    before = hashes(whole.results)
-    assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
-    assert not set(before) & set(hashes(flipped(Retrain.IMAGES)))
-    assert before == hashes(flipped(Retrain.NONE))
-    table = suite_table(whole, "roar", None, None)
-    assert all(before[0] in render(table, style) for style in ("json", "csv", "markdown", "latex"))
-    assert before[0] in text(table)
 
 
 def test_the_caption_says_what_the_numbers_are_of_and_counts_seeds():
@@ -317,24 +292,5 @@ def test_the_caption_says_what_the_numbers_are_of_and_counts_seeds():
         ((*whole, replace(ROWS[0], seeds=2, looks=3)), "2 or 3 seeds"),  # on purpose
         ((), "no seeds"),
     ):
-        assert f"; {said}; " in replace(TABLE, board=replace(BOARD, rows=rows)).caption
-    assert "; the reference as it is; " in replace(TABLE, board=replace(BOARD, protocol=MORF)).caption
-
-
-def made_on(machines, default):
-    """ROAR's table of a store whose rows were computed on these machines, by estimator and seed."""
-    results = {
-        point: replace(row, provenance=Provenance("0", {}, machines.get((point.cell.estimator, point.seed), default)))
-        for point, row in held().results.items()
-    }
-    return suite_table(replace(held(), results=results), "roar", None, ("random", "grad", "var-grad"))
-
-
-def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks():
-    epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
-    one = made_on({("grad", 1): card}, epyc)
-    said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
-    assert said in remarks(one) and said in words_of(one)
-    every = made_on({("none", 0): card}, epyc)  # the untouched images are part of all curves
-    assert "(random, grad, var-grad): device" in remarks(every)
-    assert "machines" not in remarks(made_on({("sobel", 0): card}, epyc))  # not shown
+        assert f"; {said}; " in with_board(rows=rows).caption
+    assert "; the reference as it is; " in with_board(protocol=MORF).caption

@@ -8,9 +8,8 @@ import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.analysis.validity import Panel, Twin, panel
+from roarbench.analysis.validity import Twin, panel
 from roarbench.plan import suites
-from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
@@ -26,21 +25,21 @@ BOOTSTRAP = Bootstrap(200)
 
 
 @pytest.fixture(scope="module")
-def made() -> Panel:
+def made():
     return panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
 
 
-def text(panel: Panel, width: int = 300) -> str:
+def text(panel, width=300):
     return printed(as_text(panel, width), width)
 
 
-def cells(panel: Panel, title: str, estimator: str) -> dict[str, str]:
+def cells(panel, title, estimator):
     found = next(section for section in sections(panel) if section.title == title)
     line = next(line for line in found.lines if line[0] == estimator)
     return dict(zip(found.columns, line, strict=True))
 
 
-def test_every_number_is_in_its_column(made: Panel) -> None:
+def test_every_number_is_in_its_column(made):
     grad = next(row for row in made.rows if row.estimator == "grad")
     blurred = Twin(Estimate(3.04, 1.0, 5.0), Estimate(-1.25, -2.0, 0.46))
     by_hand = replace(
@@ -67,16 +66,18 @@ def test_every_number_is_in_its_column(made: Panel) -> None:
     assert areas["LeRF - MoRF, reference"].startswith(f"{grad.reference_gap.value:+.1f} [")
 
 
-def test_what_is_missing_is_a_dash(made: Panel) -> None:
+def test_what_is_missing_is_a_dash(made):
     assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
     assert cells(made, "Removal masks", "grad")["smoothness t=0.9"] == "–"
     empty = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
     for section in sections(empty):
         assert {cell for line in section.lines for cell in line[1:]} == {"–"}
     assert "–: needs runs that are missing" in text(empty)
+    row = json.loads(as_json(empty))["rows"][2]
+    assert row["retrained_gap"] == {"value": None, "low": None, "high": None} and row["flag"] is None
 
 
-def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
+def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_cells(made):
     lines = text(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in made.rows if row.flag.reason]
@@ -84,9 +85,12 @@ def test_text_is_never_cut_and_ends_with_the_reasons(made: Panel) -> None:
     assert any("chance 25.0" in line for line in lines)
     assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
     assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
+    page = as_markdown(made)
+    assert all(f"| {' | '.join(line)} |" in page for section in sections(made) for line in section.lines)
+    assert "- var-grad (!) Its mask alone has" in page.splitlines()[-1]
 
 
-def test_a_suite_without_roar_says_that_the_panel_is_of_roar() -> None:
+def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
     less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
     for kinds, checks in (((MORF, LERF), "LeRF - MoRF, reference"), ((SPECIFIC,), "gain")):
         scored = replace(SUITE, blocks=tuple(Block(kind, MAIN, LEVELS, seeds=2) for kind in kinds))
@@ -96,8 +100,8 @@ def test_a_suite_without_roar_says_that_the_panel_is_of_roar() -> None:
         assert text(found).rstrip().endswith(less)
 
 
-def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
-    def smooth(cell: Cell) -> float:
+def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded():
+    def smooth(cell):
         steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
         clean = cell.estimator == "none" or cell.retrain is Retrain.MASKS
         return 0.9 if clean else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
@@ -110,13 +114,7 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded() -> None:
     assert mapped == ["sobel", "grad"]  # of var-grad half is not excluded
 
 
-def test_markdown_has_the_same_cells(made: Panel) -> None:
-    page = as_markdown(made)
-    assert all(f"| {' | '.join(line)} |" in page for section in sections(made) for line in section.lines)
-    assert "- var-grad (!) Its mask alone has" in page.splitlines()[-1]
-
-
-def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
+def test_json_has_every_number(made):
     found = json.loads(as_json(made))
     grad, var = (next(row for row in found["rows"] if row["estimator"] == name) for name in ("grad", "var-grad"))
     row = next(row for row in made.rows if row.estimator == "grad")
@@ -130,13 +128,10 @@ def test_json_has_every_number_and_null_for_none(made: Panel) -> None:
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
     assert grad["above_masks"]["0.9"] == row.above_masks[1]._asdict() and grad["floor"] == []
     assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
-    empty = json.loads(as_json(panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)))
-    nothing = {"value": None, "low": None, "high": None}
-    assert empty["rows"][2]["retrained_gap"] == nothing and empty["rows"][2]["flag"] is None
 
 
 @pytest.mark.slow
-def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path: Path) -> None:
+def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
     root = Path(__file__).parents[2]
     with ResultsStore.open(default_url(tmp_path)) as results:
         import_results(results, root / "studies" / "replication" / "quick-2.parquet")

@@ -1,0 +1,215 @@
+"""Tables of a suite's results: DiffROAR's by slow loops, what the others are made from, what speaks against a row."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from leaderboard.judged import board_record
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.noisy_copies import with_kept
+from roarbench.analysis.validity import panel
+from roarbench.errors import CallerError
+from roarbench.plan.runs import find_protocol
+from roarbench.plan.suite import Block
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.report.curve_chart import chart
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
+from roarbench.report.table_notes import remarks
+from roarbench.report.validity_panel import doubts
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.store.entries import keep_entry
+from roarbench.store.provenance import Provenance
+from roarbench.store.remarks import note_findings
+from roarbench.store.result import pack_answers
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
+from roarbench.submissions.file import Warned, check_source
+from roarbench.terms import Order, Retrain, Unit
+from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
+from tests.helpers.tables import rows_of, words_of
+
+BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
+FALLS = {"sobel": 0.1, "grad": -0.1, "var-grad": 0.2, "random": 0.0}  # of `usual`: twice this times t, up to luck
+
+
+def table_of(results, protocol="diffroar", rows=None):
+    return suite_table(results, protocol, None, rows)
+
+
+@pytest.fixture(scope="module")
+def both():
+    return held(BOTH)
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return held()
+
+
+def test_diffroar_is_kar_minus_roar_seed_by_seed_and_image_by_image(both):
+    """Derived with loops over the stored results; the area by the trapezoid rule from (0, 0) on."""
+    for name, row in rows_of(table_of(both)).items():
+        at = {}
+        for t in LEVELS:
+            answers = {
+                (point.cell.order, point.seed): found.answers
+                for point, found in both.results.items()
+                if (point.cell.estimator, point.cell.t) == (name, t)
+            }
+            differences = [
+                int(answers[Order.LERF, seed][image]) - int(answers[Order.MORF, seed][image])
+                for seed in range(3)
+                for image in range(IMAGES)
+            ]
+            at[t] = 100 * sum(differences) / len(differences)
+            assert row["gains"][str(t)] == pytest.approx(at[t], abs=1e-9)
+            assert at[t] == pytest.approx(200 * FALLS[name] * t, abs=1.5)
+        area = (0.3 * at[0.3] / 2 + 0.6 * (at[0.3] + at[0.9]) / 2) / 0.9
+        assert row["gain"] == pytest.approx(area, abs=1e-9)
+        assert row["gain_low"] < row["gain"] < row["gain_high"]
+        assert row["verdict"] == (None if name == "random" else "better" if FALLS[name] > 0 else "worse")  # against 0
+
+
+def test_diffroar_by_hand():
+    """Two seeds of four images at t = .5: KAR 1100 and 1110, ROAR 0101 and 1000 are 2 - 2 and 3 - 1 of 4 right."""
+    suite = replace(SUITE, blocks=tuple(Block(protocol, ("grad",), (0.5,), seeds=2) for protocol in (ROAR, KAR)))
+    bits = {(Order.LERF, 0): "1100", (Order.LERF, 1): "1110", (Order.MORF, 0): "0101", (Order.MORF, 1): "1000"}
+    made = held(suite).results
+    for point in made:
+        text = bits[point.cell.order, point.seed] if point.cell.estimator == "grad" else "1111"
+        made[point] = result(suite, point, np.array([bit == "1" for bit in text * (IMAGES // 4)]))
+    row = rows_of(table_of(SuiteResults(suite, DATA, None, made)))["grad"]
+    assert (row["gains"], row["gain"]) == ({"0.5": 25.0}, 12.5)
+    assert row["curve"] == {"0.0": 1.0, "0.5": 0.625}  # those of KAR
+
+
+def test_a_row_without_a_cell_or_of_orders_that_explain_different_networks_has_no_difference(both):
+    gone = ("grad", 0.9, Order.MORF)
+    kept = {p: r for p, r in both.results.items() if (p.cell.estimator, p.cell.t, p.cell.order) != gone}
+    found = rows_of(table_of(replace(both, results=kept)))
+    assert (found["grad"]["gain"], found["grad"]["gains"]["0.9"], found["grad"]["place"]) == (None, None, None)
+    assert found["sobel"]["gain"] is not None
+    made = held(replace(BOTH, references=3))
+    weights = {
+        point: replace(
+            found,
+            run=replace(found.run, reference=f"network {point.seed}" if point.cell.estimator == "grad" else ""),
+            weights="other" if point.cell.order is Order.LERF and point.cell.estimator == "grad" else "usual",
+        )
+        for point, found in made.results.items()
+    }
+    table = table_of(replace(made, results=weights))
+    assert rows_of(table)["grad"]["gain"] is None and "different references" in table.doubts["grad"]
+
+
+def test_diffroar_is_drawn_from_0_on_needs_both_orders_and_is_never_run(both, whole):
+    drawn = chart(table_of(both))
+    assert (drawn.height, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
+    with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
+        suite_table(whole, "diffroar", Unit.PIXEL, None)
+    with pytest.raises(CallerError, match="made of the answers under kar and roar and never run"):
+        find_protocol("diffroar")
+
+
+def test_masks_alone_give_accuracies_without_gains_and_places(whole):
+    table = table_of(whole, "mask-only")
+    (first, *_) = rows = list(rows_of(table).values())
+    judged = rows_of(table_of(whole, "roar"))["sobel"]
+    assert set(first) == {key for key in judged if not key.startswith(("above_masks", "over_twins"))}
+    unknown = ("place", "place_low", "place_high", "verdict", "verdict_sobel", "verdict_random_blurred", "gain")
+    assert {row[key] for row in rows for key in unknown} == {None}
+    assert [row["curve"]["0.9"] is not None for row in rows] == [True] * len(MAIN)
+    assert {row[key] for row in rows_of(table, "csv").values() for key in unknown} == {""}
+    assert render(table, "markdown").splitlines()[2] == "| estimator | t=0.3 | t=0.9 |"
+    assert "untouched" not in table.caption and "gain against" not in remarks(table)
+
+
+def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
+    def hashes(results):
+        return [table_of(replace(whole, results=results), name).hash for name in ("roar", "kar")]
+
+    def flipped(retrain):
+        point = next(at for at in whole.results if at.cell.retrain is retrain and at.cell.estimator == "grad")
+        row = whole.results[point]
+        bits = row.answers ^ (np.arange(row.total) == 7)
+        return whole.results | {point: replace(row, bits=pack_answers(bits), correct=int(bits.sum()))}
+
+    before = hashes(whole.results)
+    assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
+    assert not set(before) & set(hashes(flipped(Retrain.IMAGES)))
+    assert before == hashes(flipped(Retrain.NONE))
+    table = table_of(whole, "roar")
+    assert all(before[0] in render(table, style) for style in ("json", "csv", "markdown", "latex"))
+    assert before[0] in words_of(table)
+
+
+def test_a_curve_from_two_machines_says_so_in_one_line_of_the_remarks(whole):
+    epyc, card = {"device": "cpu", "precision": "float32", "cpu": "EPYC"}, {"device": "H200", "precision": "bf16"}
+
+    def made_but(estimator, seed):
+        """ROAR's table where one row was computed on a card."""
+        rows = {
+            at: replace(
+                row, provenance=Provenance("0", {}, card if (at.cell.estimator, at.seed) == (estimator, seed) else epyc)
+            )
+            for at, row in whole.results.items()
+        }
+        return table_of(replace(whole, results=rows), "roar", ("random", "grad", "var-grad"))
+
+    one = made_but("grad", 1)
+    said = "Machines differ within one curve (grad): device H200 or cpu; precision bf16 or float32."
+    assert said in remarks(one) and said in words_of(one)
+    every = made_but("none", 0)  # the untouched images are part of all curves
+    assert "(random, grad, var-grad): device" in remarks(every)
+    assert "machines" not in remarks(made_but("sobel", 0))  # not shown
+
+
+ENTRY = check_source(
+    b"NAME = 'edges'\nDESCRIPTION = 'x'\ndef estimate(model, images, targets, generator): return images.abs()\n"
+)
+NETWORK = "`validate` found: ignores the network, ignores the class"
+IMPORTED = "elf-reported: imported and not reproduced here"
+NOISE = "fewer than 80%"
+
+
+@pytest.mark.parametrize("protocol", [ROAR, SPECIFIC])
+def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, protocol):
+    """What speaks against a row whatever is asked: of an entry that ignores the network, here and where imported."""
+    suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
+
+    def seen(store):
+        return with_kept(collect(suite, store, data=DATA), tmp_path)
+
+    with (
+        ResultsStore.open(default_url(tmp_path / "a")) as here,
+        ResultsStore.open(default_url(tmp_path / "b")) as there,
+    ):
+        made = held(suite).results
+        here.add_all(replace(row, rankings="var-grad" * (p.cell.estimator == "var-grad")) for p, row in made.items())
+        keep_entry(here.database, ENTRY)
+        note_findings(here.database, ENTRY.id, [Warned.CONSTANT])
+        note_findings(here.database, ENTRY.id, [Warned.NETWORK, Warned.CLASS])
+        export_results(here, tmp_path / "told.parquet", {"var-grad": 0.5})
+        import_results(there, tmp_path / "told.parquet")
+        assert table_of(seen(here), protocol.name).doubts == {ENTRY.id: f"{NETWORK}."}
+        shown = seen(there)
+    table = table_of(shown, protocol.name)
+    for style, dagger in (("markdown", "†"), ("latex", "dagger"), ("csv", NOISE), ("json", NOISE)):
+        text = " ".join(render(table, style).split())
+        assert dagger in text and IMPORTED in text and "ignores the network" in text, style
+    flags = {name: row["flag"] for name, row in rows_of(table).items()}
+    assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]
+    assert all(IMPORTED in flag for flag in flags.values())
+    (last,) = (line for line in doubts(panel(shown, Bootstrap(50))) if line.startswith(ENTRY.id))
+    assert "(!)" in last and NETWORK in last
+    board = board_record(Evidence.of(shown, Bootstrap(50)), table)
+    said = {row.id: " ".join(doubt.sentence for doubt in row.doubts).replace("\u202f", "") for row in board.rows}
+    assert "ignores the network" in said[ENTRY.id] and all(IMPORTED in text for text in said.values())
+    assert NOISE in said["var-grad"] and NOISE not in said["grad"]
+    assert NETWORK in board.caption and NOISE in board.caption and "var-grad 50%" in board.caption
+    assert "†" not in board.caption  # no row of a board has one
