@@ -1,5 +1,6 @@
 """How a call ends where terminal, disk, port or patience fail: one line and the right exit code."""
 
+import json
 import os
 import re
 import shutil
@@ -35,18 +36,17 @@ def test_a_terminal_without_our_letters_gets_plain_ones(call, made, monkeypatch)
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("words", [("suites",), ("table", "--format", "json"), ("--help",)])
-def test_an_output_that_is_full_is_one_line(call, made, words, monkeypatch):
-    more = (*SMALL, "--store", made) if words[0] == "table" else ()
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr(sys, "stdout", full)
-        assert call(*words, *more) == (2, "", "roarbench: cannot go on: No space left on device\n")
-
-
-def test_where_nothing_can_be_said_the_exit_code_says_it(call, monkeypatch):
-    with Path("/dev/full").open("w") as full:
-        monkeypatch.setattr(sys, "stderr", full)
-        assert call("table", "--suite", "quikc") == (2, "", "")
+def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exit_code(call, made, monkeypatch):
+    full = "roarbench: cannot go on: No space left on device\n"
+    for words, stream, said in (
+        (("suites",), "stdout", full),
+        (("table", *SMALL, "--store", made, "--format", "json"), "stdout", full),
+        (("--help",), "stdout", full),
+        (("table", "--suite", "quikc"), "stderr", ""),
+    ):
+        with Path("/dev/full").open("w") as device, monkeypatch.context() as patch:
+            patch.setattr(sys, stream, device)
+            assert call(*words) == (2, "", said), words
 
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
@@ -78,13 +78,25 @@ def test_no_text_moves_the_cursor_or_names_the_window():
     assert shown.get().endswith("≈ two\nlines  [31mred\n")
 
 
-@pytest.mark.parametrize(
-    ("name", "width"), [("COLUMNS", "19"), ("COLUMNS", "-80"), ("TERMINAL_WIDTH", "1001"), ("TERMINAL_WIDTH", "wide")]
-)
-def test_a_width_that_no_terminal_has(call, name, width, monkeypatch):
-    monkeypatch.setenv(name, width)
-    said = f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
-    assert call("suites") == (2, "", said)
+def test_a_width_that_no_terminal_has(call, monkeypatch):
+    for name, width in (("COLUMNS", "19"), ("COLUMNS", "-80"), ("TERMINAL_WIDTH", "1001"), ("TERMINAL_WIDTH", "wide")):
+        with monkeypatch.context() as patch:
+            patch.setenv(name, width)
+            said = f"roarbench: the environment's {name} is {width}, expected 20 to 1000; unset {name}\n"
+            assert call("suites") == (2, "", said)
+
+
+def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, tmp_path):
+    monkeypatch.setattr(terminal, "write_log", lambda handler: None)  # it would stay for other tests
+    (tmp_path / "logs").touch()
+    for words, said in (
+        (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
+        (("run", *PART, "--store", tmp_path), f"cannot write {tmp_path / 'logs'}: File exists; "),
+    ):
+        wrong = call(*words, "--log-format", "json")
+        line = json.loads(wrong.err)
+        assert (wrong.code, line["level"], line["message"].startswith(said)) == (2, "error", True)
+    assert call("run", *SMALL, "--log-format=json", "--seeds", "0").err.startswith('{"time": ')
 
 
 @pytest.mark.process

@@ -1,4 +1,4 @@
-"""The command line as a process of its own: signals, kills, a database that goes away, imports."""
+"""The command line as a process of its own: signals, kills, a database that goes away, logs, completion, imports."""
 
 import json
 import os
@@ -12,9 +12,13 @@ import pytest
 from sqlalchemy import select
 
 from roarbench.errors import StoreError
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.suites import SUITES, find_suite
+from roarbench.protocols import PROTOCOLS, SHOWN
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
-from tests.helpers import forked
+from roarbench.terms import Unit
+from tests.helpers import command_line, forked
 from tests.helpers.command_line import RUNS, Call
 from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, outcomes, rows
 from tests.helpers.postgres import PrivateServer
@@ -72,9 +76,12 @@ def rows_of(url: str) -> int:
 
 @pytest.mark.postgres
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.soak)])
-def test_the_database_is_killed_twice_and_nothing_is_lost(own_server: PrivateServer, whole, tmp_path, seconds: float):
-    log, url = tmp_path / "log", own_server.url
-    process = forked.start(("run", *PART, "--store", tmp_path / "store", "--db", url), log)
+def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_and_kept_nowhere(
+    own_server: PrivateServer, whole, tmp_path, seconds: float
+):
+    log, folder = tmp_path / "log", tmp_path / "store"
+    url = own_server.url.replace("postgres@", "postgres:hush@")  # the server asks for none
+    process = forked.start(("run", *PART, "--log-format", "json", "--store", folder, "--db", url), log)
     for least in (1, 10):
         assert eventually(lambda least=least: rows_of(url) >= least)
         own_server.stop()
@@ -85,9 +92,36 @@ def test_the_database_is_killed_twice_and_nothing_is_lost(own_server: PrivateSer
     assert "until then this command waits, and nothing is lost" in log.read_text()
     assert "it is back after" in log.read_text()
     assert outcomes(url) == outcomes(default_url(whole))
-    with ResultsStore.open(url, read_only=True) as store:
+    files = [log, *(path for path in folder.rglob("*") if path.is_file())]
+    assert any(path.suffix == ".jsonl" for path in files)
+    assert [path for path in files if b"hush" in path.read_bytes()] == []
+    with ResultsStore.open(url, read_only=True) as store, store.database.read() as connection:
         assert store.running() == []
         assert store.failures.stopped(store.keys("")) == {}
+        tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
+        for table in connection.exec_driver_sql(tables).scalars().all():
+            kept = connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()
+            assert "hush" not in repr(kept), table
+
+
+def test_with_logs_of_objects_a_program_can_follow_a_run_and_every_worker(tmp_path):
+    words = ("run", *command_line.PART, "--workers", "2", "--store", tmp_path, "--log-format", "json")
+    answer = subprocess.run([PROGRAM, *map(str, words)], capture_output=True, text=True, timeout=300)
+    assert answer.returncode == 0, answer.stderr
+    assert "truth" in answer.stdout  # the table
+    logs = [path.read_text() for path in (tmp_path / "logs").iterdir()]
+    assert len(logs) == 2
+    said, *done = ([json.loads(line) for line in text.splitlines()] for text in (answer.stderr, *logs))
+    assert all(line.keys() >= {"time", "level", "message"} for lines in (said, *done) for line in lines)
+    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
+        keys = set(store.keys(""))
+    ended = [line for line in said if line.get("step") == "run"]
+    assert {line["job"] for line in ended} == keys
+    assert len(ended) == RUNS
+    assert {line["state"] for line in ended} == {"done"}
+    assert (ended[-1]["share"], ended[-1]["seconds_left"]) == (1.0, 0)
+    jobs = {line["job"] for lines in done for line in lines if line["message"] == "done"}
+    assert keys == {name for name in jobs if " " not in name} - {"rates"}  # what the first worker measured
 
 
 def test_a_reader_that_leaves_early_is_no_trouble(whole):
@@ -98,38 +132,66 @@ def test_a_reader_that_leaves_early_is_no_trouble(whole):
         assert process.returncode in (0, 1)
 
 
-MODULES = """
-import sys
+CALLS = """
+import json, os, sys
+from contextlib import redirect_stdout
+from io import StringIO
 from roarbench.cli.main import main
 heavy = {"torch", "torchvision", "captum", "datasets", "scipy", "sqlalchemy", "matplotlib", "numpy"}
-for words in %r:
-    sys.argv = ["roarbench", *words]
-    try:
-        main()
-    except SystemExit as stop:
-        print(stop.code, *sorted(heavy & set(sys.modules)), file=sys.stderr)
+ended = []
+for words, variables in json.load(sys.stdin):
+    sys.argv, code = ["roarbench", *words], 0
+    os.environ |= variables
+    with redirect_stdout(StringIO()) as said:
+        try:
+            main()
+        except SystemExit as stop:
+            code = stop.code
+    ended.append((code, said.getvalue(), sorted(heavy & set(sys.modules))))
+print(json.dumps(ended))
 """
 
 
+def calls(asked: list[tuple[tuple[object, ...], dict[str, str]]]) -> list[tuple[int, str, list[str]]]:
+    """Exit code, output, and what heavy is imported by then, of calls in one process with these words and variables."""
+    program, asked = [sys.executable, "-c", CALLS], json.dumps(asked, default=str)
+    done = subprocess.run(program, input=asked, capture_output=True, text=True, timeout=120, check=True)
+    return json.loads(done.stdout)
+
+
+OFFERED = {
+    "roarbench table --suite ": [*SUITES],
+    "roarbench claims --suite qu": [name for name in SUITES if name.startswith("qu")],
+    "roarbench validity --against planted-s": ["planted-smooth"],
+    "roarbench table --protocol ": [*SHOWN],
+    "roarbench run --protocol ": [*PROTOCOLS],
+    "roarbench plot --unit ": [*Unit],
+    "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
+    "roarbench table --suite quick-matched --estimators grad,sgs": ["grad,sgsq-grad"],
+    "roarbench plan --suite quick --estimators ": [*find_suite("quick").estimators],
+    "roarbench table --suite quick@1 --estimators var-grad(": ["var-grad(noise=", "var-grad(samples="],
+    "roarbench table --suite quick@1 --estimators grad(": [],
+    "roarbench table --suite quick@1 --estimators var-grad(noise=0.05),sobel-": ["var-grad(noise=0.05),sobel-released"],
+}
+
+
+def test_bash_completes_names_and_nothing_heavy_is_imported_for_it() -> None:
+    bash = {"_ROARBENCH_COMPLETE": "complete_bash"}
+    asked = [((), bash | {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}) for line in OFFERED]
+    found = calls(asked)
+    assert {line: said.split() for line, (_, said, _) in zip(OFFERED, found, strict=True)} == OFFERED
+    assert not {"torch", "numpy", "sqlalchemy"} & {*found[-1][2]}
+
+
 def test_reading_commands_do_not_wait_for_torch(whole):
-    reading = [
-        ("--help",),
-        ("--version",),
-        ("run", "--help"),
-        ("run", "--suite", "quikc"),
-        ("suites",),
-        ("estimators",),
-        ("status", *LARGER, "--store", str(whole)),
-        ("keys", *LARGER, "--store", str(whole)),
-        ("show", "nothing", "--store", str(whole)),
-        ("table", *LARGER, "--store", str(whole)),
-        ("validity", *LARGER, "--store", str(whole)),
-        ("plot", *LARGER, "--store", str(whole), "-o", str(whole / "curves.svg")),
-    ]
-    found = subprocess.run([sys.executable, "-c", MODULES % (reading,)], capture_output=True, text=True, check=True)
-    lines = [line for line in found.stderr.splitlines() if not line.startswith(("roarbench", "drawn"))]
-    assert lines[:3] == ["0", "0", "0"]  # nothing heavy at all
-    assert lines[3].startswith("2")  # a store may know a suite of this name
-    assert [line.split()[0] for line in lines[6:]] == ["0", "0", "2", "0", "0", "0"]
-    assert not any("torch" in line or "captum" in line or "datasets" in line for line in lines)
-    assert [line for line in lines if "matplotlib" in line] == lines[-1:]
+    here = (*LARGER, "--store", whole)
+    light = [("--help",), ("--version",), ("run", "--help")]
+    known = [("run", "--suite", "quikc"), ("suites",), ("estimators",)]  # a store may know a suite of this name
+    stored = [(word, *here) for word in ("status", "keys", "table", "validity")]
+    drawn = ("plot", *here, "-o", whole / "curves.svg")
+    shown = ("show", "nothing", "--store", whole)
+    found = calls([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
+    assert [code for code, _, _ in found] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0]
+    assert [heavy for _, _, heavy in found[:3]] == [[], [], []]
+    assert [heavy for _, _, heavy in found if {"torch", "torchvision", "captum", "datasets"} & {*heavy}] == []
+    assert ["matplotlib" in heavy for _, _, heavy in found] == [False] * 11 + [True]

@@ -1,56 +1,59 @@
-"""Proposed command lines: the shell takes them as they stand, and so does the command line here."""
+"""Words of a command line: values that are read, and proposed commands, which the shell takes as they stand."""
 
 import os
 import shlex
 import sys
+from itertools import product
 from pathlib import Path
 
+import pytest
 import typer
 
 from roarbench.cli import main
-from roarbench.cli.proposals import TAKEN, propose, worded
-from roarbench.errors import EmptyStore, UnknownName
+from roarbench.cli.option_records import SubmissionOptions, parse_budget
+from roarbench.cli.proposals import TAKEN, propose, without_password, worded
+from roarbench.errors import CallerError, EmptyStore, StoreError, UnknownName
+from roarbench.store.opening import open_database
 
 COMMANDS = typer.main.get_command(main.app).commands
 
 
-def calling(monkeypatch, *words):
+@pytest.fixture
+def calling(monkeypatch):
+    """Let these words be the call under way."""
     monkeypatch.delenv("ROARBENCH_STORE", raising=False)
-    monkeypatch.setattr(sys, "argv", [*words])
+    return lambda *words: monkeypatch.setattr(sys, "argv", [*map(str, words)])
 
 
 def program(folder: Path) -> Path:
     folder.mkdir(parents=True)
     path = folder / "roarbench"
-    path.write_text("#!/bin/sh\n")
-    path.chmod(0o755)
+    path.touch(0o755)
     return path
 
 
-def test_what_the_call_said_of_store_images_and_references_is_taken_over(monkeypatch):
+def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling, monkeypatch):
     said = ("--store", "my store", "--limit", "40", "--data=it's here", "--db", "sqlite:///x.db", "--workers", "2")
-    calling(monkeypatch, "roarbench", "run", "--suite", "planted", *said)
-    assert shlex.split(propose("run")) == (
-        ["roarbench", "run", "--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db"]
-        + ["--data", "it's here", "--limit", "40"]
-    )
+    calling("roarbench", "run", "--suite", "planted", *said)
+    taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
+    assert shlex.split(propose("run")) == ["roarbench", "run", *taken, "--limit", "40"]
     assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
     assert propose("suites") == "roarbench suites"
-    calling(monkeypatch, "roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
+    calling("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
     assert propose("table") == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
 
 
-def test_the_program_is_named_as_the_shell_finds_it(monkeypatch, tmp_path):
+def test_the_program_is_named_as_the_shell_finds_it(calling, monkeypatch, tmp_path):
     here, other = program(tmp_path / "it's" / "bin"), program(tmp_path / "other")
     monkeypatch.setenv("PATH", str(here.parent))
-    calling(monkeypatch, str(here))
+    calling(here)
     assert propose("suites") == "roarbench suites"
     monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), str(here.parent)]))  # another one comes first
     assert shlex.split(propose("suites")) == [str(here), "suites"]
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    calling(monkeypatch, "other/roarbench")
+    calling("other/roarbench")
     assert propose("suites") == "other/roarbench suites"
 
 
@@ -62,9 +65,31 @@ def test_what_is_taken_over_is_what_the_command_takes():
     assert {name: set(taken) for name, taken in TAKEN.items()} == {name: takes[name] & carried for name in TAKEN}
 
 
-def test_an_error_says_its_hint_on_the_command_line_alone(monkeypatch):
-    calling(monkeypatch, "roarbench", "table", "--suite", "quick", "--store", "mine")
+def test_an_error_says_its_hint_on_the_command_line_alone(calling):
+    calling("roarbench", "table", "--suite", "quick", "--store", "mine")
     empty, unknown = EmptyStore("no results store at mine"), UnknownName("suite", "quikc", ["quick"], "suites")
     assert str(empty) == "no results store at mine"
     assert worded(empty) == "no results store at mine; `roarbench run --suite quick --store mine` makes one"
     assert worded(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
+
+
+def test_an_error_and_a_proposed_command_leave_a_password_out():
+    passwords = ("hush", "12@hush", "12/hush", "12#hush", "12?hush", "12:hush", "12%40hush")
+    ends = ("localhost:1/name", "/name?host=/nowhere", "localhost:1/name?sslmode=require")
+    for password, end in product(passwords, ends):
+        url = f"postgresql://user:{password}@{end}"
+        with pytest.raises(StoreError) as error:
+            open_database(url, read_only=True)
+        assert "hush" not in str(error.value), url
+        assert without_password(url) == f"postgresql://user:***@{end}"
+
+
+def test_a_time_is_read_with_its_units_and_how_a_file_is_run_needs_the_file():
+    seconds = {"2h": 7200, "90m": 5400, "45s": 45, "1h30m": 5400, "1.5d": 129600, " 2h ": 7200}
+    assert {text: parse_budget(text) for text in seconds} == seconds
+    for text in ("soon", "", "2", "0h", "h", "1.2.3h", "-2h", "30m1h"):
+        with pytest.raises(CallerError, match=r"^--budget is '.*'; write a time such as 2h, 90m or 1h30m$"):
+            parse_budget(text)
+    for options in ({"trust": True}, {"device": "cuda"}):
+        with pytest.raises(CallerError, match="add --submission FILE"):
+            SubmissionOptions(**options)
