@@ -1,6 +1,10 @@
-"""Who vouches for a row, what was submitted, and results that move from store to store."""
+"""Who vouches for a row, results that move from store to store, and rows that are taken off the boards."""
 
+import csv
+import json
+import re
 from dataclasses import replace
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
@@ -9,20 +13,37 @@ import pytest
 from roarbench.errors import CallerError, StoreError
 from roarbench.execution import reproduce
 from roarbench.execution.reproduce import Reproduction
+from roarbench.identity import canonical, record
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
-from roarbench.store import entries
-from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, keep_entry, note_reproduction
+from roarbench.store.entries import (
+    Origin,
+    ReproductionOutcome,
+    entered_ids,
+    find_entries,
+    keep_entry,
+    note_reproduction,
+    origins,
+    submissions_of,
+    unverified,
+)
+from roarbench.store.forgotten import ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.image_notes import ImageNote
-from roarbench.store.result import Result, pack_answers
+from roarbench.store.leases import Owner
+from roarbench.store.listing import list_results
+from roarbench.store.result import Result, pack_answers, row_of
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
+from tests.helpers.leasing import lease
 from tests.helpers.store_rows import ORIGIN, make_result, make_run, moved
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
+TRUSTED = f"{ENTRY.id}~trusted"
+PHOTOS = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
+WORDS = Path(__file__).parents[2] / "docs" / "words.md"
 
 
 def rows(*names):
@@ -32,45 +53,53 @@ def rows(*names):
 def test_a_file_is_kept_once_and_for_ever(store):
     for each in (ENTRY, OTHER, ENTRY):
         keep_entry(store.database, each)
-    assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
     with pytest.raises(StoreError, match=f"another file is stored as {ENTRY.id}"):
         keep_entry(store.database, twin)
-    assert find_entries(store.database)[ENTRY.id] == ENTRY
+    assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
-    names = ("grad", f"{ENTRY.id}~trusted", OTHER.id, "no@0123abcd")
-    assert entries.submissions_of(store.database, names) == {f"{ENTRY.id}~trusted": ENTRY, OTHER.id: OTHER}
+    names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
+    assert submissions_of(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
-    own, trusted, foreign = rows("grad", f"{ENTRY.id}~trusted", "gb")
+    own, trusted, foreign = rows("grad", TRUSTED, "gb")
     second.add_all([own, foreign])
     store.add_all([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
-    assert list(entries.unverified(store.database, [own, trusted, foreign])) == [f"{ENTRY.id}~trusted", "gb"]
+    assert list(unverified(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
     vouched = [None, ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT]
     for outcome in vouched:
         if outcome:
             note_reproduction(store.database, foreign.run.key, outcome, 3)
             note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
-        assert entries.origins(store.database, [row.run.key for row in (own, trusted, foreign)]) == {
+        assert origins(store.database, [row.run.key for row in (own, trusted, foreign)]) == {
             own.run.key: Origin.VERIFIED,
             trusted.run.key: Origin.TRUSTED,
             foreign.run.key: Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED,
         }
+    forget(store.database, [foreign.run.key], "not ours")
+    (kept,) = forgotten_rows(store.database, [foreign.run.key])
+    assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
+    store.add(foreign)
+    assert origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, "computed here this time"
 
 
 def test_results_arrive_as_they_left(store, second, tmp_path):
-    kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, f"{ENTRY.id}~trusted")}
+    """With the name of the folder that the images are from, though not where it lies."""
+    kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, TRUSTED)}
     bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
     kept[bare.run.key] = bare
     keep_entry(store.database, ENTRY)
+    store.images.add([PHOTOS, ImageNote("07e4", "planted", None, "generated")])
     store.add_all(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
     assert import_results(second, path) == (set(kept), set(), [])
     assert second.results(kept) == kept
     assert find_entries(second.database) == {ENTRY.id: ENTRY}
+    assert b"/home/me" not in path.read_bytes()
+    assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
     assert import_results(second, path) == (set(), set(kept), [])
     with pytest.raises(CallerError, match="is there already"):
         export_results(store, path)
@@ -88,18 +117,6 @@ def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, 
     assert second.results([changed.run.key]) == {changed.run.key: changed}
 
 
-PHOTOS = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
-
-
-def test_whose_images_results_are_on_travels_with_them(store, second, tmp_path):
-    """But not where they lie, and not what the exporter takes for the suite's own images."""
-    store.images.add([PHOTOS, ImageNote("07e4", "planted", None, "generated")])
-    store.add_all([make_result(make_run())])
-    moved(store, second, tmp_path)
-    assert b"/home/me" not in (tmp_path / "file.parquet").read_bytes()
-    assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
-
-
 @pytest.mark.parametrize("stored", [True, False])
 def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp_path):
     """A board stacks them; one short row would end every command that shows the suite."""
@@ -113,11 +130,11 @@ def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp
 
 def test_what_differs_is_told():
     stored = make_result(make_run())
-    first = next(i for i, byte in enumerate(stored.bits) if byte & 128)
-    bits = stored.bits[:first] + bytes([stored.bits[first] & 127]) + stored.bits[first + 1 :]
+    first = stored.answers.argmax()
+    answers = np.where(np.arange(stored.total) == first, False, stored.answers)
     there = {"cpu": "other", "device": "some card", "precision": "bf16"}
-    origin = replace(stored.provenance, versions={**stored.provenance.versions, "torch": "9"}, hardware=there)
-    again = replace(stored, bits=bits, correct=stored.correct - 1, provenance=origin)
+    origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
+    again = replace(stored, bits=pack_answers(answers), correct=stored.correct - 1, provenance=origin)
     near = Reproduction(stored, again, margin=1 / stored.total)
     assert near.verdict is ReproductionOutcome.WITHIN
     assert near.differences == ["torch 2.13.0 then, 9 now", "cpu some then, other now"]  # what both are known to have
@@ -131,13 +148,59 @@ def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, t
     """Imported seeds that differ by everything would make any outcome lie within the interval."""
     suite = find_suite("planted")
     asked = [p for p in expand(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)]
-    extremes = [extreme(bind(suite, point, "da7a", None), right=point.seed == 1) for point in asked]
+    runs = [bind(suite, point, "da7a", None) for point in asked]
+    extremes = [Result(run, 8, 8, b"\xff", 1.0, ORIGIN) for run in runs if run.seed == 1]
+    extremes += [Result(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
     second.add_all(extremes)
     moved(second, store, tmp_path)
     assert reproduce._margin(second, suite, extremes[0], extremes[0]) > 0.9
     assert reproduce._margin(store, suite, extremes[0], extremes[0]) == 0
 
 
-def extreme(run, right):
-    answers = np.full(100, right)
-    return Result(run, int(answers.sum()), 100, pack_answers(answers), 1.0, ORIGIN)
+def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
+    mine, other, grad, nested = rows(ENTRY.id, TRUSTED, "grad", f"{ENTRY.id}~untrained~matched")  # of a twin's own
+    failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.here()  # a check of it
+    store.add_all([mine, other, grad, nested])
+    lease(store, [failed.key], owner)
+    store.failures.add(failed, "died")
+    store.failures.add(make_run(seed=1, estimator=TRUSTED), "died, too")
+    keys = keys_of(store.database, ENTRY.id)
+    assert set(keys) == {mine.run.key, nested.run.key, failed.key}
+    with pytest.raises(CallerError, match="1 of these runs are being done right now"):
+        forget(store.database, keys, "in haste")
+    assert store.failures.history(keys) and store.done(keys) and not forgotten_rows(store.database, keys)
+    store.release([failed.key], owner)
+    assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
+    assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
+    assert store.failures.history(keys) == {}
+    assert entered_ids(store.database, "planted", "resnet8") == [TRUSTED]
+    kept = {(row.run.key, row.kind): row for row in forgotten_rows(store.database, keys)}
+    result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
+    assert (nested.run.key, "result") in kept
+    whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in row_of(mine).items()}
+    whole |= {"created": mine.created.isoformat(), "imports": [], "reproductions": []}
+    assert {"record": canonical(record(result.run)), **result.row} == whole
+    assert (failure.run, failure.row["reason"]) == (failed, "died")
+    for row in (result, failure):
+        assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
+    assert known_keys(store.database, mine.run.key[:10]) == [mine.run.key]
+
+
+def test_a_line_of_a_listing_holds_a_run_and_its_outcome_in_columns_that_are_explained(store, tmp_path):
+    """One row is of a submission whose name begins like a formula."""
+    result, other = make_result(make_run()), make_result(replace(make_run(estimator="-1@0123abcd"), limit=40))
+    store.add_all([replace(result, loss=None), other])
+    assert list_results(store, tmp_path / "all.csv") == 2
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        lines = {line["key"]: line for line in csv.DictReader(file)}
+    first, second = lines[result.run.key], lines[other.run.key]
+    assert (first["dataset"], first["t"], first["retrain"], first["limit"]) == ("planted", "0.9", "masks", "")
+    assert (first["correct"], first["total"]) == (str(result.correct), "1001")
+    assert float(first["accuracy"]) == result.correct / 1001
+    assert (first["loss"], float(second["loss"])) == ("", 0.1 + 0.2)
+    assert (second["limit"], first["origin"]) == ("40", "verified")
+    assert json.loads(first["hardware"]) == ORIGIN.hardware
+    assert second["estimator"] == "'-1@0123abcd", "no formula"
+    section = WORDS.read_text("utf-8").partition("## Columns of")[2].partition("\n## ")[0]
+    explained = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", "".join(explained))) == set(first)

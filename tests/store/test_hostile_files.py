@@ -4,6 +4,7 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,7 +21,7 @@ from roarbench.store import exported, schema
 from roarbench.store import transfer as exchange
 from roarbench.store.entries import keep_entry
 from roarbench.store.kept_suites import keep_suite, kept_suites
-from roarbench.store.results import ResultsStore
+from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from tests.helpers.store_rows import make_result, make_run
@@ -42,45 +43,33 @@ def own(**changes):
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with what `export` wrote of three rows of a submission and a suite, and an empty store."""
+    """What `export` wrote of three rows of a submission and a suite."""
     folder = tmp_path_factory.mktemp("made")
-    ResultsStore.open(f"sqlite:///{folder}/second.sqlite").close()
-    with ResultsStore.open(f"sqlite:///{folder}/first.sqlite") as store:
+    with ResultsStore.open(default_url(folder)) as store:
         keep_entry(store.database, ENTRY)
         keep_suite(store.database, own())
         store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
         export_results(store, folder / "file.parquet")
-    return folder
+    return folder / "file.parquet"
 
 
-@pytest.fixture
-def file(made, tmp_path):
-    for name in ("second.sqlite", "file.parquet"):
-        shutil.copy(made / name, tmp_path)
-    return tmp_path / "file.parquet"
+def altered(change=lambda row: None, sealed=True, **metadata):
+    """Change the first row, with a checksum that fits if it is sealed again, or what the file says of itself."""
+
+    def spoil(path):
+        table = pq.read_table(path)
+        rows = table.to_pylist()
+        change(rows[0])
+        if sealed:
+            rows[0]["sha256"] = exchange._checksum({k: v for k, v in rows[0].items() if k != "sha256"})
+        about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
+        pq.write_table(pa.Table.from_pylist(rows, schema=table.schema.with_metadata(about)), path)
+
+    return spoil
 
 
-def refused(file, words):
-    """Import a file into a new store, which stays empty; what was said."""
-    with ResultsStore.open(f"sqlite:///{file.parent}/second.sqlite") as store:
-        with pytest.raises(StoreError) as found:
-            import_results(store, file)
-        assert words in str(found.value) and len(str(found.value)) < 600 and str(found.value).isprintable()
-        with store.database.read() as connection:
-            tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
-            assert [connection.scalar(select(func.count()).select_from(table)) for table in tables] == [0] * 5
-    return str(found.value)
-
-
-def altered(path, change, seal, **metadata):
-    """Change the first row, with a checksum that fits if it is sealed again."""
-    table = pq.read_table(path)
-    content = table.to_pylist()
-    change(content[0])
-    if seal:
-        content[0]["sha256"] = exchange._checksum({k: v for k, v in content[0].items() if k != "sha256"})
-    about = {**table.schema.metadata, **{name.encode(): value.encode() for name, value in metadata.items()}}
-    pq.write_table(pa.Table.from_pylist(content, schema=table.schema.with_metadata(about)), path)
+def row(sealed=True, **values):
+    return altered(lambda row: row.update(values), sealed)
 
 
 def recorded(cell=None, **changes):
@@ -91,25 +80,58 @@ def recorded(cell=None, **changes):
         row["record"] = canonical({**record, **changes, "cell": {**record["cell"], **(cell or {})}})
         row["key"] = hashlib.sha256(row["record"].encode()).hexdigest()[:32]
 
-    return change
+    return altered(change)
 
 
-def said(**values):
-    return lambda row: row.update(values)
+def note(**changes):
+    values = {"data": "1", "dataset": "photos", "limit": None, "kind": "local", "folder": "photos"}
+    return altered(roarbench_images=canonical([{**values, **changes}]))
+
+
+def suite(**changes):
+    return altered(roarbench_suites=canonical([{**suite_record(own()), **changes}]))
+
+
+def on(**changes):
+    return suite(dataset={**suite_record(own())["dataset"], **changes})
+
+
+def block(**changes):
+    return suite(blocks=[{**suite_record(own())["blocks"][0], **changes}])
+
+
+def packed(count, compression="snappy", **values):
+    """Write one row many times, which costs next to nothing."""
+
+    def spoil(path):
+        table = pa.Table.from_pylist([pq.read_table(path).to_pylist()[0] | values], schema=pq.read_schema(path))
+        pq.write_table(table.take(pa.array([0] * count)), path, compression=compression)
+
+    return spoil
+
+
+def column(name, values):
+    def spoil(path):
+        table = pq.read_table(path)
+        pq.write_table(table.set_column(table.column_names.index(name), name, values), path)
+
+    return spoil
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("spoil", "words"),
     [
-        (said(correct=1), "the bits say otherwise"),
-        (said(record=None), "row 0"),
-        (said(source=OTHER.source), f"the source is that of {OTHER.id}, not of {ENTRY.id}"),
-        (said(source=b"#" * 2**19), "the file has 512 KiB, allowed are 256"),
-        (said(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected a line"),
-        (said(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected a line of 1000 printable"),
-        (said(code_version="\x1b]0;mine\x07"), "code_version is '\\x1b]0;mine\\x07', expected a line"),
-        (said(rankings=None), "rankings is None, expected a line"),
-        (said(created="0001-01-01T00:00:00+00:00"), "expected a time with its zone, from 2000 to 2199"),
+        (row(correct=1), "the bits say otherwise"),
+        (row(record=None), "row 0"),
+        (row(source=OTHER.source), f"the source is that of {OTHER.id}, not of {ENTRY.id}"),
+        (row(source=b"#" * 2**19), "the file has 512 KiB, allowed are 256"),
+        (row(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected a line"),
+        (row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected a line of 1000 printable"),
+        (row(code_version="\x1b]0;mine\x07"), "code_version is '\\x1b]0;mine\\x07', expected a line"),
+        (row(rankings=None), "rankings is None, expected a line"),
+        (row(created="0001-01-01T00:00:00+00:00"), "expected a time with its zone, from 2000 to 2199"),
+        (row(sealed=False, seconds=1.0), "its checksum is not that of its values"),
+        (row(sealed=False, seconds=float("nan")), "row 0"),
         (recorded(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
         (recorded(seed=-1), "seed is -1, expected a whole number from 0"),
         (recorded({"dataset": "../../../etc"}), "dataset is '../../../etc', expected a name"),
@@ -118,45 +140,17 @@ def said(**values):
         (recorded({"t": 1e300}), "level t must be in [0, 1]"),
         (recorded({"unit": "\x1b[2J"}), "is not a valid Unit"),
         (recorded({"estimator": "../x@0123abcd"}), "no estimator"),
-    ],
-)
-def test_a_row_is_refused_with_all_others(file, change, words):
-    altered(file, change, seal=True)
-    refused(file, words)
-
-
-def note(**changes):
-    values = {"data": "1", "dataset": "photos", "limit": None, "kind": "local", "folder": "photos"}
-    return canonical([{**values, **changes}])
-
-
-def suites(**changes):
-    return canonical([{**suite_record(own()), **changes}])
-
-
-def on(**changes):
-    data = {**suite_record(own())["dataset"], **changes}
-    return suites(dataset=data)
-
-
-def block(**changes):
-    return suites(blocks=[{**suite_record(own())["blocks"][0], **changes}])
-
-
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
         (note(limit=True), "limit is True, expected a whole number"),
         (note(folder="a\x1b"), "folder is 'a\\x1b', expected a line"),
         (note(folder="../../a"), "expected its last part"),
         (note(dataset="../../a"), "dataset is '../../a', expected a name"),
-        ("[" * 10**5, "cannot be read"),
-        (suites(name="a/b"), "name is 'a/b', expected a name"),
-        (suites(about="\x1b[2J"), "about is '\\x1b[2J', expected a line"),
-        (suites(model="net.build@01234567"), "which is not the hash of its file"),
-        (suites(references=10**30), "expected 1 to 1000"),
-        (suites(dataset="no such set"), "no data set"),
-        (suites(left_out={"grad": "\x07"}), "left_out is '\\x07', expected a line"),
+        (altered(roarbench_suites="[" * 10**5), "cannot be read"),
+        (suite(name="a/b"), "name is 'a/b', expected a name"),
+        (suite(about="\x1b[2J"), "about is '\\x1b[2J', expected a line"),
+        (suite(model="net.build@01234567"), "which is not the hash of its file"),
+        (suite(references=10**30), "expected 1 to 1000"),
+        (suite(dataset="no such set"), "no data set"),
+        (suite(left_out={"grad": "\x07"}), "left_out is '\\x07', expected a line"),
         (on(name="../../../tmp/x"), "name is '../../../tmp/x', expected a name"),
         (on(name="imagenette64"), "is not called by the hash of what it says"),
         (on(train_split="../../home"), "lies outside of its folder"),
@@ -164,70 +158,36 @@ def block(**changes):
         (block(levels=[[0.5]]), "cannot be read"),
         (block(levels=[i / 2000 for i in range(1, 2000)], seeds=1000), "runs, expected 1,000,000 at most"),
         (block(fill="<img>"), "no fill '<img>'"),
+        (packed(2), "twice; nothing was added"),
+        (packed(20, bits=b"x" * 2**20), "unpacked, expected 17 MB at most"),  # a few kB that ask for 20 MB
+        (packed(1, record="x" * 2**23), "a value of 8 MB in record, expected 4 MB at most"),
+        (packed(1001), "1,001 rows, expected 1,000 at most"),
+        (packed(1, "zstd"), "is packed by ZSTD, which no export is"),
+        (column("correct", pa.array([[[1]]] * 3)), "is no export, this version reads format 1"),
+        (column("record", pa.array([b"\xff"] * 3).view(pa.string())), "is no Parquet file"),
+        (altered(roarbench_format="2"), "is format 2, this version reads format 1"),
+        (lambda path: pq.write_table(pa.table({"a": [1]}), path), "is no export"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is no Parquet file"),
+        (Path.unlink, "cannot read"),
     ],
 )
-def test_what_a_file_says_of_images_and_suites(file, text, words):
-    name = "roarbench_images" if text.startswith('[{"data"') else "roarbench_suites"
-    altered(file, said(), seal=True, **{name: text})
-    refused(file, words)
-
-
-def packed(file, row, count, **how):
-    """Write this row many times, which costs next to nothing."""
-    table = pa.Table.from_pylist([row], schema=pq.read_schema(file))
-    pq.write_table(table.take(pa.array([0] * count)), file, **how)
-
-
-@pytest.mark.parametrize(
-    ("change", "count", "how", "words"),
-    [
-        ({}, 2, {}, "twice; nothing was added"),
-        ({"bits": b"x" * 2**20}, 20, {}, "unpacked, expected 17 MB at most"),  # a few kB that ask for 20 MB
-        ({"record": "x" * 2**23}, 1, {}, "a value of 8 MB in record, expected 4 MB at most"),
-        ({}, 1001, {}, "1,001 rows, expected 1,000 at most"),
-        ({}, 1, {"compression": "zstd"}, "is packed by ZSTD, which no export is"),
-    ],
-)
-def test_a_file_that_asks_for_more_than_an_export(monkeypatch, file, change, count, how, words):
+def test_a_file_is_refused_with_all_that_it_holds(made, empty_store, tmp_path, monkeypatch, spoil, words):
     monkeypatch.setattr(exported, "_ROWS", 1000)
-    row = pq.read_table(file).to_pylist()[0]
-    packed(file, {**row, **change}, count, **how)
-    refused(file, words)
+    file = Path(shutil.copy(made, tmp_path))
+    spoil(file)
+    with ResultsStore.open(f"sqlite:///{shutil.copy(empty_store, tmp_path)}") as store:
+        with pytest.raises(StoreError) as found:
+            import_results(store, file)
+        said = str(found.value)
+        assert words in said and len(said) < 600 and said.isprintable()
+        with store.database.read() as connection:
+            tables = (schema.results, schema.imports, schema.entries, schema.suites, schema.images)
+            assert [connection.scalar(select(func.count()).select_from(table)) for table in tables] == [0] * 5
 
 
-def nested(file):
-    table = pq.read_table(file)
-    lists = pa.array([[[1]]] * len(table))
-    pq.write_table(table.set_column(2, "correct", lists), file)
-
-
-def letters(file):
-    table = pq.read_table(file)
-    pq.write_table(table.set_column(1, "record", pa.array([b"\xff"] * len(table)).view(pa.string())), file)
-
-
-@pytest.mark.parametrize(
-    ("make", "words"),
-    [
-        (nested, "is no export, this version reads format 1"),
-        (letters, "is no Parquet file"),
-        (lambda file: altered(file, said(), True, roarbench_format="2"), "is format 2, this version reads format 1"),
-        (lambda file: pq.write_table(pa.table({"a": [1]}), file), "is no export"),
-        (lambda file: altered(file, said(seconds=1.0), False), "its checksum is not that of its values"),
-        (lambda file: altered(file, said(seconds=float("nan")), False), "row 0"),
-        (lambda file: file.write_bytes(file.read_bytes()[:-100]), "is no Parquet file"),
-        (lambda file: file.unlink(), "cannot read"),
-    ],
-)
-def test_other_files(file, make, words):
-    make(file)
-    assert words in refused(file, words)
-
-
-def test_a_suite_that_is_stored_under_a_path_hides_no_other(tmp_path):
+def test_a_suite_that_is_stored_under_a_path_hides_no_other(second, tmp_path):
     """It may come from a store of an earlier version."""
-    with ResultsStore.open(f"sqlite:///{tmp_path}/s.sqlite") as store:
-        keep_suite(store.database, own())
-        keep_suite(store.database, own(name="../x"))
-        assert [suite.name for suite in kept_suites(store.database)] == ["photos"]
-        assert export_results(store, tmp_path / "file.parquet") == 0
+    keep_suite(second.database, own())
+    keep_suite(second.database, own(name="../x"))
+    assert [suite.name for suite in kept_suites(second.database)] == ["photos"]
+    assert export_results(second, tmp_path / "file.parquet") == 0
