@@ -1,7 +1,7 @@
-"""What a name stands for never changes: recipes and networks that results were made with.
+"""What a name stands for never changes: recipes, suites, and networks that results were made with.
 
-A test that fails here means that stored results would no longer be what their names say. A change of a recipe is a
-new version of it, a change of a network a new name; their lines are added to `frozen.json`, by
+A test that fails here means that stored results would no longer be what their names say. A change of a recipe or a
+suite is a new version of it, a change of a network a new name; their lines are added to `frozen.json`, by
 
     python tests/test_frozen.py
 
@@ -9,6 +9,7 @@ which adds what is not there and never changes a line.
 """
 
 import json
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -20,6 +21,8 @@ from roarbench.models import MODELS
 from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import RECIPES
+from roarbench.plan.suite import Suite
+from roarbench.plan.suites import VERSIONS
 
 FILE = Path(__file__).with_name("frozen.json")
 FROZEN = json.loads(FILE.read_text())
@@ -27,10 +30,23 @@ FIELDS = (  # of a recipe; one that is added later counts where it is not at its
     *("name", "version", "epochs", "batch", "peak", "warmup", "decay", "augmentation", "precision"),
     *("momentum", "weight_decay", "smoothing", "sides", "micro_batch"),
 )
+LATER = (  # fields of suites, which count where they are used
+    *(("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0), ("own", None)),
+    *(("tuned_on", "train"), ("entered", frozenset())),
+)
 
 
 def recipe_hash(recipe: Recipe) -> str:
     return fingerprint({name: getattr(recipe, name) for name in FIELDS} | record(recipe))
+
+
+def suite_hash(suite: Suite) -> str:
+    """Of all that is computed."""
+    everything = asdict(replace(suite, about=""))
+    for block, asked in zip(everything["blocks"], suite.blocks, strict=True):
+        protocol = asked.protocol  # what an image is paired with came later, and its name says it
+        block["protocol"] = (protocol.name, protocol.order, protocol.retrain, *[True] * protocol.paired)
+    return fingerprint({name: value for name, value in everything.items() if (name, value) not in LATER})
 
 
 def network(name: str) -> dict[str, object]:
@@ -45,26 +61,26 @@ def network(name: str) -> dict[str, object]:
     return {"shapes": fingerprint(shapes), "logits": [float(f"{logit:.6g}") for logit in logits.tolist()]}
 
 
-@pytest.mark.parametrize("title", RECIPES)
-def test_a_recipe_is_what_it_was(title: str) -> None:
-    assert recipe_hash(RECIPES[title]) == FROZEN["recipes"][title]
+HASHES = {
+    "recipes": {title: recipe_hash(recipe) for title, recipe in RECIPES.items()},
+    "suites": {f"{name}@{version}": suite_hash(suite) for (name, version), suite in VERSIONS.items()},
+}
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("kind", HASHES)
+def test_every_recipe_and_suite_is_there_and_what_it_was(kind: str) -> None:
+    assert HASHES[kind] == FROZEN[kind]
+
+
+@pytest.mark.parametrize("name", {**MODELS, **FROZEN["networks"]})
 def test_a_network_is_what_it_was(name: str) -> None:
-    found = network(name)
-    assert found["shapes"] == FROZEN["networks"][name]["shapes"]
-    expected = torch.tensor(FROZEN["networks"][name]["logits"])
-    logits = torch.tensor(found["logits"])
+    found, frozen = network(name), FROZEN["networks"][name]
+    assert found["shapes"] == frozen["shapes"]
+    logits, expected = torch.tensor(found["logits"]), torch.tensor(frozen["logits"])
     torch.testing.assert_close(logits, expected, rtol=1e-3, atol=0)  # processors round differently
 
 
-def test_nothing_that_results_may_have_been_made_with_is_gone() -> None:
-    assert set(FROZEN["recipes"]) <= set(RECIPES)
-    assert set(FROZEN["networks"]) <= set(MODELS)
-
-
 if __name__ == "__main__":
-    recipes = {title: recipe_hash(recipe) for title, recipe in RECIPES.items()} | FROZEN["recipes"]
-    networks = {name: network(name) for name in MODELS} | FROZEN["networks"]
-    FILE.write_text(json.dumps({"recipes": recipes, "networks": networks}, indent=1, sort_keys=True) + "\n")
+    made = HASHES | {"networks": {name: network(name) for name in MODELS}}
+    whole = {kind: held | FROZEN[kind] for kind, held in made.items()}
+    FILE.write_text(json.dumps(whole, indent=1, sort_keys=True) + "\n")

@@ -1,4 +1,4 @@
-"""A folder of small pictures of three classes that anybody can tell apart, and a suite on them."""
+"""A folder of small pictures of three classes that anybody can tell apart, a suite on them, and a table."""
 
 from pathlib import Path
 
@@ -48,4 +48,12 @@ def write_suite(folder: Path, text: str = TEXT) -> Path:
         write_pictures(folder / "pictures")
     path = folder / "pictures.toml"
     path.write_text(text)
+    return path
+
+
+def write_table(path: Path) -> Path:
+    """Write 40 rows of two kinds that the first column tells apart."""
+    drawn = np.random.default_rng(0).normal(size=(40, 4)).round(3)
+    lines = [f"{a + 4 * (i % 2)},{b},{c},{d},{'ab'[i % 2]}" for i, (a, b, c, d) in enumerate(drawn.tolist())]
+    path.write_text("\n".join(["one,two,three,four,kind", *lines]) + "\n")
     return path

@@ -1,11 +1,11 @@
-"""The file that is written for somebody's images: it says what was found, and every line is explained."""
+"""The file that is written for somebody's images or table: it says what was found, or nothing is written."""
 
 import pytest
 
 from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import write_suite
 from roarbench.plan.suite_file import read_suite
-from tests.helpers.own_photos import write_pictures
+from tests.helpers.own_photos import write_pictures, write_table
 from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
 
 
@@ -23,14 +23,22 @@ def test_folders_of_classes(tmp_path):
     assert suite.recipe == suite.reference_recipe == "quick@2(epochs=40,batch=32,peak=0.2)"
 
 
-@pytest.mark.parametrize("splits", (("train", "test"), ("train",)))
-def test_parquet_files(tmp_path, splits):
-    for split in splits:
+def test_parquet_files_of_one_split_and_of_two(tmp_path):
+    for split, counts in (("train", (8, 4)), ("test", (12, 6))):
         images = [png(image) for image in tiny_pixels()[split]]
         write_split(tmp_path / "tables", split, images, TINY_LABELS[split], ("img", "kind"))
-    data = read_suite(write_suite(tmp_path / "tables")).dataset_record
-    assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
-    assert (data.train_images, data.test_images) == ((12, 6) if len(splits) == 2 else (8, 4))
+        data = read_suite(write_suite(tmp_path / "tables")).dataset_record
+        assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
+        assert (data.train_images, data.test_images) == counts
+        (tmp_path / "tables.toml").unlink()
+
+
+def test_a_table(tmp_path):
+    suite = read_suite(write_suite(write_table(tmp_path / "My Rows.csv")))
+    assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
+    assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("specific", 20), ("roar", 20)]
+    data = suite.dataset_record
+    assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
 
 
 def test_nothing_is_overwritten(tmp_path):
@@ -49,16 +57,26 @@ def broken(folder):
     cut.write_bytes(cut.read_bytes()[:150])
 
 
+def holding(text):
+    return lambda path: path.write_text(text)
+
+
 @pytest.mark.parametrize(
-    ("make", "said"),
-    (
-        (lambda folder: None, "photos is missing; write a folder of class folders, or of parquet files"),
-        (lambda folder: folder.write_text("x"), "photos is a file; write a folder of class folders"),
-        (broken, "4 of 24 images of photos cannot be decoded whole: blue/00.png, blue/01.png, green/00.png and 1"),
-    ),
+    ("name", "make", "said"),
+    [
+        ("photos", lambda path: None, "photos is missing; write a folder of class folders, or of parquet files"),
+        ("photos", holding("x"), "photos is a file; write a folder of class folders"),
+        (
+            "photos",
+            broken,
+            "4 of 24 images of photos cannot be decoded whole: blue/00.png, blue/01.png, green/00.png and 1",
+        ),
+        ("a.csv", holding("a,b,c\n1,2,0.5\n3,4,0.7\n"), "no column has a usual name of classes"),
+        ("a.csv", holding("a,b,y\n1,,0\n4,5,1\n,7,0\n,7,1\n"), "values: column 'a' in 2 of 4 rows, 'b' in 1 of 4"),
+    ],
 )
-def test_where_nothing_is_found(tmp_path, make, said):
-    make(tmp_path / "photos")
+def test_where_nothing_is_found_nothing_is_written(tmp_path, name, make, said):
+    make(tmp_path / name)
     with pytest.raises(DataError, match=said):
-        write_suite(tmp_path / "photos")
+        write_suite(tmp_path / name)
     assert not list(tmp_path.glob("*.toml"))

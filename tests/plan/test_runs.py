@@ -1,4 +1,4 @@
-"""The plan: keys that never change, points counted by hand, and the way back from a stored record."""
+"""The plan: points counted by hand, what the outcome of a run depends on, and keys that never change."""
 
 import hashlib
 import json
@@ -7,36 +7,67 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.identity import canonical, record
-from roarbench.plan.points import expand, select, with_seeds
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.identity import canonical, fingerprint, record
+from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
+from roarbench.plan.points import Point, expand, select, with_seeds
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run, missing, run_of
-from roarbench.plan.suite import Block
+from roarbench.plan.suite import REFERENCE_SEED, Block
+from roarbench.plan.suites import VERSIONS, find_suite, with_given
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import Making, Order, Retrain, Unit
+from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Unit
 from tests.helpers import tiny_suite
 
-DEGRADED = Run(
-    Cell("planted", "resnet8", "var-grad", Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, 0.9),
-    seed=3,
-    recipe="quick@1",
-    data="da7a",
-    estimator="e571",
-    reference="4ef",
-)
-UNTOUCHED = Run(
-    Cell("imagenette64", "resnet-quick", CLEAN, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, 0.0),
-    seed=0,
-    recipe="quick@1",
-    data="da7a",
-    estimator="",
-    reference="",
-    limit=40,
-)
-REFERENCE = Reference("planted", "da7a", "resnet8", "planted@1", 1000)
+PIXELS = Cell("planted", "resnet8", "var-grad", Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, 0.9)
+DEGRADED = Run(PIXELS, 3, "quick@1", data="da7a", estimator="e571", reference="4ef")
+WHOLE = Cell("imagenette64", "resnet-quick", CLEAN, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, 0.0)
+UNTOUCHED = Run(WHOLE, 0, "quick@1", data="da7a", estimator="", reference="", limit=40)
+CHANGES = [{"seed": 4}, {"limit": 40}, {"given": "file@0ther"}, {"maps": Making.BF16}]
+CHANGES += [{name: "0ther"} for name in ("recipe", "data", "estimator", "reference", "network")]
+CELL_CHANGES = [{"order": Order.MORF}, {"retrain": Retrain.IMAGES}, {"unit": Unit.SCALAR}, {"t": 0.7}]
+CELL_CHANGES += [{name: "other"} for name in ("dataset", "model", "estimator", "fill")]
+OTHERS = [replace(DEGRADED, **change) for change in CHANGES]
+OTHERS += [replace(DEGRADED, cell=replace(PIXELS, **change)) for change in CELL_CHANGES]
 
-SUITE = replace(
+
+def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
+    text = (
+        '{"cell":{"dataset":"planted","estimator":"var-grad","fill":"mean","model":"resnet8","order":"lerf",'
+        '"retrain":"masks","t":0.9,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"quick@1",'
+        '"reference":"4ef","seed":3}'
+    )
+    assert canonical(record(DEGRADED)) == text
+    assert hashlib.sha256(text.encode()).hexdigest()[:32] == DEGRADED.key
+    # written down once: a key that changes makes every stored row a stranger
+    reference = Reference("planted", "da7a", "resnet8", "planted@1", 1000)
+    assert (UNTOUCHED.key, reference.key) == ("d81bc379a5bccc9924224e45209b1edf", "933f84712788fc34f22f8890f38859b4")
+    assert canonical({"b": 1, "a": [0.1, None, "é"]}) == '{"a":[0.1,null,"\\u00e9"],"b":1}'
+
+
+def test_every_field_is_in_the_key_and_comes_back_from_the_stored_text():
+    assert len({run.key for run in (DEGRADED, *OTHERS)}) == 1 + len(OTHERS)
+    fields = {name for change in (*CHANGES, *CELL_CHANGES) for name in change} | {"cell"}
+    assert fields == {*Run.__dataclass_fields__, *Cell.__dataclass_fields__}
+    for run in (UNTOUCHED, *OTHERS):
+        found = run_of(json.loads(canonical(record(run))))
+        assert found == run
+        for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
+            assert getattr(found.cell, name) is getattr(run.cell, name)
+        assert found.maps is run.maps
+
+
+def test_a_level_is_a_fraction_and_what_is_no_number_of_json_has_no_hash():
+    for t in (30, -0.1, 1.1, float("nan")):
+        with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0\.3"):
+            replace(PIXELS, t=t)
+    for number in (float("nan"), float("inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            fingerprint({"t": number})
+
+
+SMALL = replace(
     tiny_suite.SUITE,
     name="small",
     version=3,
@@ -50,54 +81,8 @@ SUITE = replace(
 )
 
 
-def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
-    text = (
-        '{"cell":{"dataset":"planted","estimator":"var-grad","fill":"mean","model":"resnet8","order":"lerf",'
-        '"retrain":"masks","t":0.9,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"quick@1",'
-        '"reference":"4ef","seed":3}'
-    )
-    assert canonical(record(DEGRADED)) == text
-    assert hashlib.sha256(text.encode()).hexdigest()[:32] == DEGRADED.key
-    # written down once: a key that changes makes every stored row a stranger
-    assert (UNTOUCHED.key, REFERENCE.key) == ("d81bc379a5bccc9924224e45209b1edf", "933f84712788fc34f22f8890f38859b4")
-    assert canonical({"b": 1, "a": [0.1, None, "é"]}) == '{"a":[0.1,null,"\\u00e9"],"b":1}'
-
-
-CHANGES = ({"seed": 4}, {"limit": 40}, {"given": "file@0ther"}, {"maps": Making.BF16}) + tuple(
-    {name: "0ther"} for name in ("recipe", "data", "estimator", "reference", "network")
-)
-CELL_CHANGES = ({"order": Order.MORF}, {"retrain": Retrain.IMAGES}, {"unit": Unit.SCALAR}, {"t": 0.7}) + tuple(
-    {name: "other"} for name in ("dataset", "model", "estimator", "fill")
-)
-
-
-OTHERS = [replace(DEGRADED, **change) for change in CHANGES]
-OTHERS += [replace(DEGRADED, cell=replace(DEGRADED.cell, **change)) for change in CELL_CHANGES]
-
-
-def test_every_field_is_in_the_key():
-    assert len({run.key for run in (DEGRADED, *OTHERS)}) == 1 + len(OTHERS)
-    fields = {name for change in (*CHANGES, *CELL_CHANGES) for name in change} | {"cell"}
-    assert fields == {*Run.__dataclass_fields__, *Cell.__dataclass_fields__}
-
-
-def test_a_run_comes_back_from_its_stored_text():
-    for run in (UNTOUCHED, *OTHERS):
-        found = run_of(json.loads(canonical(record(run))))
-        assert found == run
-        for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
-            assert getattr(found.cell, name) is getattr(run.cell, name)
-        assert found.maps is run.maps
-
-
-def test_a_level_is_a_fraction():
-    for t in (30, -0.1, 1.1, float("nan")):
-        with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0\.3"):
-            replace(DEGRADED.cell, t=t)
-
-
 def test_expand_gives_each_point_once():
-    points = expand(SUITE)
+    points = expand(SMALL)
     assert len(points) == len(set(points))
     assert Counter((point.cell.retrain, point.cell.order, point.cell.t) for point in points) == {
         (Retrain.IMAGES, Order.MORF, 0.0): 2,  # shared by ROAR and KAR
@@ -109,34 +94,130 @@ def test_expand_gives_each_point_once():
         (Retrain.NONE, Order.MORF, 0.9): 2,
         (Retrain.NONE, Order.LERF, 0.9): 1,
     }
-
-
-def test_untouched_images_have_one_cell_whatever_the_block():
     block = Block(KAR, ("grad",), (0.5,), seeds=1, unit=Unit.PIXEL, fill="blur")
-    clean, degraded = (point.cell for point in expand(replace(SUITE, blocks=(block,))))
+    clean, degraded = (point.cell for point in expand(replace(SMALL, blocks=(block,))))
     assert clean == Cell("planted", "resnet-planted", CLEAN, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, 0.0)
     assert degraded == Cell("planted", "resnet-planted", "grad", Order.LERF, Retrain.IMAGES, "blur", Unit.PIXEL, 0.5)
 
 
 def test_select_drops_empty_blocks_and_sets_seeds_where_something_is_trained():
-    part = select(SUITE, ["ig", "grad"])
+    part = select(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
     assert (part.estimators, part.title) == (("grad", "ig"), "small v3")
     assert {point.cell.estimator for point in expand(part)} == {CLEAN, "grad", "ig"}
-    seeds = {block.protocol.name: block.seeds for block in select(SUITE, seeds=4).blocks}
+    seeds = {block.protocol.name: block.seeds for block in select(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
 
 
 def test_with_seeds_asks_for_so_many_of_each_row_and_never_for_more_than_the_suite():
-    part = with_seeds(SUITE, {(Retrain.IMAGES, "grad"): 2, (Retrain.IMAGES, "random"): 9})
-    assert set(expand(part)) == set(expand(SUITE))  # it has two of these, and one of all others
-    bare = expand(with_seeds(SUITE, {}))
+    part = with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2, (Retrain.IMAGES, "random"): 9})
+    assert set(expand(part)) == set(expand(SMALL))  # it has two of these, and one of all others
+    bare = expand(with_seeds(SMALL, {}))
     assert {point.seed for point in bare} == {0}
-    assert {point.cell for point in bare} == {point.cell for point in expand(SUITE)}
-    one = expand(with_seeds(SUITE, {(Retrain.IMAGES, "grad"): 2}))
+    assert {point.cell for point in bare} == {point.cell for point in expand(SMALL)}
+    one = expand(with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2}))
     assert {p.cell.estimator for p in one if p.seed == 1} == {CLEAN, "grad"}
 
 
 def test_missing_is_the_plan_without_the_store():
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
     assert missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
+
+
+QUICK = find_suite("quick@1")
+FILE, OTHER = f"file@{'0a1b' * 8}", f"file@{'2c3d' * 8}"
+
+
+def cell(estimator, retrain=Retrain.IMAGES, t=0.9):
+    return Cell("imagenette64", "resnet-quick", estimator, Order.MORF, retrain, "mean", Unit.SCALAR, t)
+
+
+def bound(point, seed=0, suite=QUICK, limit=None):
+    """The run of a cell, or of an estimator's cell."""
+    return bind(suite, Point(cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
+
+
+def runs_of(suite):
+    return [bind(suite, point, "da7a", None) for point in expand(suite)]
+
+
+def test_a_bound_run_has_all_that_fixes_it():
+    run = bound("grad", 1, limit=40)
+    assert run.cell == cell("grad")
+    assert (run.seed, run.recipe, run.data, run.limit) == (1, "quick@1", "da7a", 40)
+    assert run.estimator == find_estimator("grad").fingerprint
+    assert bound(cell(CLEAN, t=0.0)).estimator == ""
+    assert bound(cell("grad", Retrain.NONE)).recipe == "quick-reference@1"  # that of the network which is scored
+
+
+def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
+    reference = reference_of(QUICK, "da7a")
+    assert reference == Reference("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
+    assert max(run.seed for name in ("quick", "imagenette64") for run in runs_of(find_suite(name))) < REFERENCE_SEED
+    for one, needed in (
+        (cell("grad"), True),
+        (cell("grad", Retrain.MASKS), True),
+        (cell("grad~untrained"), True),  # its targets are the reference's
+        (cell("random"), False),
+        (cell("random", Retrain.NONE), True),
+        (cell(CLEAN, Retrain.NONE, 0.0), True),
+        (cell(CLEAN, t=0.0), False),
+    ):
+        assert needs_reference(one) == needed
+        assert bound(one).reference == (reference.key if needed else "")
+    other = replace(QUICK, name="other", version=7, reference_recipe="planted@1")  # trains alike
+    assert bound("random").key == bound("random", suite=other).key
+    assert bound("grad").key != bound("grad", suite=other).key
+
+
+def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
+    short = replace(QUICK, maps=Making.BF16)
+    for estimator, maps in (
+        ("grad", Making.BF16),
+        ("grad~untrained", Making.BF16),
+        ("sobel~blurred", Making.FLOAT32),
+        ("somebody@01234567", Making.FLOAT32),  # a sandbox explains in float32
+        (CLEAN, Making.FLOAT32),
+    ):
+        for one in (cell(estimator), cell(estimator, Retrain.NONE)):
+            run, exact = bound(one, suite=short), bound(one)
+            assert (run.maps, exact.maps) == (maps, Making.FLOAT32)
+            assert (run.key == exact.key) == (maps is Making.FLOAT32)
+            assert run.reference == exact.reference  # the model that is explained is the same
+
+
+def test_rankings_are_stored_for_the_papers_levels_or_more():
+    assert stored_levels(QUICK) == PAPER_LEVELS  # so that it shares them with the whole suite
+    finer = replace(QUICK, blocks=(Block(ROAR, ("grad",), (0.05, 0.9), seeds=1), Block(MORF, ("grad",), (0.95,), 1)))
+    assert stored_levels(finer) == (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
+    assert stored_levels(replace(QUICK, blocks=(Block(LERF, ("grad",), (0.9, 0.1), seeds=1),))) == PAPER_LEVELS
+
+
+def test_keys_with_one_given_network_are_those_from_before_there_could_be_several():
+    for suite, pinned in (
+        (("quick", 1), "a6bce56e9ccb9e91d58f964dcebf72c4"),
+        (("planted", 1), "203d3917f97e33ab45845f3a25a52a2c"),
+        (("imagenet-noretrain", 2), "c6a23f68ad33e08d930c36a6695359d5"),
+    ):
+        assert fingerprint(sorted(run.key for run in runs_of(with_given(VERSIONS[suite], FILE)))) == pinned, suite
+
+
+def test_each_given_network_explains_its_seeds_whatever_else_is_given():
+    both = with_given(QUICK, f"{FILE},{OTHER}")
+    assert (both.references, both.title) == (2, QUICK.title)
+    for seed, alone in ((0, FILE), (1, OTHER), (2, FILE)):
+        for estimator in ("grad", "random"):
+            assert bound(estimator, seed, both) == bound(estimator, seed, with_given(QUICK, alone))
+    scored = [run for run in runs_of(both) if run.cell == cell("grad", Retrain.NONE)]
+    assert {run.seed: run.given for run in scored} == {0: FILE, 1: OTHER}
+
+
+def test_given_networks_take_the_place_of_the_suites_own():
+    suite = find_suite("quick@2")
+    one = with_given(suite, FILE)
+    assert (suite.references, one.references) == (3, 1)
+    assert {run.given for run in runs_of(one)} == {"", FILE}
+    assert with_given(one, "") == suite
+    four = with_given(suite, ",".join(f"file@{number}" for number in range(4)))
+    assert [block.seeds for block in four.blocks] == [4 if block.seeds == 3 else block.seeds for block in suite.blocks]
+    assert {run.given for run in runs_of(four)} >= {f"file@{n}" for n in range(4)}

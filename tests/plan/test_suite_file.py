@@ -6,17 +6,31 @@ from dataclasses import replace
 
 import pytest
 
+from roarbench.datasets import TABLE
 from roarbench.errors import CallerError
+from roarbench.execution.fitness import fitted
 from roarbench.identity import canonical
 from roarbench.plan.custom_suite import suite_of, suite_record, without
 from roarbench.plan.points import expand
+from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.terms import Split, Unit
-from tests.helpers.own_photos import TEXT, write_suite
+from tests.helpers.own_photos import TEXT, write_suite, write_table
 
 PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text
+ON_TABLE = """
+name = "mine"
+protocols = ["specific", "roar"]
+estimators = ["grad", "gradcam", "sobel", "ig(baseline=blur)"]
+levels = [0.5]
+seeds = 2
+references = 2
+data = {table = "mine.csv", label_column = "kind", test_share = 0.25}
+network = {name = "mlp"}
+recipe = {like = "tabular@1", epochs = 4}
+"""
 
 
 @pytest.fixture
@@ -24,11 +38,19 @@ def path(tmp_path):
     return write_suite(tmp_path)
 
 
+@pytest.fixture
+def on_table(tmp_path):
+    write_table(tmp_path / "mine.csv")
+    (tmp_path / "mine.toml").write_text(ON_TABLE)
+    return tmp_path / "mine.toml"
+
+
 def changed(path, old, new):
-    """The suite of the text with one piece of it changed."""
-    assert old in TEXT
-    path.write_text(TEXT.replace(old, new))
-    return read_suite(path)
+    """The suite of a file's text with one piece of it changed."""
+    assert old in path.read_text()
+    beside = path.with_stem("changed")
+    beside.write_text(path.read_text().replace(old, new))
+    return read_suite(beside)
 
 
 def test_a_suite_is_what_its_file_says(path):
@@ -43,19 +65,14 @@ def test_a_suite_is_what_its_file_says(path):
     assert len(expand(suite)) == 5
 
 
-def test_the_same_content_is_the_same_suite_wherever_it_lies(path, tmp_path):
-    suite = read_suite(path)
+def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_another(path, tmp_path):
+    usual = read_suite(path)
     shutil.copytree(tmp_path / "pictures", tmp_path / "elsewhere" / "photos")
     moved = tmp_path / "elsewhere" / "other.toml"
-    said = TEXT.replace('"pictures"\nsize', '"photos" # moved\nsize').replace(
-        "seeds = 1\nreferences = 1", "references = 1\nseeds = 1"
-    )
+    said = TEXT.replace('"pictures"\nsize', '"photos" # moved\nsize')
+    said = said.replace("seeds = 1\nreferences = 1", "references = 1\nseeds = 1")
     moved.write_text(said + "smoothing = 0.1\n")  # what the recipe has already
-    assert read_suite(moved).called == suite.called
-
-
-def test_another_content_is_another_suite(path):
-    usual = read_suite(path).version
+    assert read_suite(moved).called == usual.called
     for old, new in (
         ("[0.5]", "[0.7]"),
         ("size = 8", "size = 16"),
@@ -64,19 +81,22 @@ def test_another_content_is_another_suite(path):
         ("epochs = 1", "epochs = 2"),
         ("seeds = 1\nreferences = 1", "seeds = 2\nreferences = 2"),
     ):
-        assert changed(path, old, new).version != usual
+        assert changed(path, old, new).version != usual.version, new
 
 
-def test_a_protocol_of_its_own(path):
-    path.write_text(
+def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_them(path):
+    (path.parent / "whole.toml").write_text(
         TEXT.replace('["roar"]', '["roar", "morf"]')
         + '[protocol.morf]\nlevels = [0.9, 0.1]\nunits = ["scalar", "pixel"]\n'
     )
-    roar, *morf = read_suite(path).blocks
+    roar, *morf = read_suite(path.parent / "whole.toml").blocks
     assert (roar.protocol, roar.levels) == (ROAR, (0.5,))
     assert [(block.protocol, block.levels, block.unit) for block in morf] == [
         (MORF, (0.1, 0.9), unit) for unit in (Unit.SCALAR, Unit.PIXEL)
     ]
+    suite = changed(path, '["roar"]', '["roar", "mask-only"]\nfills = ["mean", "linear"]')
+    filled = [(block.protocol.name, block.fill) for block in suite.blocks]
+    assert filled == [("roar", "mean"), ("roar", "linear"), ("mask-only", "mean")]
 
 
 def test_networks_may_be_tuned_on_masks_of_test_images(path):
@@ -89,23 +109,48 @@ def test_networks_may_be_tuned_on_masks_of_test_images(path):
 
 def test_a_data_set_of_the_hub(path):
     revision = "0123456789" * 4
-    suite = changed(
-        path,
-        PICTURES,
-        f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
-        'train = "train"\ntest = "test"\nimage_column = "img"',
-    )
-    data = suite.dataset_record
+    said = f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
+    data = changed(path, PICTURES, said + 'train = "train"\ntest = "test"\nimage_column = "img"').dataset_record
     assert (data.hub, data.revision, data.image_column, data.label_column) == ("me/mine", revision, "img", "label")
 
 
 def test_a_network_of_a_file_has_the_hash_of_the_file(path):
-    (path.parent / "net.py").write_text("def build(classes, channels, size): ...\n")
-    suite = changed(path, '"resnet-planted"', '"net.py:build"')
-    assert suite.model.startswith("net.build@")
-    assert suite.network_source.startswith("def build")
-    (path.parent / "net.py").write_text("# another\ndef build(classes, channels, size): ...\n")
-    assert read_suite(path).model != suite.model
+    models = set()
+    for text in ("def build(classes, channels, size): ...\n", "# another\ndef build(classes, channels, size): ...\n"):
+        (path.parent / "net.py").write_text(text)
+        suite = changed(path, '"resnet-planted"', '"net.py:build"')
+        assert suite.model.startswith("net.build@") and suite.network_source == text
+        models.add(suite.model)
+    assert len(models) == 2
+
+
+def test_a_suite_comes_back_from_plain_values_and_what_does_not_apply_is_left_out_of_the_same(path):
+    suite = read_suite(path)
+    plain = canonical(suite_record(suite))
+    assert str(path.parent) not in plain  # where its data lie is nobody's business
+    found = suite_of(json.loads(plain))
+    assert replace(found, own=suite.own) == suite
+    assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
+    part = without(suite, {"grad": "no gradient"})
+    assert part.blocks[0].estimators == ("random", "sobel", "random-blurred")
+    assert part.left_out == {"grad": "no gradient"}
+    assert part.called == suite.called
+    assert suite_of(suite_record(part)).blocks == part.blocks
+    assert without(part, {}).blocks == suite.blocks
+
+
+def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
+    suite = read_suite(on_table)
+    data = suite.dataset_record
+    assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
+    assert (suite.placed[:2], suite.controls) == (("random", "grad"), ("random",))  # the only control comes by itself
+    fit = fitted(suite)
+    assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
+    assert fit.estimators == ("random", "grad")
+    part = fitted(changed(on_table, "label_column", 'columns = ["two", "one"], label_column'))
+    kept = suite_of(suite_record(part))
+    assert kept.dataset_record.columns == ("two", "one")
+    assert (kept.called, kept.dataset_record) == (part.called, part.dataset_record.anywhere)
 
 
 NAME, IMAGES, SHARE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25"
@@ -133,41 +178,23 @@ WRONG = (
     ("seeds = 1", "seeds: 1", " is no TOML: "),
     ('["roar"]', '["specific"]\nfills = ["linear"]', "where masks are exchanged write mean, zero, blur or noise"),
 )
+WRONG_ON_TABLE = (
+    ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
+    ('"tabular@1"', '"quick@2"', "quick@2(epochs=4) moves or shrinks images, "),
+    ('"tabular@1"', '"quick@2"', 'write like = "tabular@1"'),
+    ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', and a table has no pixels"),
+    ('["specific", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is made of neighbouring"),
+)
 
 
-@pytest.mark.parametrize(("old", "new", "said"), WRONG)
-def test_what_is_no_suite_is_refused_with_its_place(path, old, new, said):
+@pytest.mark.parametrize(
+    ("suite", "old", "new", "said"),
+    [*(("path", *case) for case in WRONG), *(("on_table", *case) for case in WRONG_ON_TABLE)],
+)
+def test_what_is_no_suite_is_refused_with_its_place(suite, old, new, said, request):
+    path = request.getfixturevalue(suite)
     with pytest.raises(CallerError) as refused:
         changed(path, old, new)
     assert said in str(refused.value)
-    assert str(refused.value).startswith(str(path))
+    assert str(refused.value).startswith(str(path.with_stem("changed")))
     assert "\n" not in str(refused.value)
-
-
-def test_a_suite_comes_back_from_plain_values(path):
-    suite = read_suite(path)
-    plain = canonical(suite_record(suite))
-    assert str(path.parent) not in plain  # where its data lie is nobody's business
-    found = suite_of(json.loads(plain))
-    assert replace(found, own=suite.own) == suite
-    assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
-
-
-def test_what_does_not_apply_is_left_out_of_the_same_suite(path):
-    suite = read_suite(path)
-    part = without(suite, {"grad": "no gradient"})
-    assert part.blocks[0].estimators == ("random", "sobel", "random-blurred")
-    assert part.left_out == {"grad": "no gradient"}
-    assert part.called == suite.called
-    assert suite_of(suite_record(part)).blocks == part.blocks
-    assert without(part, {}).blocks == suite.blocks
-
-
-def test_fills_are_named_and_masks_alone_have_none(path):
-    old = 'protocols = ["roar"]'
-    suite = changed(path, old, 'protocols = ["roar", "mask-only"]\nfills = ["mean", "linear"]')
-    assert [(block.protocol.name, block.fill) for block in suite.blocks] == [
-        ("roar", "mean"),
-        ("roar", "linear"),
-        ("mask-only", "mean"),
-    ]
