@@ -6,19 +6,16 @@ import numpy as np
 import pytest
 
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Point, Scores
+from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
-from tests.helpers.synthetic_boards import row
+from tests.helpers.synthetic_boards import BOOTSTRAP, row
 
 IMAGES, SEEDS = 800, 3
 LEVELS = (0.5, 0.9)
 KNOWS = {"random": 0.0, "sobel": -0.05, "good": 0.06, "bad": -0.08, "idle": 0.0}  # of the image, in accuracy
-BOOTSTRAP = Bootstrap(400, seed=3)
 
 
 def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
@@ -29,8 +26,7 @@ def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
     generator = np.random.default_rng(1)
     difficulty = generator.uniform(size=IMAGES)
     networks = luck * generator.normal(size=(SEEDS, 1))
-    own: dict[Point, np.ndarray] = {UNTOUCHED: difficulty < 0.9 + networks}
-    differences: dict[Point, np.ndarray] = {UNTOUCHED: np.zeros((SEEDS, IMAGES), np.int8)}
+    own, differences = {UNTOUCHED: difficulty < 0.9 + networks}, {UNTOUCHED: np.zeros((SEEDS, IMAGES), np.int8)}
     for name, knows in KNOWS.items():
         costs = knows + (random_luck if name == RANDOM else 0.0)
         for t in LEVELS:
@@ -39,14 +35,12 @@ def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
             own[name, t] = difficulty < 0.8 - t / 2 - costs + networks + noise[1]
             differences[name, t] = own[name, t].astype(np.int8) - other
     explained = {(name, t): ("A", "B", "C") for name in ("good", "bad", "idle") for t in LEVELS}
-    rows = tuple(KNOWS)
-    return Scores(
-        rows, LEVELS, own, references=explained, differences=Scores(rows, LEVELS, differences, references=explained)
-    )
+    held, against = (Scores(tuple(KNOWS), LEVELS, cells, references={**explained}) for cells in (own, differences))
+    return replace(held, differences=against)
 
 
 @pytest.mark.parametrize(("protocol", "sign"), [(SPECIFIC, -1), (SPECIFIC_LERF, 1)])
-def test_a_gain_is_the_area_of_the_differences_by_hand(protocol: Protocol, sign: int) -> None:
+def test_a_gain_is_the_area_of_the_differences_by_hand(protocol, sign):
     scores = paired()
     judged = board(scores, protocol, BOOTSTRAP)
     for name in KNOWS:
@@ -58,47 +52,41 @@ def test_a_gain_is_the_area_of_the_differences_by_hand(protocol: Protocol, sign:
         assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
 
 
-def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain() -> None:
+def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain():
     """Accuracies vary by it, differences of one network's answers do not."""
     calm, lucky = (board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
-        accuracies = [row(judged, name).accuracies[0] for judged in (lucky, calm)]
-        widths = [one.high - one.low for one in accuracies]
-        assert widths[0] > 2 * widths[1]
+        wide, narrow = (row(judged, name).accuracies[0] for judged in (lucky, calm))
+        assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
 
 
-def test_randoms_own_chance_decides_no_specific_verdict() -> None:
+def test_randoms_own_chance_decides_no_specific_verdict():
     """Its specific gain is 0 by construction: what was measured of it is shown and held against nobody."""
     calm, lucky = (board(paired(random_luck=chance), SPECIFIC, BOOTSTRAP) for chance in (0.0, 0.05))
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
     for name in ("good", "bad", "idle"):
-        one, other = row(calm, name).random, row(lucky, name).random
-        assert one and other and one.verdict is other.verdict
-        assert row(calm, name).gain.value == row(lucky, name).gain.value
+        one, other = row(calm, name), row(lucky, name)
+        assert (one.random.verdict, one.gain.value) == (other.random.verdict, other.gain.value)
 
 
-def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread() -> None:
+def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread():
     """Under the augmented protocol Random is held against itself: 0 in every draw, and no sign of a small spread."""
     scores = paired()
     zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
-    judged = board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP)
-    assert row(judged, RANDOM).gain == (0.0, 0.0, 0.0)
+    assert row(board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP), RANDOM).gain == (0.0, 0.0, 0.0)
     without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
-    kept, fewer = spread_of([itself]), spread_of([replace(itself, correct=without)])
-    assert kept and fewer and kept.trainings and fewer.trainings
-    assert kept.trainings.variance == fewer.trainings.variance
-    assert kept.trainings.freedom == fewer.trainings.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's
+    kept, fewer = (spread_of([each]).trainings for each in (itself, replace(itself, correct=without)))
+    assert kept.variance == fewer.variance
+    assert kept.freedom == fewer.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's
 
 
-def test_a_row_without_answers_to_hold_it_against_has_no_gain() -> None:
+def test_a_row_without_answers_to_hold_it_against_has_no_gain():
     scores = paired()
-    left = {at: bits for at, bits in scores.differences.correct.items() if at != ("good", 0.9)}
-    explained = {at: names for at, names in scores.differences.references.items() if at != ("good", 0.9)}
-    part = replace(scores, differences=replace(scores.differences, correct=left, references=explained))
-    judged = board(part, AUGMENTED, BOOTSTRAP)
-    assert row(judged, "good").gain.value is None
-    assert row(judged, "good").accuracies[1].value is not None
+    for left in (scores.differences.correct, scores.differences.references):
+        del left["good", 0.9]
+    judged = board(scores, AUGMENTED, BOOTSTRAP)
+    assert row(judged, "good").gain.value is None and row(judged, "good").accuracies[1].value is not None
     assert row(judged, "bad").gain.value is not None

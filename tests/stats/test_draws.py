@@ -1,105 +1,190 @@
+"""One bootstrap: images drawn anew, and the luck of trainings and references, of the sizes that are known of them."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
-from scipy.stats import t
+from scipy.stats import t as student
 
 from roarbench.stats import draws as module
-from roarbench.stats.bootstrap import Bootstrap, Sample, estimate
-from roarbench.stats.curves import Bits, Scores
+from roarbench.stats.bootstrap import Bootstrap, estimate
+from roarbench.stats.curves import Bits, Floats, Point, Scores, area_weights
 from roarbench.stats.draws import draw, image_weights
+from roarbench.stats.luck import luck
+from roarbench.stats.reference_spread import PRIORS, References
 from roarbench.stats.spread import Spread, Trainings, spread_of
+
+LEVELS = (0.5, 0.9)
+MANY = Bootstrap(20_000, seed=2)
+CLOSE = 6 * np.sqrt(2 / MANY.resamples)  # a variance of normal draws is known to sqrt(2 / B)
+NORMAL = np.random.default_rng(0).normal(size=20_000)
+COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
+KNOWN = References(
+    levels=LEVELS,
+    factor=np.linalg.cholesky(COVARIANCE).T,
+    variance=2e-4,
+    noise=0.0,
+    shared=0.5,
+    freedom=1e9,
+    own_freedom=10**9,
+    prior=np.eye(len(PRIORS))[-1],
+    rows=9,
+    networks=2,
+    digest=bytes(16),
+)
 
 
 def random_bits(seed: int, seeds: int, images: int, luck: float = 0.0) -> Bits:
     """Answers with difficulties of images and luck of seeds."""
     generator = np.random.default_rng(seed)
     hidden = generator.normal(size=images) + luck * generator.normal(size=(seeds, 1))
-    answers: Bits = hidden + generator.normal(size=(seeds, images)) > 0
-    return answers
+    return hidden + generator.normal(size=(seeds, images)) > 0
 
 
 def board_of(cells: int, seeds: int, images: int, luck: float = 0.0) -> Scores:
-    names = tuple(f"e{index}" for index in range(cells))
-    bits = {(name, 0.5): random_bits(index, seeds, images, luck) for index, name in enumerate(names)}
-    return Scores(names, (0.5,), bits)
+    bits = {(f"e{index}", 0.5): random_bits(index, seeds, images, luck) for index in range(cells)}
+    return Scores(tuple(name for name, _ in bits), (0.5,), bits)
 
 
-def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops() -> None:
+def inside(draws: Floats, end: float) -> float:
+    return np.mean(np.abs(draws) < end)
+
+
+def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops():
     bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
-    scores = Scores(("a", "b", "c"), (0.5,), bits)
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
-    draws = draw(scores, Bootstrap(6, seed=4), None)
-    for number in range(6):
-        for point, bits in scores.correct.items():
-            total = sum(int(row[image]) for row in bits for image in drawn[number])
-            assert draws.resampled[number, draws.column[point]] == pytest.approx(total / bits.size, rel=1e-12)
-            assert draws.values[draws.column[point]] == pytest.approx(bits.mean(), rel=1e-12)
+    draws = draw(Scores(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
+    for point, answers in bits.items():
+        value, found = draws.accuracy(point)
+        assert value == pytest.approx(answers.mean(), rel=1e-12)
+        for number in range(6):
+            total = sum(int(row[image]) for row in answers for image in drawn[number])
+            assert found[number] == pytest.approx(total / answers.size, rel=1e-12)
 
 
-def test_the_interval_of_one_seed_is_the_normal_one() -> None:
+def test_images_are_drawn_n_of_n_whatever_the_pieces(monkeypatch):
+    whole = np.concatenate(list(image_weights(30, Bootstrap(10))))
+    np.testing.assert_array_equal(whole.sum(1), np.full(10, 30))
+    monkeypatch.setattr(module, "_CHUNK", 90)
+    module.image_counts.cache_clear()
+    np.testing.assert_array_equal(np.concatenate(list(image_weights(30, Bootstrap(10)))), whole)
+
+
+def test_the_interval_of_one_seed_is_the_normal_one():
     images, resamples = 2000, 4000
     bits = random_bits(0, 1, images)
     draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), None)
-    value, low, high = estimate(Sample(float(draws.values[0]), draws.resampled[:, 0]), 0.95)
+    value, low, high = estimate(draws.accuracy(("a", 0.5)), 0.95)
     half = 1.96 * np.sqrt(bits.mean() * (1 - bits.mean()) / images)
-    assert value == bits.mean()
     # the quantile of B draws is known to about 2.1 / sqrt(B / 2000) percent; 5 of those, and 1% for counts are discrete
     assert (high - low) / 2 == pytest.approx(half, rel=5 * 0.021 / np.sqrt(2) + 0.01)
     assert value - low == pytest.approx(high - value, rel=1e-9)
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
-def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds: int) -> None:
+def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
     resamples, images = 8000, 300
     spread = spread_of([board_of(60, 3, images, luck=0.2)]).trainings
     bits = random_bits(99, seeds, images, luck=0.2)
     draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
-    of_seeds = spread.variance * spread.freedom / (spread.freedom - 2) - spread.noise  # mean of 1 / chi-squared
-    exact = bits.mean(0).var() / images + of_seeds / seeds
-    assert abs(np.var(draws.resampled[:, 0]) / exact - 1) < 6 * np.sqrt(2 / resamples)
+    whole = spread.variance * spread.freedom / (spread.freedom - 2)  # mean of 1 / chi-squared
+    exact = bits.mean(0).var() / images + (whole - spread.noise) / seeds
+    assert np.var(draws.resampled) == pytest.approx(exact, rel=6 * np.sqrt(2 / resamples))
     assert abs(draws.resampled.mean() - bits.mean()) < 5 * np.sqrt(exact / resamples)
     # a replication has the same images and twice the luck, with the noise of single images
-    again = 2 * spread.variance * spread.freedom / (spread.freedom - 2) / seeds
-    assert abs(np.var(draws.repeated[:, 0]) / again - 1) < 6 * np.sqrt(2 / resamples)
+    assert np.var(draws.repeated) == pytest.approx(2 * whole / seeds, rel=6 * np.sqrt(2 / resamples))
 
 
-def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does() -> None:
+def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does():
     """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
-    resamples, freedom = 20_000, 4
-    normal = np.random.default_rng(0).normal(size=20_000)
-    spread = Trainings(0.01**2, 0.0, freedom, normal / normal.std())
-    scores = Scores(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)})
-    draws = draw(scores, Bootstrap(resamples), Spread(spread, None))
-    inside = np.mean(np.abs(draws.resampled - 1.0) < 0.01 * t(freedom).ppf(0.975))
-    assert abs(inside - 0.95) < 4 * np.sqrt(2 * 0.95 * 0.05 / resamples)  # chance of the draws and of the pool
+    spread = Trainings(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
+    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, Spread(spread, None))
+    chance = np.sqrt(2 * 0.95 * 0.05 / MANY.resamples)  # of the draws and of the pool
+    assert abs(inside(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
 
 
-def test_cells_get_their_own_luck_and_equal_cells_the_same() -> None:
-    spread = spread_of([board_of(20, 2, 300, luck=0.5)])
-    bits, others = random_bits(0, 2, 300), random_bits(1, 2, 300)
-    cells = {("a", 0.5): bits, ("twin", 0.5): bits.copy(), ("b", 0.5): others}
-    draws = draw(Scores(("a", "twin", "b"), (0.5,), cells), Bootstrap(4000), spread)
-    images = draw(Scores(("a", "twin", "b"), (0.5,), cells), Bootstrap(4000), None)
-    luck = draws.resampled - images.resampled
-    np.testing.assert_array_equal(draws.resampled[:, 0], draws.resampled[:, 1])
-    assert abs(np.corrcoef(luck[:, 0], luck[:, 2])[0, 1]) < 5 / np.sqrt(4000)
+def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_others():
+    board = board_of(6, 2, 300, luck=0.5)
+    board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
+    some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
+    spread, bootstrap = spread_of([board]), Bootstrap(4000)
+    whole, part, images = draw(board, bootstrap, spread), draw(some, bootstrap, spread), draw(board, bootstrap, None)
+    own = dict(zip(board.correct, (whole.resampled - images.resampled).T, strict=True))
+    assert abs(np.corrcoef(own["e0", 0.5], own["e1", 0.5])[0, 1]) < 5 / np.sqrt(4000)
+    np.testing.assert_array_equal(whole.accuracy(("e0", 0.5)).draws, whole.accuracy(("twin", 0.5)).draws)
+    for point in some.correct:
+        np.testing.assert_array_equal(whole.accuracy(point).draws, part.accuracy(point).draws)
+    assert (whole.resampled != draw(board, Bootstrap(4000, seed=2), spread).resampled).any()
 
 
-def test_no_draw_depends_on_which_other_cells_are_there_or_in_which_order() -> None:
-    scores = board_of(6, 2, 50, luck=0.2)
-    spread = spread_of([scores])
-    whole = draw(scores, Bootstrap(50), spread)
-    some = dict(list(scores.correct.items())[4:1:-1])
-    part = draw(Scores(scores.estimators, scores.levels, some), Bootstrap(50), spread)
-    assert (whole.resampled != draw(scores, Bootstrap(50, seed=2), spread).resampled).any()
-    for point in some:
-        np.testing.assert_array_equal(whole.resampled[:, whole.column[point]], part.resampled[:, part.column[point]])
+def explained(networks: tuple[str, ...] = ("r0", "r1")) -> Scores:
+    """Two rows explained by these references, and a control."""
+    correct = {
+        (name, t): np.random.default_rng([ord(name[0]), round(100 * t)]).random((len(networks), 40)) < 0.5
+        for name in ("a", "b", "random")
+        for t in LEVELS
+    }
+    return Scores(("a", "b", "random"), LEVELS, correct, references={p: networks for p in correct if p[0] != "random"})
 
 
-def test_images_are_drawn_n_of_n_whatever_the_pieces(monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = np.concatenate(list(image_weights(30, Bootstrap(10))))
-    assert whole.shape == (10, 30)
-    np.testing.assert_array_equal(whole.sum(1), 30)
-    monkeypatch.setattr(module, "_CHUNK", 90)
-    module.image_counts.cache_clear()
-    np.testing.assert_array_equal(np.concatenate(list(image_weights(30, Bootstrap(10)))), whole)
+def lucky(references: References, trainings: Trainings | None = None, *, whole: bool = False) -> dict[Point, Floats]:
+    """Deviations of the cells: true ones, or with the noise of single images."""
+    return dict(zip(explained().correct, luck(explained(), MANY, Spread(trainings, references))[whole].T, strict=True))
+
+
+def test_cells_deviate_with_the_covariance_of_curves_over_their_references():
+    found = lucky(KNOWN)
+    assert np.var(found["a", 0.5]) == pytest.approx(4e-4 / 2, rel=CLOSE)
+    assert np.var(found["a", 0.9]) == pytest.approx(9e-4 / 2, rel=CLOSE)
+    assert np.cov(found["a", 0.5], found["a", 0.9])[0, 1] == pytest.approx(3e-4 / 2, rel=2 * CLOSE)
+
+
+def test_rows_share_their_references_luck_and_differences_are_drawn_jointly():
+    for shared in (0.0, 0.5, 1.0):
+        found = lucky(replace(KNOWN, shared=shared))
+        one, other = found["a", 0.9], found["b", 0.9]
+        assert np.corrcoef(one, other)[0, 1] == pytest.approx(shared, abs=6 / np.sqrt(MANY.resamples))
+        assert np.var(one - other) == pytest.approx((1 - shared) * 9e-4, rel=CLOSE, abs=1e-6)
+
+
+def test_controls_deviate_with_their_trainings_alone_and_explained_rows_with_their_references_alone():
+    found = lucky(KNOWN, Trainings(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
+    assert np.var(found["random", 0.9]) == pytest.approx(0.03**2 / 2, rel=2 * CLOSE)
+    assert abs(np.corrcoef(found["random", 0.9], found["a", 0.9])[0, 1]) < 6 / np.sqrt(MANY.resamples)
+    np.testing.assert_array_equal(found["a", 0.9], lucky(KNOWN)["a", 0.9])
+    np.testing.assert_array_equal(lucky(KNOWN)["random", 0.9], 0)
+
+
+def test_few_references_widen_draws_as_students_t_does_and_differences_between_rows_by_their_own_freedom():
+    """One row, R = 2: a normal over the root of one degree of freedom. However little is known of what is shared."""
+    chance = np.sqrt(0.95 * 0.05 / MANY.resamples)
+    for freedom in (1.0, 4.0):
+        found = lucky(replace(KNOWN, freedom=freedom, shared=1.0, own_freedom=0))["a", 0.9]
+        assert abs(inside(found, 0.03 / np.sqrt(2) * student(freedom).ppf(0.975)) - 0.95) < 5 * chance
+    found = lucky(replace(KNOWN, freedom=4.0, own_freedom=8))
+    difference = found["a", 0.9] - found["b", 0.9]
+    assert abs(inside(difference, np.sqrt(0.5) * 0.03 * student(8).ppf(0.975)) - 0.95) < 5 * chance
+
+
+def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_replication():
+    noisy = replace(KNOWN, noise=0.25 * KNOWN.variance)
+    true, whole = lucky(noisy), lucky(noisy, whole=True)
+    for found, own, apart in ((true, 0.75, 0.5 - 0.25), (whole, 1.0, 0.5)):  # each row's own: none of it is shared
+        assert np.var(found["a", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
+        assert np.var(found["a", 0.9] - found["b", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
+    repeated = draw(explained(), MANY, Spread(None, noisy)).replication.accuracy(("a", 0.9)).draws
+    assert np.var(repeated) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
+
+
+@pytest.mark.parametrize("prior", [1.0, 4.0])
+def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(prior):
+    """Student's t of prior and own degrees of freedom, times the root of the moderated variance."""
+    scores, chosen = explained(("r0", "r1", "r2")), np.eye(len(PRIORS))[np.abs(PRIORS - prior).argmin()]
+    prior = float(PRIORS @ chosen)
+    answers = [scores.correct["a", t].mean(1) for t in LEVELS]
+    square = np.var(area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
+    moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
+    true, _ = luck(scores, MANY, Spread(None, replace(KNOWN, prior=chosen, shared=0.0)))
+    end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
+    assert abs(inside(true[:, 1], end) - 0.9) < 5 * np.sqrt(0.9 * 0.1 / MANY.resamples)  # the first row at t = .9

@@ -1,9 +1,13 @@
+"""How much cells vary from training to training and from reference to reference, against sums by hand and by loops."""
+
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.stats import f
 
-from roarbench.stats.curves import Bits, Point, Scores, area_weights
-from roarbench.stats.reference_spread import PRIORS, References, components, prior_of
+from roarbench.stats.curves import Scores, area_weights
+from roarbench.stats.reference_spread import PRIORS, components, prior_of
 from roarbench.stats.spread import spread_of
 
 LEVELS = (0.5, 0.9)
@@ -14,7 +18,7 @@ def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, se
     generator = np.random.default_rng(seed)
     names = tuple(f"e{row}" for row in range(rows))
     difficulty = generator.normal(size=images)
-    correct: dict[Point, Bits] = {}
+    correct = {}
     for point in [(name, t) for name in (*names, "random") for t in LEVELS]:
         luck = 0.5 * generator.normal(size=(networks, 1))[np.arange(networks * trainings) % networks]
         correct[point] = difficulty + luck + generator.normal(size=(networks * trainings, images)) > 0
@@ -22,11 +26,7 @@ def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, se
     return Scores((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
 
 
-def references_of(*boards: Scores) -> References:
-    return spread_of(boards).references
-
-
-def test_components_by_hand_and_by_loops() -> None:
+def test_components_by_hand_and_by_loops():
     # Two rows, two references: deviations of 1 and of 3, in common 2, left 1
     variance, shared, freedom = components(np.array([[1.0, -1.0], [3.0, -3.0]]))
     assert (variance, freedom) == (10.0, 1)  # (1 + 1 + 9 + 9) / 2
@@ -38,13 +38,11 @@ def test_components_by_hand_and_by_loops() -> None:
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
     left = common = 0.0
-    for k in range(rows):
-        for r in range(networks):
-            left += (table[k, r] - table[k].mean() - table[:, r].mean() + table.mean()) ** 2
     for r in range(networks):
-        common += rows * (table[:, r].mean() - table.mean()) ** 2
-    left /= (rows - 1) * (networks - 1)
-    common /= networks - 1
+        common += rows * (table[:, r].mean() - table.mean()) ** 2 / (networks - 1)
+        for k in range(rows):
+            rest = table[k, r] - table[k].mean() - table[:, r].mean() + table.mean()
+            left += rest**2 / ((rows - 1) * (networks - 1))
     variance, shared, freedom = components(table - table.mean(1, keepdims=True))
     # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
@@ -53,12 +51,11 @@ def test_components_by_hand_and_by_loops() -> None:
 
 
 @pytest.mark.parametrize("trainings", [1, 2])
-def test_the_spread_over_references_by_loops(trainings: int) -> None:
+def test_the_spread_over_references_by_loops(trainings):
     board = explained(rows=4, networks=3, trainings=trainings)
-    found = references_of(board)
+    found = spread_of([board]).references
     weights = area_weights((0.0, *LEVELS))
-    means = np.zeros((4, 3, 2))
-    noise = 0.0
+    means, noise = np.zeros((4, 3, 2)), 0.0
     for row in range(4):
         area = np.zeros((3, 60))
         for column, t in enumerate(LEVELS):
@@ -77,16 +74,13 @@ def test_the_spread_over_references_by_loops(trainings: int) -> None:
     covariance = np.einsum("krt,kru->tu", deviations, deviations) / 8
     np.testing.assert_allclose(found.factor.T @ found.factor, covariance, rtol=1e-9)
     assert (found.rows, found.networks, found.own_freedom, found.levels) == (4, 3, 6, LEVELS)
-    # the variance of a gain by either way
-    assert found.variance == pytest.approx(weights[1:] @ covariance @ weights[1:], rel=1e-9)
 
 
-def test_degrees_of_freedom_are_satterthwaites() -> None:
+def test_degrees_of_freedom_are_satterthwaites():
     """Of a sum of two mean squares: (a + b)^2 / (a^2 / df_a + b^2 / df_b)."""
     rows, networks = 4, 3
-    found = references_of(explained(rows, networks, seed=8))
-    own = found.variance * (1 - found.shared)
-    b = (rows - 1) / rows * own
+    found = spread_of([explained(rows, networks, seed=8)]).references
+    b = (rows - 1) / rows * found.variance * (1 - found.shared)
     a = found.variance - b
     expected = (a + b) ** 2 / (a**2 / (networks - 1) + b**2 / ((rows - 1) * (networks - 1)))
     assert 0 < found.shared < 1
@@ -94,7 +88,7 @@ def test_degrees_of_freedom_are_satterthwaites() -> None:
     assert networks - 1 < found.freedom < rows * (networks - 1)
 
 
-def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_fewer_degrees_of_freedom() -> None:
+def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_fewer_degrees_of_freedom():
     squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
     mean = 5.8 / 7
     expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
@@ -103,15 +97,7 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
     assert alike < 0.1 < 0.3 < apart
 
 
-def test_a_single_run_varies_with_its_reference_or_with_its_training() -> None:
-    spread = spread_of([explained(4, 3, trainings=2, seed=3)])
-    found = spread.references
-    at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
-    assert spread.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
-    assert spread.run_deviation(False, 0.9) == spread.trainings.deviation
-
-
-def test_the_spread_over_trainings_by_hand() -> None:
+def test_the_spread_over_trainings_by_hand():
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
     bits = np.arange(6) < np.array([[6], [3]])
     spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): bits})])
@@ -123,36 +109,39 @@ def test_the_spread_over_trainings_by_hand() -> None:
     assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
 
-    alone = spread_of([explained(4, 1, trainings=2)])
-    assert alone.references is None
     assert spread_of([explained(4, 1)]) is None
-    assert alone.run_deviation(True, 0.9) == alone.trainings.deviation
 
 
-def test_the_order_of_rows_and_a_second_name_change_nothing() -> None:
+def test_a_single_run_varies_with_its_reference_or_with_its_training():
+    spread, alone = (spread_of([explained(4, networks, trainings=2, seed=3)]) for networks in (3, 1))
+    found = spread.references
+    at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
+    assert spread.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
+    assert spread.run_deviation(False, 0.9) == spread.trainings.deviation
+    assert (alone.references, alone.run_deviation(True, 0.9)) == (None, alone.trainings.deviation)
+
+
+def test_the_order_of_rows_and_a_second_name_change_nothing():
     board = explained(4, 3)
     correct, references = dict(board.correct), dict(board.references)
-    turned = Scores(
-        board.estimators, LEVELS, dict(reversed(correct.items())), references=dict(reversed(references.items()))
-    )
+    turned = replace(board, correct=dict(reversed(correct.items())), references=dict(reversed(references.items())))
     for t in LEVELS:
         correct["twin", t], references["twin", t] = correct["e0", t].copy(), references["e0", t]
     named = Scores((*board.estimators, "twin"), LEVELS, correct, references=references)
-    first = references_of(board)
-    for other in (references_of(turned), references_of(named), references_of(board, board)):
+    once = spread_of([board])
+    for boards in ([turned], [named], [board, board]):
+        first, other = once.references, spread_of(boards).references
         np.testing.assert_array_equal(first.factor, other.factor)
         assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
-    once, twice = (spread_of(boards) for boards in ([board], [board, board]))
-    assert once.trainings.freedom == twice.trainings.freedom
+        assert once.trainings.freedom == spread_of(boards).trainings.freedom
 
 
-def test_a_row_in_the_making_counts_with_what_it_has() -> None:
+def test_a_row_in_the_making_counts_with_what_it_has():
     board = explained(4, 3)
-    correct = dict(board.correct)
-    references = dict(board.references)
+    correct, references = board.correct, board.references
     del correct["e0", 0.9], references["e0", 0.9]  # a level
     correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
-    found = references_of(Scores(board.estimators, LEVELS, correct, references=references))
+    found = spread_of([board]).references
     assert found.rows == 3 and found.levels == LEVELS
     assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
     alone = Scores(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})

@@ -1,33 +1,31 @@
+"""From draws to p, from p to words: over a family, with what a look spends, and beside every control at once."""
+
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control
 
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.beating import beatings
+from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.pairs import Pairs
-from roarbench.stats.verdicts import Verdict, compare, detectable, q_values, verdict_of
+from roarbench.stats.verdicts import Comparison, Verdict, compare, detectable, holm, q_values, verdict_of
 
 
-def normal(value: float, deviation: float = 1.0, resamples: int = 2000, seed: int = 0) -> Sample:
+def normal(value, deviation=1.0, resamples=2000, seed=0):
     return Sample(value, value + deviation * np.random.default_rng(seed).normal(size=resamples))
 
 
-def p_values(samples: list[Sample]) -> list[float]:
+def p_values(*samples):
     return [found.p for found in compare(dict(enumerate(samples))).values()]
 
 
-def p_value(sample: Sample) -> float:
-    return p_values([sample])[0]
-
-
-def test_p_counts_draws_as_far_from_the_value_as_0_is() -> None:
+def test_p_counts_draws_as_far_from_the_value_as_0_is():
     sample = Sample(2.0, np.array([2.0, 4.5, -0.5, 3.9, 0.0]))  # distances 0, 2.5, 2.5, 1.9, 2
-    assert p_value(sample) == (1 + 3) / (1 + 5)
-    assert p_value(Sample(-2.0, -sample.draws)) == p_value(sample)
-    assert p_value(Sample(0.0, np.zeros(99))) == 1
-    assert p_value(normal(50.0, resamples=99)) == 0.01  # the smallest there is
+    assert p_values(sample) == p_values(Sample(-2.0, -sample.draws)) == [(1 + 3) / (1 + 5)]
+    assert p_values(Sample(0.0, np.zeros(99))) == [1]
+    assert p_values(normal(50.0, resamples=99)) == [0.01]  # the smallest there is
 
 
-def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units() -> None:
+def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units():
     one, other = normal(0.0, 1.0, 2000, seed=1), normal(7.0, 2.0, 2000, seed=2)
     halves = [float(np.quantile(np.abs(sample.draws - sample.value), 0.95)) for sample in (one, other)]
     far = [
@@ -35,27 +33,22 @@ def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units() ->
         for sample, half in zip((one, other), halves, strict=True)
         for draw in sample.draws
     ]
-    assert p_values([one, other]) == [p_value(one), (1 + sum(far)) / (1 + 4000)]
-    assert p_values([one, other])[1] < 0.05
+    assert p_values(one, other) == [*p_values(one), (1 + sum(far)) / (1 + 4000)]
+    assert p_values(one, other)[1] < 0.05
 
 
-def test_twelve_standard_errors_are_significant_among_two_hundred_rows() -> None:
+def test_twelve_standard_errors_are_significant_among_two_hundred_rows_and_a_p_of_four_percent_is_not():
     values = [12.0] + [0.0] * 199
     samples = [normal(value, 1 + index % 3, seed=index) for index, value in enumerate(values)]
-    assert min(p_value(sample) for sample in samples) > 0.05 / 200  # 2,000 draws of its own cannot say it
+    assert min(p for sample in samples for p in p_values(sample)) > 0.05 / 200  # 2,000 draws of its own cannot say it
     words = [found.verdict for found in compare(dict(enumerate(samples))).values()]
     assert words == [Verdict.BETTER] + [Verdict.SAME] * 199
+    lone = {0: normal(2.06)}
+    assert compare(lone)[0].verdict is Verdict.BETTER
+    assert compare(dict(enumerate(samples)) | lone)[0].verdict is Verdict.SAME
 
 
-def test_a_single_p_of_four_percent_does_not_survive_many_comparisons() -> None:
-    lone = {"a": normal(2.06)}
-    assert compare(lone)["a"].verdict is Verdict.BETTER
-    many = lone | {str(index): normal(0.1, seed=index) for index in range(10)}
-    assert compare(many)["a"].verdict is Verdict.SAME
-    assert compare({}) == {}
-
-
-def test_detectable_is_two_point_eight_standard_errors() -> None:
+def test_detectable_is_two_point_eight_standard_errors():
     """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent ones."""
     samples = [normal(float(index), resamples=50_000, seed=index) for index in range(5)]
     assert detectable(Pairs.of(samples, 0.95)) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
@@ -73,3 +66,50 @@ def test_q_values_are_scipys_to_the_bit(count):
 def test_five_percent_is_significant_and_more_is_not():
     found = [verdict_of(difference, q) for difference, q in [(1.0, 0.05), (-1.0, 0.05), (1.0, 0.0501)]]
     assert found == [Verdict.BETTER, Verdict.WORSE, Verdict.SAME]
+
+
+def test_each_p_is_divided_by_what_a_look_spends_and_then_holm_adjusts_them():
+    found = {"a": normal(4.0), "b": normal(2.6, seed=1), "c": normal(-2.4, seed=2), "d": normal(0.3, seed=3)}
+    shares = {"a": 0.5, "b": 1.0, "c": 0.5, "d": 0.5}
+    judged = compare(found, adjust=holm, shares=shares)
+    ps = {name: one.p for name, one in compare(found).items()}
+    spent = {name: ps[name] / shares[name] for name in found}
+    largest, slow = 0.0, {}
+    for place, name in enumerate(sorted(spent, key=lambda name: spent[name])):  # step-down by hand
+        largest = max(largest, (4 - place) * spent[name])
+        slow[name] = min(1.0, largest)
+    assert {name: one.q for name, one in judged.items()} == pytest.approx(slow, rel=1e-12)
+    assert {name: one.p for name, one in judged.items()} == ps
+    assert [name for name, one in judged.items() if one.verdict is Verdict.BETTER] == ["a", "b"]
+    assert compare({}) == compare({}, adjust=holm) == {}
+    assert holm([0.02, 0.03]) == [0.04, 0.04]  # a larger p never gets a smaller q
+
+
+ROWS = {  # by row and control: p and difference
+    ("good", "one"): (0.001, 5.0),
+    ("good", "two"): (0.010, 3.0),
+    ("level", "one"): (0.001, 4.0),
+    ("level", "two"): (0.600, 0.5),
+    ("below", "one"): (0.001, -6.0),
+    ("below", "two"): (0.001, 2.0),
+    ("close", "one"): (0.030, 3.0),
+    ("close", "two"): (0.020, 3.0),
+}
+
+
+def beaten(rows, strangers=()):
+    made = {at: Comparison(Verdict.SAME, p, p, Estimate(gain, gain - 1, gain + 1)) for at, (p, gain) in rows.items()}
+    return beatings(made, strangers)
+
+
+def test_a_row_beats_all_controls_by_the_nearest_of_them():
+    found = {name: (one.verdict, one.nearest, one.words, round(one.q, 9)) for name, one in beaten(ROWS).items()}
+    assert found == {
+        "good": (True, "two", "yes", 0.04),  # 4 rows: .010 x 4
+        "close": (False, "one", "≈ one", 0.09),  # .030 x 3, the second smallest
+        "level": (False, "two", "≈ two", 1.0),  # .6 x 2 is above 1
+        "below": (False, "one", "< one", 1.0),  # significant, and in the wrong direction
+    }
+    new = beaten(ROWS | {("new", "one"): (0.011, 2.0), ("other", "one"): (0.011, 2.0)}, strangers={"new", "other"})
+    assert {name: new[name] for name in beaten(ROWS)} == beaten(ROWS), "a stranger joins alone and moves no row"
+    assert new["new"].q == new["other"].q == pytest.approx(0.05)  # five rows: .010 x 5, and .011 x 4 is no less
