@@ -1,12 +1,24 @@
-"""Weights as torchvision publishes them."""
+"""Weights as torchvision publishes them, and suites in which nothing is waited for."""
+
+import time
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
+from roarbench.execution import jobs, scheduler
 from roarbench.files import sha256
 from roarbench.models.build import build
+from roarbench.plan.suite import Block
 from roarbench.plan.weights import PUBLISHED, Published
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
 from tests.helpers.networks import randomised
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, size_jobs
+
+ROWS = ("random", "grad", "truth")
+SMALL = replace(SUITE, blocks=(Block(ROAR, ROWS, (0.9,), seeds=2), Block(MORF, ROWS[:2], (0.9,), seeds=1)))
 
 
 @pytest.fixture
@@ -30,3 +42,30 @@ def published(publish_weights, monkeypatch):
     path = publish_weights(randomised(build("resnet-planted", 4, 3, 16, generator), generator).state_dict())
     monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
     return path
+
+
+@pytest.fixture(scope="module")
+def small_jobs():
+    """No waiting and no training: what is trained, and how well, is no matter here: networks stay as they begin."""
+    with pytest.MonkeyPatch.context() as patch:
+        size_jobs(patch, 16, 16)
+        patch.setattr(jobs, "fit", lambda *_: 0.5)
+        for name in ("_PATIENCE", "_FIRST_LOOK", "LAST_LOOK"):
+            patch.setattr(scheduler, name, 0.0)
+        yield
+
+
+@pytest.fixture
+def sleeps(monkeypatch):
+    """What the scheduler calls instead of sleeping, one after the other; what waits for a process still sleeps."""
+    calls = []
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: [call() for call in calls])
+    monkeypatch.setattr(scheduler, "time", clock)
+    return calls
+
+
+@pytest.fixture
+def fresh(tmp_path):
+    """A work of which nothing is done, and all runs of a small suite; the first two are of untouched images."""
+    work = make_work(tmp_path, SMALL)
+    return work, make_runs(work, SMALL)

@@ -6,12 +6,14 @@ import pickle
 import warnings
 from dataclasses import replace
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import common_networks as networks
 from roarbench.execution import given_weights, jobs
 from roarbench.execution.given_weights import load_given, load_start
@@ -25,11 +27,14 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Order, Retrain, Unit
+from roarbench.terms import Order, Retrain, Split, Unit
+from tests.helpers import slow_pipeline as slow
+from tests.helpers.networks import randomised
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rank_all, score
+from tests.helpers.tiny_suite import RECORD, SUITE, TEST, make_runs, make_work, rank_all, removed, score
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
+MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
 
 
 def network(seed=0):
@@ -95,33 +100,35 @@ def test_what_is_no_state_dict_is_refused_in_one_line_and_never_run(tmp_path, wr
 
 
 @pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
-@pytest.mark.parametrize("carried", [None, Normalisation((1.0, 2.0, 3.0), (4.0, 5.0, 6.0))])
+@pytest.mark.parametrize("carried", [None, Normalisation(MEAN, STD)])
 def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_path, weights, name, carried):
+    """Old ones, which count no batches, too."""
+    old = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
+    assert 0 < len(old) < len(weights)
     path, model = tmp_path / name, network()
     values = {part: list(numbers) for part, numbers in carried._asdict().items()} if carried else {}
     if name == "w.safetensors":
         save_file(weights, path, {part: json.dumps(numbers) for part, numbers in values.items()} | {"format": "pt"})
     else:
-        torch.save({"state_dict": weights, **values} if carried else weights, path)
+        torch.save({"state_dict": weights, **values} if carried else old, path)
     assert load_given(str(path), model, 3) == carried
     check_loaded(model, weights)
 
 
-def changed(weights, **changes):
-    kept = {name: tensor for name, tensor in weights.items() if name not in changes}
-    return kept | {name: tensor for name, tensor in changes.items() if tensor is not None}
+def without(weights, name):
+    return {other: tensor for other, tensor in weights.items() if other != name}
 
 
 @pytest.mark.parametrize(
     ("make", "seen"),
     [
-        (lambda w: changed(w, **{"linear.bias": None}), "it lacks linear.bias; give weights of that network"),
-        (lambda w: changed(w, extra=torch.zeros(1)), "extra is too much;"),
-        (lambda w: changed(w, **{"linear.bias": torch.zeros(5)}), "linear.bias is (5,), expected (4,);"),
+        (lambda w: without(w, "linear.bias"), "it lacks linear.bias; give weights of that network"),
+        (lambda w: w | {"extra": torch.zeros(1)}, "extra is too much;"),
+        (lambda w: w | {"linear.bias": torch.zeros(5)}, "linear.bias is (5,), expected (4,);"),
         (lambda w: {"a": torch.zeros(1)}, "and 32 more;"),
         (lambda w: {"state_dict": w, "mean": [1.0], "std": [1.0]}, "expected 3 numbers each"),
         (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
-        (lambda w: changed(w, **{"linear.bias": torch.full((4,), math.nan)}), "linear.bias holds NaN or infinity;"),
+        (lambda w: w | {"linear.bias": torch.full((4,), math.nan)}, "linear.bias holds NaN or infinity;"),
     ],
 )
 def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
@@ -130,15 +137,6 @@ def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
         load_given(str(tmp_path / "w.pt"), network(), 3)
     assert seen in str(error.value)
     assert "\n" not in str(error.value)
-
-
-def test_old_files_count_no_batches(tmp_path, weights):
-    old = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
-    torch.save(old, tmp_path / "w.pt")
-    model = network()
-    load_given(str(tmp_path / "w.pt"), model, 3)
-    assert 0 < len(old) < len(weights)
-    check_loaded(model, weights)
 
 
 @pytest.fixture
@@ -195,10 +193,7 @@ def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, mo
 
 def test_the_file_is_the_one_that_torchvision_names():
     assert given_weights._file_of("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
-    for name, version, said in (
-        ("resnet18", "IMAGENET1K_V9", "no weights of"),
-        ("resnet19", "IMAGENET1K_V1", "no network"),
-    ):
+    for name, version, said in (("resnet18", "IMAGENET1K_V9", "no weights of"), ("resnet19", "DEFAULT", "no network")):
         with pytest.raises(CallerError, match=said):
             given_weights._file_of(name, version)
 
@@ -212,3 +207,48 @@ def test_a_suite_names_them_in_its_recipes(tmp_path):
         read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"resnet8"\nweights = "X"')))
     with pytest.raises(CallerError, match="start is 'mine.pt', expected torchvision:NAME/WEIGHTS"):
         read_suite(write_suite(tmp_path, f'{TEXT}start = "mine.pt"\n'))
+
+
+@pytest.fixture(scope="module")
+def explained(tmp_path_factory):
+    """A suite whose reference was trained elsewhere, on images normalised in its own way, with two rankings."""
+    folder = tmp_path_factory.mktemp("given")
+    path, generator = folder / "w.pt", torch.Generator().manual_seed(77)
+    model = randomised(build(SUITE.model, RECORD.classes, RECORD.channels, RECORD.size, generator), generator)
+    torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
+    work = replace(make_work(folder, replace(SUITE, given=title(str(path)))), given=(str(path),))
+    jobs.train_reference(work.explained[0])
+    rank_all(work, "grad", "sobel")
+    return work
+
+
+def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(explained):
+    weights = explained.explained[0].trained().state_dict()
+    images = slow.normalised(explained.images.test.pixels.astype(np.float32), MEAN, STD)
+    most, targets = slow.logits(weights, torch.from_numpy(images)).softmax(1).max(1)
+    found = explained.explained[0].store.predictions(Split.TEST)
+    assert (found.targets == targets.numpy()).all()
+    np.testing.assert_allclose(found.probability, most, rtol=1e-4)  # float32 sums of a few hundred terms
+    maps = slow.gradient_maps(weights, images, found.targets)
+    gone = slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
+    rankings = explained.place.rankings.open(explained.ranking_spec(find_estimator("grad"), Unit.SCALAR))
+    assert (removed(rankings, Split.TEST, 0.5) == gone).mean() > 0.99  # float32 moves a few at the boundary
+
+
+def test_controls_see_images_as_the_suite_normalises_them(explained, tmp_path):
+    """So that they are the same beside every reference, and are ranked once."""
+    plain = make_work(tmp_path)
+    rank_all(plain, "sobel")
+    spec = plain.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
+    assert spec == explained.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
+    assert plain.place.rankings.open(spec).checksum == explained.place.rankings.open(spec).checksum
+
+
+def test_records_say_what_is_explained_where_a_run_depends_on_it(explained):
+    mark = explained.suite.given
+    trained = {(run.cell, run.seed): run for run in make_runs(explained)}
+    for run in make_runs(explained, explained.suite):
+        depends = bool(run.reference)
+        assert run.given == (mark if depends else "")
+        assert (run.key != trained[run.cell, run.seed].key) == depends
+    assert (explained.explained[0].reference.given, explained.explained[0].reference.recipe) == (mark, "")

@@ -17,7 +17,7 @@ from roarbench.kernels import train
 from roarbench.plan.runs import CLEAN
 from roarbench.store.references import checksum
 from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
-from tests.helpers import slow_pipeline
+from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, rankings_of, removed, score
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
@@ -45,30 +45,12 @@ def spec_of(work, name):
     return work.ranking_spec(find_estimator(name), Unit.SCALAR)
 
 
-def pixels_of(work, split):
-    return work.images[split].pixels.astype(np.float64)
-
-
-def normalised(work, split):
-    """Images minus mean over std, float64, from the pixels alone."""
-    train = pixels_of(work, Split.TRAIN)
-    mean, std = (np.reshape(getattr(train, name)(axis=(0, 2, 3)), (3, 1, 1)) for name in ("mean", "std"))
-    return torch.from_numpy((pixels_of(work, split) - mean) / std)
-
-
-def gradients(model, images, targets):
-    """One image after the other, in float64."""
-    maps = []
-    for image, target in zip(images, targets, strict=True):
-        image = image[None].requires_grad_()
-        maps.append(torch.autograd.grad(model.double()(image)[0, target], image)[0][0])
-    return torch.stack(maps).numpy()
-
-
-def removed_by_hand(maps, split, t):
-    """The round(t d) most important features of each image, bool (n, d)."""
-    first = 0 if split is Split.TRAIN else 2**32
-    return slow_pipeline.removed_features(maps, first, t, "morf", "scalar").reshape(len(maps), -1)
+def removed_by_hand(work, model, targets):
+    """Half of the features of each test image, the most important first."""
+    train, test = (work.images[split].pixels for split in Split)
+    images = slow.normalised(test.astype(np.float32), *slow.moments(train))
+    maps = slow.gradient_maps(model.state_dict(), images, np.array(targets))
+    return slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
 
 
 def removed_in_store(work, name, split, t):
@@ -81,20 +63,15 @@ def test_the_untrained_twin_explains_other_weights_by_the_references_targets(wor
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
     targets = work.explained[0].store.predictions(Split.TEST).targets
-    maps = gradients(model.eval(), normalised(work, Split.TEST), targets)
     found = removed_in_store(work, "grad~untrained", Split.TEST, 0.5)
-    assert (found == removed_by_hand(maps, Split.TEST, 0.5)).mean() > 0.995
+    assert (found == removed_by_hand(work, model, targets)).mean() > 0.995
     assert (found == removed_in_store(work, "grad", Split.TEST, 0.5)).mean() < 0.9
 
 
 def test_the_other_target_twin_explains_a_class_that_is_not_predicted(work):
     targets = work.explained[0].store.predictions(Split.TEST).targets
-    images = normalised(work, Split.TEST)
     found = removed_in_store(work, "grad~other-target", Split.TEST, 0.5)
-    by_class = [
-        removed_by_hand(gradients(work.explained[0].trained(), images, [label] * TEST), Split.TEST, 0.5)
-        for label in range(4)
-    ]
+    by_class = [removed_by_hand(work, work.explained[0].trained(), [label] * TEST) for label in range(4)]
     agreement = (np.stack(by_class) == found).mean(2)
     assert (agreement.max(0) > 0.99).all()
     explained = agreement.argmax(0)
@@ -218,16 +195,12 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work, retrain):
         given = donors(work, handed, split)
         assert sorted(given) == list(range(count))
         assert (given != np.arange(count)).all()
+    labels, alike = work.images.test.labels, run_of(work, "grad~same-class", retrain=retrain)
+    of_class = donors(work, alike, Split.TEST)
+    assert (labels[of_class] == labels).all() and (of_class != np.arange(TEST)).all()
     one, other = score(work, own), score(work, handed)
     assert one.rankings == other.rankings
     assert one.bits != other.bits
-
-
-def test_maps_of_the_same_class_come_from_another_image_of_it(work):
-    given = donors(work, run_of(work, "grad~same-class", retrain=Retrain.MASKS), Split.TEST)
-    labels = work.images.test.labels
-    assert (labels[given] == labels).all()
-    assert (given != np.arange(TEST)).all()
 
 
 @pytest.mark.slow

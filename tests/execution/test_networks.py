@@ -13,13 +13,13 @@ from roarbench.estimators.pairing import other_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
 from roarbench.execution.job_graph import steps
+from roarbench.execution.placed_inputs import without
 from roarbench.forecast.plan import missing_work
 from roarbench.forecast.workload import count_work
-from roarbench.kernels.degrade import degrade
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import removed_count
-from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import common_network, tuning_of
@@ -108,41 +108,23 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     assert checksum(found.state_dict()) == checksum(tuned.state_dict())
 
 
-def slow_answers(work, run, donors):
+def answers(work, run, donors):
     """Correct answers of the network that scores a run; image i loses what image donors[i] ranks first."""
     rankings = rankings_of(work, run)
+    bits = removed_bits(rankings.planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
+    images = without(work.images, Split.TEST, bits[donors], run.cell)
     model = networks.scoring_network(work.place, run, rankings)
-    planes, layout = rankings.planes(Split.TEST)[:], rankings.layout
-    bits = np.unpackbits(planes, axis=2)[:, :, : layout.features].astype(int)
-    codes = sum(bits[:, plane] << (layout.planes - 1 - plane) for plane in range(layout.planes))
-    order = np.argsort(codes, axis=1, kind="stable")  # bins in order of importance; the level's end is a bin's
-    pixels = torch.from_numpy(work.images[Split.TEST].pixels)
-    removed = np.zeros((len(pixels), layout.features), bool)
-    for image, donor in enumerate(donors):
-        removed[image, order[donor, : removed_count(run.cell.t, layout.features)]] = True
-    degraded = degrade(pixels, torch.from_numpy(removed.reshape(pixels.shape)), torch.tensor(work.images.mean))
-
-    class Made:
-        def __len__(self):
-            return len(degraded)
-
-        def batch(self, index):
-            return degraded[index]
-
-    logits = predict(model, Made(), Normalisation.of(work.images), scored_at_once(8))
-    return logits.argmax(1).numpy() == work.images.test.labels
+    return predict(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
-@pytest.mark.parametrize("seed", (0, 1))
-def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done, seed):
+def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done):
     work, runs, _, store = done
-    donors = other_images(24, 2**32, seed)
-    assert all(donors != np.arange(24))
     for run in runs:
-        if run.cell.retrain is Retrain.COMMON and run.seed == seed and run.cell.estimator != CLEAN:
-            found = store.results([run.key])[run.key]
-            whose = donors if "~" in run.cell.estimator else np.arange(24)
-            np.testing.assert_array_equal(found.answers, slow_answers(work, run, whose), err_msg=str(run.cell))
+        if run.cell.retrain is Retrain.COMMON and run.cell.estimator != CLEAN:
+            own, others = np.arange(TEST), other_images(TEST, 2**32, run.seed)
+            assert all(others != own)
+            expected = answers(work, run, others if "~" in run.cell.estimator else own)
+            np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected, err_msg=str(run.cell))
 
 
 FILLED = tuple(Block(MATCHED, ROWS[:2], (0.5,), 1, fill=fill) for fill in ("zero", "mean"))
@@ -180,8 +162,7 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     rankings = rankings_of(work, run)
     model = trained(work, 0, 0, [Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF)])
     monkeypatch.setattr(networks, "scoring_network", lambda *_: model)
-    expected = slow_answers(work, run, np.arange(24))
-    np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
+    np.testing.assert_array_equal(store.results([run.key])[run.key].answers, answers(work, run, np.arange(TEST)))
 
 
 def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent, done):

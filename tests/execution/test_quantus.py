@@ -23,6 +23,7 @@ from tests.helpers.tiny_suite import SUITE, TEST, make_work
 pytestmark = pytest.mark.skipif(not find_spec("quantus"), reason="Quantus is not installed")  # its import is slow
 
 IDS = [metric.id for metric in METRICS]
+WHOLE = np.zeros((TEST, 192), bool)
 ROUNDING = 1e-5  # float32 sums in another order, of probabilities
 
 
@@ -38,50 +39,40 @@ def explained(work):
     return quantus._explain(work.explained[0], "grad", 64)
 
 
-def chance(explained, images):
-    """Softmax probability of the targets, float64 (n,)."""
+def chance(explained, gone=WHOLE):
+    """Softmax probability of the targets without these numbers, bool (n, 192); float64 (n,)."""
+    images = np.where(gone.reshape(explained.images.shape), np.float32(0), explained.images)
     with torch.no_grad():
-        logits = explained.model(torch.from_numpy(images.astype(np.float32)))
+        logits = explained.model(torch.from_numpy(images))
     return logits.double().softmax(1).numpy()[np.arange(len(images)), explained.targets]
 
 
-def flat(values):
-    return values.reshape(len(values), -1)
+def places(importance):
+    """0 for the most important number of each image."""
+    return np.argsort(np.argsort(-importance, axis=1, kind="stable"), axis=1)
 
 
 def pixel_flipping(explained):
     """24 steps of 8 scalars, an eighth of the 64 pixels."""
-    steps = []
-    for removed in range(8, 193, 8):
-        images = flat(explained.images).copy()
-        for image, importance in zip(images, flat(explained.maps).tolist(), strict=True):
-            image[sorted(range(192), key=lambda place: -importance[place])[:removed]] = 0
-        steps.append(chance(explained, images.reshape(explained.images.shape)))
-    return np.mean(steps, axis=0)
+    order = places(explained.maps.reshape(TEST, -1))
+    return np.mean([chance(explained, order < removed) for removed in range(8, 193, 8)], axis=0)
 
 
 def region_perturbation(explained):
     """The 16 most important of 8 x 8 regions, here of a pixel each, with all channels."""
-    clean, images, losses = chance(explained, explained.images), explained.images.copy(), []
-    sums = flat(explained.maps.astype(np.float64).sum(axis=1))
-    for place in np.argsort(-sums, axis=1)[:, :16].T:
-        for image, pixel in zip(images, place, strict=True):
-            image[:, pixel // 8, pixel % 8] = 0
-        losses.append(clean - chance(explained, images))
-    return np.mean(losses, axis=0)
+    order = places(explained.maps.astype(np.float64).sum(axis=1).reshape(TEST, -1))
+    return np.mean([chance(explained) - chance(explained, np.tile(order < n, 3)) for n in range(1, 17)], axis=0)
 
 
 def faithfulness_correlation(explained):
     """50 random subsets of 24 scalars."""
-    draws = np.random.RandomState(0)
-    clean, losses, sums = chance(explained, explained.images), [], []
+    draws, losses, sums = np.random.RandomState(0), [], []
     for _ in range(50):
-        images = flat(explained.images).copy()
-        subsets = [draws.choice(192, 24, replace=False) for _ in images]
-        for image, subset in zip(images, subsets, strict=True):
-            image[subset] = 0
-        losses.append(clean - chance(explained, images.reshape(explained.images.shape)))
-        sums.append([row[subset].sum() for row, subset in zip(flat(explained.maps), subsets, strict=True)])
+        gone = WHOLE.copy()
+        for row in gone:
+            row[draws.choice(192, 24, replace=False)] = True
+        losses.append(chance(explained) - chance(explained, gone))
+        sums.append((explained.maps.reshape(TEST, -1) * gone).sum(axis=1))
     return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(np.transpose(losses), np.transpose(sums), strict=True)])
 
 

@@ -9,19 +9,19 @@ import torch
 from roarbench.errors import CallerError, RunError
 from roarbench.execution import recursion
 from roarbench.execution.job_graph import steps
+from roarbench.execution.placed_inputs import without
 from roarbench.execution.recursion import recursive_stage
-from roarbench.kernels.bit_planes import removed_bits
-from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import removed_count, tie_order
+from roarbench.kernels.ranking import removed_count
 from roarbench.kernels.train import fit
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, score_all
+from roarbench.terms import Retrain, Split
+from tests.helpers import slow_pipeline as slow
+from tests.helpers.tiny_suite import SUITE, make_runs, make_work, rankings_of, removed, score_all
 
 pytestmark = pytest.mark.slow
 
@@ -69,28 +69,19 @@ def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_on
 def test_the_gradient_at_its_second_level_again(done):
     work, runs, scored, _ = done
     run, low = run_at(runs, "grad", 0.3), gone(work, run_at(runs, "grad", 0.1), Split.TRAIN)
-    fill, norm = torch.tensor(work.images.mean), Normalisation.of(work.images)
-    mean, std = (torch.tensor(part)[:, None, None] for part in norm)
-    first_bits = torch.from_numpy(np.packbits(low, axis=1))
+    train, norm = work.images.train, Normalisation.of(work.images)
+    images = without(work.images, Split.TRAIN, np.packbits(low, axis=1), run.cell)
     model = work.place.start(run.cell.model, run.recipe_record, 0)
-    images = DegradedImages(torch.from_numpy(work.images[Split.TRAIN].pixels), first_bits, fill, Unit.SCALAR)
-    labels = torch.from_numpy(work.images.train.labels)
-    fit(model, images, labels, norm, run.recipe_record, 0)
-    model.eval()
-    expected = low.copy()
-    for i, pixels in enumerate(torch.from_numpy(work.images[Split.TRAIN].pixels)):
-        left = torch.where(torch.from_numpy(low[i]).view(3, 8, 8), fill[:, None, None], pixels.float())
-        x = ((left - mean) / std)[None].requires_grad_()
-        (back,) = torch.autograd.grad(model(x).max(), x)
-        ties = tie_order(np.array([i]), 192)[0]
-        order = sorted(np.flatnonzero(~low[i]), key=lambda d: (-float(back.flatten()[d]), -ties[d]))
-        expected[i, order[: removed_count(0.3, 192) - removed_count(0.1, 192)]] = True
+    fit(model, images, torch.from_numpy(train.labels), norm, run.recipe_record, 0)
+    weights, removed_before = model.state_dict(), low.reshape(train.pixels.shape)
+    left = slow.normalised(slow.degraded(train.pixels, removed_before, work.images.mean), *norm)
+    maps = slow.gradient_maps(weights, left, slow.logits(weights, torch.from_numpy(left)).argmax(1).numpy())
+    maps[removed_before] = np.inf  # they stay removed
+    expected = slow.removed_features(maps, 0, 0.3, "morf", "scalar").reshape(low.shape)
     found = gone(work, run, Split.TRAIN)
     assert (found == expected).mean() > 0.999  # a convolution rounds otherwise for another batch
     assert not np.array_equal(found, gone(work, run_at(runs, "random", 0.3), Split.TRAIN))
-    rankings = rankings_of(work, run)
-    at_once = removed_bits(rankings.planes(Split.TRAIN), 0.3, Order.MORF, rankings.layout)
-    assert not np.array_equal(np.packbits(found, axis=1), at_once)  # what ROAR removes there
+    assert not np.array_equal(found, removed(rankings_of(work, run), Split.TRAIN, 0.3))  # what ROAR removes there
 
 
 def test_a_level_waits_for_the_one_below(done, tmp_path):
@@ -103,18 +94,14 @@ def test_a_level_waits_for_the_one_below(done, tmp_path):
 
 @pytest.mark.parametrize("name", ["random-redrawn", "grad~other-image", "grad~untrained"])
 def test_what_cannot_be_explained_anew_fails_in_one_line(done, name):
-    work, runs, _, _ = done
-    run = run_at(runs, "grad", 0.3)
+    work, run = done[0], run_at(done[1], "grad", 0.3)
     other = replace(run, cell=replace(run.cell, estimator=name))
     with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
         recursive_stage(work.place, other, None if name == "random-redrawn" else rankings_of(work, run))
 
 
-def test_a_submission_gets_no_row():
+def test_a_submission_gets_no_row_and_the_fill_is_the_mean():
     added = with_entries(replace(find_suite("quick"), blocks=BLOCKS), ["mine@01234567"])
     assert [("mine@01234567" in block.estimators) for block in added.blocks] == [False, True]
-
-
-def test_the_fill_is_the_mean():
     with pytest.raises(CallerError, match="where importance is found anew write the fill mean"):
         check_fill("blur", Retrain.RECURSIVE)

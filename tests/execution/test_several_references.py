@@ -125,10 +125,10 @@ def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own
     cell = replace(morf[seed].cell, estimator="grad~other-reference")
     asked = bind(TWO, Point(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
-    found, judge, planes = score(work, asked), work.explained[seed], rankings_of(work, asked)
-    removed = removed_bits(planes.planes(Split.TEST), cell.t, cell.order, planes.layout)
+    found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
+    removed = removed_bits(rankings.planes(Split.TEST), cell.t, cell.order, rankings.layout)
     logits = predict(judge.trained(), without(work.images, Split.TEST, removed, cell), judge.norm, 64)
-    assert found.rankings == planes.checksum
+    assert found.rankings == rankings.checksum
     assert (found.answers == (logits.argmax(1).numpy() == work.images.test.labels)).all()
     said = judge.store.predictions(Split.TEST).targets
     np.testing.assert_allclose(found.probabilities, logits.softmax(1).numpy()[np.arange(len(said)), said], rtol=1e-5)

@@ -1,14 +1,19 @@
-"""What a plan says: hand-made rates, in words and as a record."""
+"""What a plan says of hand-made rates, in words and as a record; and which way to an answer is the cheapest."""
 
 import json
 from dataclasses import replace
 
+import pytest
+
 from roarbench.analysis.boards import SuiteResults
-from roarbench.forecast.plan import Plan, missing_work
-from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import Work
-from roarbench.plan.points import expand
+from roarbench.errors import CallerError
+from roarbench.forecast.plan import Plan, make_plan, missing_work
+from roarbench.forecast.question import answer_record, costed, measured_ways, ways_to
+from roarbench.forecast.rates import CORE, Rates, assume
+from roarbench.forecast.workload import Work, count_work
+from roarbench.plan.points import expand, select
 from roarbench.plan.suites import find_suite
+from roarbench.protocols import PROTOCOLS
 from roarbench.store.layout import Workspace
 from tests.helpers.tiny_suite import RECORD, TEST, TRAIN, make_work, rank_all
 
@@ -18,44 +23,44 @@ WORK = Work(*[0] * len(Work._fields))._replace(
     **{"disk": 5_000_000, "sealing": 3_000_000, "memory": 2 * 10**9, "images": 3 * 10**9, "planes": 10**9},
     train=10_000,
 )
-HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=1.0, explain=0.5, draw=2.0, rank=1.0)
-PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE,), workers=2)
+HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
+GUESS = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
+PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE, GUESS), workers=2)
+TEXT = """\
+hand v1: 12 runs, 3 done, 9 to do
+                                         one core    a GPU
+  decode      100 images                     10 s     10 s
+  reference   60 images                      60 s   60.0 h
+  attribution 7,200 passes                 60 min   60 min
+  ranking     20 rankings                    80 s     80 s
+  retraining  8 trainings, 3,600 images    60 min  3,600 h
+  scoring     10 images                      30 s     30 s
+  together about 62 min by the clock with 2 workers, by a measurement just now
+  together about 1,831 h (76 days) by the clock with 2 GPUs and 2 workers, assuming a guess
+  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all\
+ of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch
+  1.8e+21 floating-point operations"""
 
 
-def test_a_plan_in_words():
-    lines = [line.split() for line in PLAN.text().splitlines()]
-    assert PLAN.text().splitlines()[0] == "hand v1: 12 runs, 3 done, 9 to do"
-    assert lines[1] == ["one", "core"]
-    assert [" ".join(line) for line in lines[2:8]] == [
-        "decode 100 images 10 s",
-        "reference 60 images 60 s",
-        "attribution 7,200 passes 60 min",
-        "ranking 20 rankings 20 s",
-        "retraining 8 trainings, 3,600 images 60 min",
-        "scoring 10 images 10 s",
-    ]
-    assert PLAN.text().splitlines()[8:] == [
-        "  together about 61 min by the clock with 2 workers, by a measurement just now",
-        "  disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all"
-        " of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch",
-        "  1.8e+21 floating-point operations",
-    ]
-    two = replace(PLAN, estimates=(HERE, replace(HERE, device="one GPU"))).text()
-    assert "  retraining  8 trainings, 3,600 images    60 min   60 min" in two.splitlines()
+def test_a_plan_in_words_and_as_a_record():
+    assert PLAN.text() == TEXT
+    found = json.loads(json.dumps(PLAN.record()))
+    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3690)
+    work = found["work"]
+    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7380)
+    assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 
 def test_noise_is_drawn_by_the_cores():
     noisy = replace(PLAN, work=WORK._replace(copies_drawn=150))
-    (line,) = (line for line in noisy.text().splitlines() if line.startswith("  noise"))
-    assert line.split() == ["noise", "150", "noisy", "copies", "5", "min"]
-    gpu = replace(HERE, device="a GPU", gpus=4)
-    assert noisy.wall(gpu) - PLAN.wall(gpu) == noisy.wall(HERE) - PLAN.wall(HERE) == 150 * 2.0 / 2
+    assert "  noise       150 noisy copies              5 min    5 min\n" in noisy.text()
+    for rates in (HERE, GUESS):
+        assert noisy.wall(rates) - PLAN.wall(rates) == 150 * 2.0 / 2
 
 
 def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
-    submitted = replace(PLAN, work=WORK._replace(images_submitted=40))
-    (line,) = (line for line in submitted.text().splitlines() if line.startswith("  submission"))
-    assert line.split() == ["submission", "40", "maps", "by", "its", "own", "code", "not", "measured"]
+    submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
+    assert "  submission  40 maps by its own code    not measured\n" in submitted.text()
     assert ", by a measurement just now, without what is not measured\n" in submitted.text()
     assert submitted.wall(HERE) == PLAN.wall(HERE)
     assert submitted.record()["estimates"][0]["parts"]["submission"] is None
@@ -63,18 +68,6 @@ def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
     known = replace(submitted, estimates=(measured,))
     assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2
     assert "own code" in known.text() and "80 s" in known.text() and "not measured" not in known.text()
-
-
-def test_what_is_assumed_is_said_and_long_times_are_days():
-    guess = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
-    text = replace(PLAN, estimates=(HERE, guess)).text()
-    assert "by a measurement just now" in text
-    assert "together about 1,831 h (76 days) by the clock with 2 GPUs and 2 workers, assuming a guess" in text
-    found = json.loads(json.dumps(PLAN.record()))
-    assert (found["suite"], found["runs"], found["done"], found["seconds"]) == ("hand v1", 12, 3, 3650)
-    work = found["work"]
-    assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7300)
-    assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 
 def test_images_that_were_decoded_elsewhere_are_decoded_again(tmp_path):
@@ -91,3 +84,44 @@ def test_rankings_that_the_folder_has_are_not_counted_again(tmp_path, monkeypatc
     held = SuiteResults(work.suite, work.images.fingerprint, None, {})
     fresh, again = (missing_work(held, Workspace(folder)) for folder in (tmp_path / "none", tmp_path))
     assert fresh.images_ranked - again.images_ranked == TRAIN + TEST
+
+
+def test_every_way_is_of_a_suite_as_it_is_and_those_are_named_that_find_the_difference():
+    ways = measured_ways()
+    for way in ways:
+        blocks = [block for block in find_suite(way.suite).blocks if block.protocol == PROTOCOLS[way.protocol]]
+        assert way.seeds <= max(block.seeds for block in blocks)
+        assert 0 <= way.same <= 1 and 0 <= way.same_as_roar <= 1 and way.trainings <= way.seeds
+    for difference in (2.5, 3.0, 5.0):
+        able = [way for way in ways if way.detectable is not None and way.detectable <= difference]
+        assert 0 < len(able) < len(ways)
+        assert ways_to("beats random", difference) == able
+        assert ways_to("beats random", difference, "quick@2") == [way for way in able if way.suite == "quick@2"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    (
+        (("beats grad", None), "no question 'beats grad'; it can be: 'beats random'"),
+        (("beats random", 2.0, "cifar10"), "what suite 'cifar10' finds was not measured; it is known of: quick-"),
+        (("beats random", 0.1), r"no way that was measured finds 0\.1 points; the finest, specific with 3 seeds"),
+    ),
+)
+def test_what_cannot_be_answered_is_said_in_a_line(words, message):
+    with pytest.raises(CallerError, match=f"^{message}"):
+        ways_to(*words)
+
+
+@pytest.mark.parametrize(("protocol", "seeds", "until_decided"), [("specific", 2, False), ("roar", 3, True)])
+def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast(protocol, seeds, until_decided):
+    way = next(way for way in measured_ways() if way[:4] == ("quick@2", protocol, seeds, until_decided))
+    suite = find_suite("quick@2")
+    assert way.part == select(suite, seeds=seeds, protocol=PROTOCOLS[protocol])
+    words = ("--suite", "quick@2", "--protocol", protocol, "--seeds", str(seeds))
+    assert way.words == (*words, *["--until-decided"] * until_decided)
+    work, rates = count_work(way.part, expand(way.part)), assume(suite, CORE)
+    plan = make_plan(SuiteResults(way.part, "", None, {}), work, workers=2)
+    assert plan.runs == len(expand(way.part))
+    assert costed(way, plan, rates).seconds == pytest.approx(plan.wall(rates) * way.trainings / seeds)
+    record = answer_record("beats random", 2.0, [costed(way, plan, rates)], 2)
+    assert json.loads(json.dumps(record))["ways"][0]["protocol"] == protocol

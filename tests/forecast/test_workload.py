@@ -1,10 +1,10 @@
 """What runs need: counts by hand, and those of the paper."""
 
 from collections import Counter
-from contextlib import ExitStack
 from dataclasses import replace
 
 import pytest
+from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.estimators import VARIANTS, ensembles
@@ -15,6 +15,7 @@ from roarbench.execution.scheduler import complete
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels import train
 from roarbench.models.cost import network_cost
+from roarbench.models.small import SmallResNet
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import inputs_of
@@ -30,7 +31,7 @@ RECIPES = {"recipe": "cifar10@1", "reference_recipe": "fashion-mnist@1"}  # 15 a
 MORF_BLOCK = Block(MORF, ("random", "grad"), (0.9,), seeds=1)
 BLOCKS = (Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2), MORF_BLOCK)
 SUITE = replace(tiny_suite.SUITE, name="hand", dataset="imagenette64", model="resnet-quick", blocks=BLOCKS, **RECIPES)
-SCALARS = 3 * 64 * 64
+SCALARS, MINE = 3 * 64 * 64, "mine@1a2b3c4d"
 
 
 def test_counts_of_a_fresh_suite_by_hand():
@@ -51,11 +52,17 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
 
 
-def test_noise_is_counted_once_for_all_that_share_it():
+def test_what_rows_share_is_counted_once():
     """By both forms, references and the blurred twin; a network with random weights is explained in its own jobs."""
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
+    names += (MINE, *(f"{MINE}~{twin}" for twin in TWINS))
     suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
-    assert count_work(suite, expand(suite)).copies_drawn == 2 * 15 * (TRAIN + TEST)
+    jobs = count_work(suite, expand(suite))
+    assert jobs.copies_drawn == 2 * 15 * (TRAIN + TEST)
+    assert jobs.images_submitted == 2 * (1 + len(VARIANTS)) * (TRAIN + TEST)  # a blurred twin has its submission's maps
+    whole = replace(find_suite("imagenette64"), references=1)
+    points = [point for point in expand(whole) if "~" not in point.cell.estimator]
+    assert count_work(whole, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
 
 def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monkeypatch):
@@ -71,32 +78,27 @@ def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monke
 def test_a_run_does_what_was_counted(store, tmp_path, monkeypatch):
     """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
     blocks = (Block(ROAR, ("random", "grad", "var-grad", "ig"), (0.5,), seeds=1), MORF_BLOCK)
-    suite = replace(tiny_suite.SUITE, blocks=blocks)
-    done = Counter()
+    suite, done = replace(tiny_suite.SUITE, blocks=blocks), Counter()
 
-    def counting(what, real, count):
-        return lambda *arguments: (done.update({what: count(*arguments)}), real(*arguments))[1]
+    def note(kind, place, name, images):
+        real = getattr(place, name)
+        monkeypatch.setattr(place, name, lambda *given: done.update({kind: len(images(*given))}) or real(*given))
 
-    def maps(subjects, *arguments):
-        models = [subject.model for subject in subjects if subject.model is not None]
-        with ExitStack() as hooks:
-            for model in models:
-                hook = model.register_forward_pre_hook(lambda _, images: done.update(explained=len(images[0])))
-                hooks.enter_context(hook)
-            return maps_together(subjects, *arguments)
+    def explained(*given):
+        def passed(module, inputs):
+            done["explained"] += len(inputs[0]) if isinstance(module, SmallResNet) else 0
 
-    step = train._Training._add_gradients
-    trained = counting("trained", step, lambda self, index, drawn: len(index))
-    monkeypatch.setattr(train._Training, "_add_gradients", trained)
-    monkeypatch.setattr(jobs, "predict", counting("scored", jobs.predict, lambda model, inputs, *_: len(inputs)))
-    ranked = counting("ranked", shards.planes_of, lambda importance, *_: len(importance))
-    monkeypatch.setattr(shards, "planes_of", ranked)
-    monkeypatch.setattr(importance, "maps_together", maps)
-    draws = counting("drawn", ensembles.noise_draws, lambda images, ids, *_: len(ids))
-    monkeypatch.setattr(ensembles, "noise_draws", draws)
+        with register_module_forward_pre_hook(passed):
+            return maps_together(*given)
+
+    note("trained", train._Training, "_add_gradients", lambda self, index, drawn: index)
+    note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
+    note("ranked", shards, "planes_of", lambda importance, *_: importance)
+    note("drawn", ensembles, "noise_draws", lambda images, ids, *_: ids)
+    monkeypatch.setattr(importance, "maps_together", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
-    events = list(complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine()))
+    events = complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
     assert not any(event.failure for event in events)
     counted = count_work(suite, expand(suite))
     kinds = ("trained", "scored", "explained", "ranked")
@@ -113,12 +115,6 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
     assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
     cost = network_cost("resnet-quick", 10, 3, 64)
     assert jobs.memory == 4 * (64 * (cost.activations + 2 * SCALARS) + cost.parameters)  # 64 images' two maps
-
-
-def test_a_blurred_twin_shares_the_maps_of_its_submission_and_others_have_their_own():
-    names = ("random", "mine@12345678", *(f"mine@12345678~{twin}" for twin in TWINS))
-    suite = replace(SUITE, blocks=(Block(ROAR, names, (0.9,), seeds=1),))
-    assert count_work(suite, expand(suite)).images_submitted == (1 + len(VARIANTS)) * (TRAIN + TEST)
 
 
 def test_what_is_done_is_not_counted_again():
@@ -141,12 +137,6 @@ def test_a_small_version_counts_its_images():
         assert (jobs.images_trained, jobs.images_ranked) == ((14 * 15 + 10) * fitted, 3 * (fitted + asked))
 
 
-def test_the_papers_eighteen_are_one_shared_pass():
-    suite = replace(find_suite("imagenette64"), references=1)
-    points = [point for point in expand(suite) if "~" not in point.cell.estimator]
-    assert count_work(suite, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
-
-
 def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
     """By hand: numbers that the layers put out for a batch, three copies of the weights, one level's removed bits.
 
@@ -159,11 +149,9 @@ def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
     assert count_work(SUITE, expand(SUITE), 20).memory < jobs.memory / 2
 
 
-@pytest.mark.parametrize(
-    ("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick", (9469 + 2 * 3925) * 3)], ids=["tested", "trained"]
-)
-def test_validate_and_a_forecast_count_the_same_maps(name: str, maps: int) -> None:
+@pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick", (TRAIN + 2 * TEST) * 3)])
+def test_validate_and_a_forecast_count_the_same_maps(name, maps):
     """Three references, and of each the submission's own maps and those of its untrained twin."""
-    suite, row = find_suite(name), "mine@1a2b3c4d"
-    joined = with_entries(suite, [row])
-    assert maps_of_run(suite, row) == maps == count_work(joined, expand(joined)).images_submitted
+    suite = find_suite(name)
+    joined = with_entries(suite, [MINE])
+    assert maps_of_run(suite, MINE) == maps == count_work(joined, expand(joined)).images_submitted

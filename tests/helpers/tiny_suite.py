@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pytest
 from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import jobs, shards
+from roarbench.execution import importance, job_graph, jobs, leasing, shards
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
@@ -94,6 +95,13 @@ def completed(folder: Path, suite: Suite) -> Iterator[tuple[SuiteWork, list[Run]
     with ResultsStore.open(default_url(folder)) as store:
         assert [event.failure for event in complete(work, runs, store, engine) if event.failure] == []
         yield work, runs, engine.done, store
+
+
+def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
+    """Explain so many images together, and rank so many in a job."""
+    for module in (shards, importance, job_graph, leasing):
+        patch.setattr(module, "EXPLAINED", explained)
+    patch.setattr(job_graph, "SHARD", shard)
 
 
 class InlineEngine:

@@ -1,0 +1,71 @@
+"""What networks see of images with other fills than the mean, and of runs by superpixels."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.datasets import superpixel_files as slic
+from roarbench.errors import CallerError
+from roarbench.execution import placed_inputs as inputs
+from roarbench.execution.importance import image_ids
+from roarbench.kernels.degrade import unpack
+from roarbench.kernels.fill import filled
+from roarbench.kernels.ranking import removed_count
+from roarbench.plan.suite import Block
+from roarbench.protocols.roar import ROAR
+from roarbench.terms import FILLS, Split, Unit
+from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all, rankings_of, removed, score_all
+
+FILLED = replace(SUITE, blocks=tuple(Block(ROAR, ("random",), (0.5,), 1, fill=fill) for fill in FILLS))
+
+
+@pytest.fixture(scope="module")
+def by_fill(tmp_path_factory):
+    """A work, and its runs by Random with each fill."""
+    work = make_work(tmp_path_factory.mktemp("fills"), FILLED)
+    rank_all(work, "random")
+    return work, {run.cell.fill: run for run in make_runs(work, FILLED) if run.cell.estimator == "random"}
+
+
+@pytest.mark.parametrize("split", Split)
+@pytest.mark.parametrize("fill", FILLS)
+def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
+    work, run = by_fill[0], by_fill[1][fill]
+    rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
+    before, everything = images.clone(), torch.arange(len(images))
+    seen = inputs.degraded(work.images, split, rankings, run.cell).batch(everything)
+    gone = unpack(inputs.removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
+    mean = torch.tensor(work.images.mean)
+    if fill == "mean":
+        expected = torch.where(gone, mean[:, None, None], images.float())
+    else:
+        expected = filled(images, gone, fill, mean, image_ids(split, 0, len(images))).float()
+    torch.testing.assert_close(seen, expected, rtol=0, atol=0)
+    assert torch.equal(images, before)
+
+
+def test_images_that_do_not_fit_have_the_mean_alone(by_fill, monkeypatch):
+    work, run = by_fill[0], by_fill[1]["blur"]
+    monkeypatch.setattr(inputs, "SHARE", 0.0)
+    with pytest.raises(CallerError, match="fill 'blur' keeps all images in memory"):
+        inputs.degraded(work.images, Split.TEST, rankings_of(work, run), run.cell)
+
+
+@pytest.mark.slow
+def test_whole_superpixels_are_removed_and_one_is_cut_at_most(tmp_path, monkeypatch):
+    """Random draws superpixels, too."""
+    pytest.importorskip("skimage")
+    monkeypatch.setattr(slic, "SEGMENTS", 24)
+    block = Block(ROAR, ("random", "sobel", "truth"), (0.3, 0.5), seeds=1, unit=Unit.SUPERPIXEL)
+    suite = replace(SUITE, name="superpixels", blocks=(block,))
+    work = make_work(tmp_path, suite)
+    labels = slic.superpixels(work.images.folder, Split.TEST, work.images.test.pixels, 0, 24).reshape(TEST, -1)
+    for run in (run for run in score_all(work, make_runs(work, suite)) if run.cell.t):
+        found = removed(rankings_of(work, run), Split.TEST, run.cell.t)
+        assert (found.sum(1) == removed_count(run.cell.t, 64)).all()
+        for gone, of in zip(found, labels, strict=True):
+            shares = [gone[of == number].mean() for number in np.unique(of)]
+            assert len(shares) > 2
+            assert sum(0 < share < 1 for share in shares) <= 1

@@ -1,0 +1,204 @@
+"""Several commands on one store: whose step it is, what becomes of a lease, and a folder that machines share."""
+
+from contextlib import contextmanager
+from dataclasses import replace
+from itertools import zip_longest
+from pathlib import Path
+from threading import Event
+
+import pytest
+from sqlalchemy import select, update
+
+from roarbench.errors import MachineError, RunError
+from roarbench.execution import beats, jobs, scheduler, shards
+from roarbench.execution.job_graph import steps
+from roarbench.execution.leasing import wanted
+from roarbench.execution.scheduler import complete
+from roarbench.plan.suite import Block
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.store.leases import Owner
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.schema import leases
+from roarbench.terms import Retrain
+from roarbench.workers.job import JobOutcome
+from tests.helpers.commands import PATIENCE, eventually
+from tests.helpers.leasing import lease
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_runs, make_work, size_jobs
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
+
+
+def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatch):
+    """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
+    size_jobs(monkeypatch, 8, 8)
+    work, runs = fresh
+    kinds = {step.job.name: step.kind for step in steps(work, runs)}
+    engines = InlineEngine(), InlineEngine()
+    with ResultsStore.open(default_url(tmp_path)) as other:
+        one, two = (complete(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
+        for _ in zip_longest(one, two):  # one job each, in turn
+            pass
+    for kind, least in (("rank", 0.45), ("seal", 0.2), ("run", 0.2)):
+        shares = [sum(kinds[name] == kind for name in engine.done) for engine in engines]
+        assert min(shares) >= least * sum(shares), (kind, shares)
+    names = [name for engine in engines for name in engine.done]
+    assert len(names) == len(set(names)), "no step was done twice"
+    assert len({name for name in names if name.startswith("rank")}) == 2 * (TRAIN + TEST) // 8
+    assert not store.running() and len(store.keys("")) == len(runs)
+
+
+def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hands_is_taken(fresh, store, sleeps):
+    work, runs = fresh
+    other, engine, names = Owner.here(), InlineEngine(), []
+    dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
+    shard = next(step for step in steps(work, runs) if step.job.name == "rank controls train 0")
+    assert store.claim([wanted(shard, work.images.fingerprint)], other, 1).granted
+    assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
+
+    def look():
+        names.append(list(engine.done))
+        if len(names) == 2:
+            shards.rank_shard(*shard.job.arguments)
+            store.leave(other)
+
+    sleeps.append(look)
+    assert not any(event.failure for event in complete(work, runs, store, engine))
+    assert shard.job.name not in engine.done
+    assert {"rank controls train 16", "seal grad scalar", runs[1].key} < set(names[0]), "the work moves on"
+    assert not any("truth" in name for name in names[0]) and "seal truth scalar" in engine.done
+    assert runs[0].key not in names[1]
+    assert store.done([run.key for run in runs]) == {run.key for run in runs}
+
+
+def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fresh, store, sleeps, monkeypatch):
+    def no_reference(explained):
+        raise RunError("no luck")
+
+    monkeypatch.setattr(jobs, "train_reference", no_reference)
+    work, runs = fresh
+    blocked, living = [run for run in runs if run.cell.retrain is Retrain.NONE][:2], Owner.here()
+    lease(store, [blocked[0].key], living)
+    sleeps.append(lambda: store.release([blocked[0].key], living))
+    events = complete(work, blocked, store, InlineEngine())
+    lost = [event.step.run for event in events if event.step.run and event.failure]
+    assert lost == [blocked[1], blocked[0]]
+    assert store.running() == []
+
+
+def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, monkeypatch):
+    """It expired while the worker still computed; another process has the run by now."""
+    work, runs = fresh[0], fresh[1][:2]
+    heir, told, beating = Owner.here(), [], []
+
+    class Losing(InlineEngine):
+        def stop(self, name):
+            told.append(name)
+            self._ended = [JobOutcome(name, None, MachineError("stopped"))]
+
+        def wait(self, timeout):
+            if self.done == [runs[0].key] and not told:
+                with store.database.write() as connection:
+                    connection.execute(update(leases).values(owner=heir.id, number=7))
+                beating[0].beat()
+                return []
+            return super().wait(timeout)
+
+    enter = beats.Heartbeat.__enter__
+    monkeypatch.setattr(beats.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
+    sleeps.append(lambda: store.leave(heir))
+    engine = Losing()
+    events = list(complete(work, runs, store, engine))
+    assert told == [runs[0].key]
+    assert engine.done == [runs[0].key, runs[1].key, runs[0].key], "it is done here once the heir has let go of it"
+    assert [event.step.run for event in events] == [runs[1], runs[0]]
+    assert store.failures.cut_off(runs[0].key, "killed") == 1, "to be stopped is no fault of a machine"
+
+
+def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypatch):
+    """A stopped terminal: whoever reads the events takes none for long."""
+    monkeypatch.setattr(beats, "PULSE", 0.01)
+
+    class Two(InlineEngine):
+        idle = 2
+
+        def wait(self, timeout):
+            return [self._ended.pop(0)] if self._ended else []
+
+    def beat():
+        with store.database.read() as connection:
+            return connection.execute(select(leases.c.beat)).scalar_one()
+
+    events = complete(fresh[0], fresh[1][:2], store, Two())
+    next(events)  # one is told of; the other is leased, and nobody asks what became of it
+    held = beat()
+    assert eventually(lambda: beat() > held)
+    assert len(list(events)) == 1
+
+
+def test_a_database_that_does_not_answer_keeps_nobody(fresh, store, monkeypatch):
+    """A server that is gone without a word answers neither yes nor no."""
+    monkeypatch.setattr(scheduler, "_FAREWELL", 0.01)
+    answered = Event()
+    monkeypatch.setattr(store, "leave", lambda owner: answered.wait(PATIENCE))
+    events = complete(fresh[0], fresh[1][:1], store, InlineEngine())
+    next(events)
+    events.close()
+    assert not answered.is_set()
+    answered.set()
+
+
+@contextmanager
+def remembered(missing):
+    """Say that these names are not there until their folder is listed, as a client does that asked too early."""
+    listed = set()
+
+    def seen(path):
+        return path not in missing or path.parent in listed
+
+    def asked(real):
+        return lambda path, **options: seen(path) and real(path, **options)
+
+    def listing(real):
+        def call(folder, *pattern, **options):
+            if not seen(folder):
+                raise FileNotFoundError(folder)
+            listed.add(folder)
+            return real(folder, *pattern, **options)
+
+        return call
+
+    with pytest.MonkeyPatch.context() as patch:
+        for name, made in (("exists", asked), ("is_dir", asked), ("iterdir", listing), ("glob", listing)):
+            patch.setattr(Path, name, made(getattr(Path, name)))
+        yield
+
+
+def snapshot(folder):
+    """The files of a folder, so that one that is written again differs."""
+    found = (path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
+    return {path: (path.stat().st_ino, path.stat().st_mtime_ns) for path in found}
+
+
+def perform(todo):
+    for step in todo:
+        step.job.call(*step.job.arguments)
+
+
+TUNED = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=1),))
+
+
+@pytest.mark.parametrize("kind", ["reference", "rank", "seal", "network", "tune"])
+def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
+    """By a client that remembers what was not there when it last looked."""
+    work = make_work(tmp_path, TUNED)
+    todo = steps(work, make_runs(work, TUNED))
+    kinds = [step.kind for step in todo]
+    perform(todo[: kinds.index(kind)])
+    last = [step for step in todo if step.kind == kind]
+    known = set(tmp_path.rglob("*"))
+    perform(last)  # on the other machine
+    made, missing = snapshot(tmp_path), set(tmp_path.rglob("*")) - known
+    waiting = {folder for lock in tmp_path.rglob("*.lock") for folder in lock.parents}  # which whoever waits has made
+    with remembered(missing - waiting):
+        perform(last)
+    assert snapshot(tmp_path) == made

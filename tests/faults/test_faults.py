@@ -1,0 +1,176 @@
+"""Many processes on one store, and SIGKILL of any of them and of the database: no result is lost or done twice."""
+
+import os
+import random
+import signal
+import time
+from collections import Counter
+from contextlib import closing
+
+import pytest
+
+from roarbench.store.leases import Owner, Wanted
+from roarbench.store.results import ResultsStore, default_url
+from tests.helpers import forked
+from tests.helpers.commands import PATIENCE, living, outcomes
+from tests.helpers.leasing import lease
+from tests.helpers.store_rows import make_result, make_run
+
+pytestmark = pytest.mark.process
+
+
+def at_once(call, each):
+    """Call a function in a process for each of these arguments; the first one is a barrier."""
+    barrier = forked.CONTEXT.Barrier(len(each))
+    processes = [forked.CONTEXT.Process(target=call, args=(barrier, *arguments)) for arguments in each]
+    for process in processes:
+        process.start()
+    for process in processes:
+        process.join(PATIENCE)
+    assert [process.exitcode for process in processes] == [0] * len(each)
+
+
+def take_all(barrier, url, noted, estimator, count):
+    """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
+    runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
+    owner, mine, missing = Owner.here(), [], sorted(runs)
+    with ResultsStore.open(url) as store:
+        barrier.wait(PATIENCE)
+        while missing:
+            answer = store.claim([Wanted((key,)) for key in missing], owner, 8)
+            for wish, number in answer.granted.items():
+                mine.append(wish.keys[0])
+                assert store.add(make_result(runs[mine[-1]], total=8), number)
+            missing = [key for key in missing if key not in answer.done and key not in mine]
+            time.sleep(0 if answer.granted else 0.01)
+    noted.write_text("\n".join(mine))
+
+
+@pytest.mark.parametrize("claimers, runs, repetitions", [(4, 40, 1), pytest.param(8, 500, 20, marks=pytest.mark.soak)])
+def test_no_run_is_given_twice_and_none_is_left(store_url, tmp_path, claimers, runs, repetitions):
+    logs = [tmp_path / f"{claimer}.log" for claimer in range(claimers)]
+    for repetition in range(repetitions):
+        at_once(take_all, [(store_url, log, f"repetition-{repetition}", runs) for log in logs])
+        given = [key for log in logs for key in log.read_text().splitlines()]
+        assert len(given) == len(set(given)) == runs
+    with ResultsStore.open(store_url, read_only=True) as store:
+        assert len(store.keys("")) == repetitions * runs
+        assert store.running() == []
+
+
+def open_once(barrier, url):
+    barrier.wait(PATIENCE)
+    with ResultsStore.open(url) as store:
+        lease(store, [make_run().key], Owner.here())
+
+
+def test_processes_that_make_the_store_at_the_same_time(store_url):
+    at_once(open_once, [(store_url,)] * 4)
+    with ResultsStore.open(store_url) as store:
+        lease(store, [make_run().key], Owner.here())
+        assert [each.key for each in store.running()] == [make_run().key]
+
+
+SMALL = ("--suite", "planted", "--limit", "40")
+RUN = ("run", *SMALL, "--seeds", "1", "--estimators", "truth", "--workers", "2")
+PAUSE = 0.8  # seconds between two kills, on average
+KINDS = ("worker",) * 6 + ("command",) * 3 + ("database",)
+
+
+class Commands:
+    """Two commands at work on one store; one that dies is started again."""
+
+    def __init__(self, place, folder):
+        self._place, self._folder, self._logs = place, folder, []
+        self._running = [self._start(), self._start()]
+        self._stored, self._since = 0, time.monotonic()
+
+    def close(self):
+        for command in self._running:
+            command.kill()
+            command.join()
+
+    @property
+    def acknowledged(self):
+        """The keys that any of them was told are stored, once for each time."""
+        return [key for log in self._logs if log.exists() for key in forked.stored(log)]
+
+    def go_on(self):
+        """Start a command for every one that ended too early, as when a run was lost three times; is any at work?
+
+        Fail where commands end one after the other, or stand still, and no row is stored.
+        """
+        if (stored := len(self.acknowledged)) > self._stored:
+            self._stored, self._since = stored, time.monotonic()
+        said = [log.read_text()[-500:] for log in self._logs[-4:] if log.exists()]
+        assert time.monotonic() - self._since <= PATIENCE, f"no row for long; the commands said {said}"
+        if any(command.exitcode == 1 for command in self._running):
+            forked.start(("retry", *SMALL, *self._place), self._folder / "retry.txt").join(PATIENCE)
+        self._running = [each if each.exitcode in (None, 0) else self._start() for each in self._running]
+        return any(command.exitcode is None for command in self._running)
+
+    def victims(self, kind):
+        """Return the processes of this kind that live."""
+        commands = [command.pid for command in self._running if command.is_alive()]
+        workers = [pid for command in commands for pid in living(command) if pid != command]
+        return commands if kind == "command" else workers
+
+    def _start(self):
+        self._logs.append(self._folder / f"{len(self._logs) + 1}.log")
+        return forked.start((*RUN, *self._place), self._logs[-1])
+
+
+def disturb(commands, server, generator, most):
+    """Kill now and then, `most` times at most; between two workers' ends a row is stored, so that it ends."""
+    kills: Counter[str] = Counter()
+    kind, rows = generator.choice(KINDS), -1
+    while commands.go_on():
+        time.sleep(generator.expovariate(1 / PAUSE))
+        if kills.total() == most:
+            continue
+        stored, victims = len(commands.acknowledged), commands.victims(kind)
+        if kind == "database":
+            server.kill()
+            time.sleep(generator.uniform(0, 1))
+            server.start()
+        elif not victims or (kind == "worker" and stored == rows):
+            continue
+        else:
+            try:
+                os.kill(generator.choice(victims), signal.SIGKILL)
+            except ProcessLookupError:  # it has just ended
+                continue
+        kills[kind] += 1
+        kind, rows = generator.choice(KINDS), stored
+    return kills
+
+
+def made(folder, url, place):
+    """Answers, rankings and the bytes of the tables of a store."""
+    words = (*SMALL, *place, "--protocol")
+    return outcomes(url), [forked.table(folder / f"{name}.json", *words, name) for name in ("roar", "kar")]
+
+
+@pytest.mark.postgres
+@pytest.mark.parametrize("wanted", [5, pytest.param(500, marks=pytest.mark.soak)])
+def test_kills_at_random_moments_change_nothing(own_server, tmp_path, wanted):
+    """Whenever the suite is through, it begins anew in an empty store, until there were enough kills."""
+    place = ("--store", tmp_path / "store")
+    process = forked.start((*RUN, *place), tmp_path / "calm.log")
+    process.join(PATIENCE)
+    assert process.exitcode == 0, (tmp_path / "calm.log").read_text()
+    calm = made(tmp_path, default_url(tmp_path / "store"), place)
+    generator, kills, rounds = random.Random(wanted), Counter(), 0
+    while kills.total() < wanted:
+        rounds += 1
+        folder, url = tmp_path / str(rounds), own_server.add_database(f"round{rounds}")
+        folder.mkdir()
+        place = ("--store", folder / "store", "--db", url)
+        with closing(Commands(place, folder)) as commands:
+            kills += disturb(commands, own_server, generator, wanted - kills.total())
+        print(f"round {rounds}: {dict(kills)}", flush=True)
+        assert sorted(commands.acknowledged) == sorted(set(commands.acknowledged)), "a row was stored twice"
+        assert set(commands.acknowledged) <= outcomes(url).keys()
+        assert made(folder, url, place) == calm
+        with ResultsStore.open(url, read_only=True) as store:
+            assert (store.running(), store.failures.stopped(store.keys(""))) == ([], {})
