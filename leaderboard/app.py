@@ -38,18 +38,18 @@ def show() -> None:
 
 def fresh(shown: Shown, query: dict[str, str]) -> Page:
     """Return the page that a query asks for, or a sentence where the store does not have it."""
-    from leaderboard.links import AppLinks, Asked, NotThere, address  # a page that was kept needs none of these
+    from leaderboard.links import NotThere, Site, address  # a page that was kept needs none of these
     from leaderboard.render import known, message, render
     from leaderboard.views import live_store
 
-    links = AppLinks()
     try:
         live = live_store(shown)
         views = live.views(waiting=not query)
-        page = render(Asked(address(**query), views, links, known(views)))
+        site = Site(views, known(views), live=True)
+        page = render(site, address(**query))
     except (NotThere, StoreError) as error:
-        return message(str(error), links)
-    page = page._replace(files={name: content.decode() for name, content in links.files.items()})
+        return message(str(error), Site({}, live=True))
+    page = page._replace(files={name: content.decode() for name, content in site.files.items()})
     if query:
         return page
     if not live.state:

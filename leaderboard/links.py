@@ -34,46 +34,47 @@ def address(page: str = "board", suite: str = "", **choices: str) -> Address:
     return Address(page, suite, tuple(sorted((name, value) for name, value in choices.items() if value)))
 
 
-class StaticLinks:
-    """Links between the files of an exported site. `files` has, by name, all that pages show or offer."""
+class Site:
+    """The pages of some suites: how they link, and in `files`, by name, all that they show or offer.
 
-    live = False  # whether a running program answers: any level, any pair
+    An exported site links its `known` pages as files, the first one as its index. Where a program runs (`live`: any
+    level, any pair) a link is a query that it answers, pictures stand in their address, and other files wait for
+    buttons.
+    """
 
-    def __init__(self, known: Sequence[Address] = ()) -> None:
-        """Take the pages of the site, of which the first one is its index."""
+    def __init__(self, views: Views, known: Sequence[Address] = (), live: bool = False) -> None:
+        self.views, self.known, self.live = views, known, live
         self.files: dict[str, bytes] = {}
         self._names = {each: file_name(each) for each in known} | dict.fromkeys(known[:1], "index.html")
 
     def at(self, page: Address) -> str:
-        """Return the address of a page; empty where there is no such page."""
-        return self._names.get(page, "")
+        """Return the link to a page; empty where there is no such page."""
+        if not self.live:
+            return self._names.get(page, "")
+        return "?" + urlencode([("page", page.page), *([("suite", page.suite)] if page.suite else []), *page.choices])
 
     def to(self, page: str, suite: str = "", **choices: str) -> str:
-        """Return the address of a page by what it is asked for."""
+        """Return the link to a page by what it is asked for."""
         return self.at(address(page, suite, **choices))
 
     def file(self, name: str, content: bytes) -> str:
-        """Keep a file that the page shows or offers; return its address."""
-        self.files[name] = content
-        return name
-
-
-class AppLinks(StaticLinks):
-    """Links within the app: queries that it answers. Pictures stand in their address; other files wait for buttons."""
-
-    live = True
-
-    def at(self, page: Address) -> str:
-        """Return the query that the app answers with a page."""
-        return "?" + urlencode([("page", page.page), *([("suite", page.suite)] if page.suite else []), *page.choices])
-
-    def file(self, name: str, content: bytes) -> str:
-        """Return a picture within its address; keep any other file, which has none."""
+        """Keep a file that a page shows or offers; return its address, empty where a button stands for it."""
         kind = guess_type(name)[0] or ""
-        if kind.startswith("image/"):
+        if self.live and kind.startswith("image/"):
             return data_uri(kind, content)
-        super().file(name, content)
-        return ""
+        self.files[name] = content
+        return "" if self.live else name
+
+    def view(self, at: Address) -> SuiteView:
+        """Return the suite that is asked for; the first one where none is.
+
+        Raises:
+            NotThere: There is no such suite, or none at all.
+        """
+        name = at.suite or next(iter(self.views), "")
+        if name not in self.views:
+            raise NotThere(f"There is no suite {name!r} here." if name else "No results yet.")
+        return self.views[name]
 
 
 def data_uri(kind: str, content: bytes) -> str:
@@ -87,24 +88,3 @@ def file_name(of: Address) -> str:
     harmless = "".join(c if c.isascii() and (c.isalnum() or c in "-.") else "_" for c in plain)[:60]
     mark = "" if harmless == plain else f"-{sha256(repr(of).encode()).hexdigest()[:8]}"
     return f"{harmless}{mark}.html"
-
-
-class Asked(NamedTuple):
-    """A page that is asked for, of all suites of a store, with its links and the addresses of all pages there are."""
-
-    at: Address
-    views: Views
-    links: StaticLinks
-    known: Sequence[Address]
-
-    @property
-    def view(self) -> SuiteView:
-        """Return the suite that is asked for; the first one where none is.
-
-        Raises:
-            NotThere: The store does not have it, or is empty.
-        """
-        name = self.at.suite or next(iter(self.views), "")
-        if name not in self.views:
-            raise NotThere(f"There is no suite {name!r} here." if name else "No results yet.")
-        return self.views[name]

@@ -1,74 +1,72 @@
 """Render pages: one set of templates for the app and for the static site, which is whole without scripts."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from leaderboard.first import Page
-from leaderboard.links import Address, Asked, NotThere, StaticLinks, address, data_uri, file_name
-from leaderboard.page import board, cite, claims, compare, images, method, submit, suites, trust
+from leaderboard.links import Address, NotThere, Site, address, data_uri, file_name
+from leaderboard.page import board, compare, images, method, share, suites, trust
 from leaderboard.records import KINDS
 from leaderboard.views import Views
-from leaderboard.words import ADVICE, REPOSITORY, plain
+from leaderboard.words import ADVICE, REPOSITORY, plain, typeset
 from roarbench.errors import CallerError
+from roarbench.estimators.naming import human_name
+from roarbench.plan.points import describe
 from roarbench.store.provenance import code_version
-from roarbench.text import place_interval, signed
+from roarbench.text import counted, interval, place_interval, signed, some
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
-PAGES: dict[str, tuple[str, ModuleType]] = {  # by name in addresses, with the label in the navigation, in its order
-    "board": ("Board", board),
-    "suites": ("Suites", suites),
-    "claims": ("Claims", claims),
-    "method": ("", method),
-    "images": ("Images", images),
-    "compare": ("Compare", compare),
-    "trust": ("Can I trust this?", trust),
-    "submit": ("Submit", submit),
-    "cite": ("", cite),
+PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
+    # by name in addresses: the label in the navigation, in its order, and what makes the fields of the template
+    "board": ("Board", board.context),
+    "suites": ("Suites", suites.context),
+    "claims": ("Claims", trust.claims),
+    "method": ("", method.context),
+    "images": ("Images", images.context),
+    "compare": ("Compare", compare.context),
+    "trust": ("Can I trust this?", trust.context),
+    "submit": ("Submit", share.submit),
+    "cite": ("", share.cite),
 }
 
 
-def render(asked: Asked) -> Page:
+def render(site: Site, at: Address) -> Page:
     """Return a page.
 
     Raises:
         NotThere: The store does not have what is asked for.
     """
-    name = asked.at.page
-    if name not in PAGES:
-        raise NotThere(f"There is no page {plain(name, 40)!r} here.")
-    there = {at.page for at in asked.known}
-    nav = [(key, label, _link(key, asked)) for key, (label, _) in PAGES.items() if label and key in there]
-    suite = asked.at.suite or next(iter(asked.views), "")
-    fields = {"page": name, "nav": nav, "cite": asked.links.to("cite", suite) if suite else ""}
-    return _rendered(f"{name}.html", asked.links, fields | PAGES[name][1].context(asked))
+    if at.page not in PAGES:
+        raise NotThere(f"There is no page {plain(at.page, 40)!r} here.")
+    there = {each.page for each in site.known}
+    nav = [(name, label, _link(name, site, at)) for name, (label, _) in PAGES.items() if label and name in there]
+    suite = at.suite or next(iter(site.views), "")
+    fields = PAGES[at.page][1](site, at)
+    return _rendered(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
 
 
-def message(text: str, links: StaticLinks) -> Page:
+def message(text: str, site: Site) -> Page:
     """Return a page that says in a sentence what is not there, and what to do."""
-    nav = [("board", "Board", links.to("board"))]
-    return _rendered(
-        "message.html", links, {"page": "", "title": "Nothing here", "text": plain(text), "advice": ADVICE, "nav": nav}
-    )
+    return _rendered("message", site, text=plain(text), advice=ADVICE, nav=[("board", "Board", site.to("board"))])
 
 
-def _rendered(template: str, links: StaticLinks, fields: dict[str, Any]) -> Page:
+def _rendered(page: str, site: Site, **fields: Any) -> Page:
     shared = {
-        "live": links.live,
-        "to": links.to,
-        "keep": lambda name, text: links.file(name, str(text).encode()),
-        "cite": "",
-        "card": "",
-        "description": "",
+        "page": page,
+        "live": site.live,
+        "to": site.to,
+        "keep": lambda file, text: site.file(file, str(text).encode()),
         "version": code_version(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
     }
-    return Page(fields["title"], templates().get_template(template).render(shared | fields))
+    made: Any = templates().get_template(f"{page}.html").make_module(shared | fields)
+    return Page(made.title, str(made))
 
 
 def known(views: Views) -> list[Address]:
@@ -78,7 +76,7 @@ def known(views: Views) -> list[Address]:
     found = [board.board_at(view, protocol, unit) for view, protocol in shown for unit in view.results.units(protocol)]
     if sum(view.results.has_rows for view in suites) > 1:
         found.append(address("suites"))
-    if claims.tested(views):
+    if trust.tested(views):
         found.append(address("claims"))
     names = (name for view in suites for name in view.results.suite.placed)
     found += [address("method", estimator=name) for name in dict.fromkeys(names)]
@@ -96,28 +94,27 @@ def export(views: Views, folder: Path) -> int:
     Raises:
         CallerError: The folder cannot be written.
     """
-    pages = known(views)
-    links = StaticLinks(pages)
+    site = Site(views, known(views))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not views:
-            (folder / "index.html").write_text(message("No results yet.", links).html, encoding="utf-8")
-        for at in pages:
-            html = render(Asked(at, views, links, pages)).html
-            for name in {links.at(at), file_name(at)}:  # the first has two
+            (folder / "index.html").write_text(message("No results yet.", site).html, encoding="utf-8")
+        for at in site.known:
+            html = render(site, at).html
+            for name in {site.at(at), file_name(at)}:  # the first has two
                 (folder / name).write_text(html, encoding="utf-8")
-        files = links.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
+        files = site.files | {name: (TEMPLATES / name).read_bytes() for name in ASSETS}
         for name, content in files.items():
             (folder / name).write_bytes(content)
     except OSError as error:
         raise CallerError(f"cannot write {folder}: {error.strerror}; name a folder that can be written") from None
-    return len(pages) or 1
+    return len(site.known) or 1
 
 
-def _link(page: str, asked: Asked) -> str:
-    """Return the address of a page, of the suite that is looked at if it has one."""
-    found = [at for at in asked.known if at.page == page]
-    return asked.links.at(next((at for at in found if at == Address(page, asked.at.suite)), found[0]))
+def _link(page: str, site: Site, at: Address) -> str:
+    """Return the link to a page, of the suite that is looked at if it has one."""
+    found = [each for each in site.known if each.page == page]
+    return site.at(next((each for each in found if each == Address(page, at.suite)), found[0]))
 
 
 @cache
@@ -125,9 +122,12 @@ def templates() -> Environment:
     """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals |= {"repository": REPOSITORY, "kinds": KINDS}
+    made.globals |= {"repository": REPOSITORY, "kinds": KINDS, "counted": counted, "some": some, "describe": describe}
     made.filters |= {
         "plain": plain,
+        "human": lambda name: human_name(name).whole,
+        "interval": interval,
+        "typeset": typeset,
         "inline": lambda svg: data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (signed(value) if plus else f"{value:.1f}").replace("-", "−"),
         "place": lambda place: place_interval(place).replace("-", "–"),

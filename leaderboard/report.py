@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.figure import Figure, figure
-from leaderboard.profile import profile
+from leaderboard.page.method import profile
 from leaderboard.records import BoardRecord
 from leaderboard.render import TEMPLATES, templates
 from leaderboard.views import SuiteView

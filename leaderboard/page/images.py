@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leaderboard.links import Asked, NotThere
+from leaderboard.links import Address, NotThere, Site
 from leaderboard.pictures import Answers, Pictures, answers_of
 from leaderboard.views import SuiteView
 from leaderboard.words import plain
@@ -13,49 +13,47 @@ _PAGE = 12  # rows that a static page can show; a running program has all
 _LINES = {"map": "map", "own": "its own mask", "matched": "matched mask", "other": "another’s mask"}
 
 
-def context(asked: Asked) -> dict[str, Any]:
+def context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of a suite."""
-    view, found, live = asked.view, asked.view.pictures, asked.links.live
+    view, live = site.view(at), site.live
+    found = view.pictures
     if found is None:
         raise NotThere(f"The store has no images and rankings of {plain(view.title)}.")
     order = sorted(view.board.rows, key=lambda row: row.control)
     names = [row.id for row in order if row.id in found.rows][: None if live else _PAGE]
-    wanted = asked.at.chosen("estimator") or names[0]
+    wanted = at.chosen("estimator") or names[0]
     if wanted not in names:
         raise NotThere(f"There are no pictures of {plain(wanted, 60)!r} in {plain(view.title)}.")
     rows = []
     for name in names:
-        href = asked.links.to("images", view.slug, estimator=name) if live else f"#row={found.rows.index(name)}"
-        rows.append((name == wanted, *human_name(name), href, () if live else sheet(asked, view, name)))
-    href, now = sheet(asked, view, wanted)
+        href = site.to("images", view.slug, estimator=name) if live else f"#row={found.rows.index(name)}"
+        rows.append((name == wanted, *human_name(name), href, () if live else sheet(site, view, name)))
+    href, now = sheet(site, view, wanted)
     levels = len(view.board.levels)
     return {
-        "title": f"{plain(view.title)}: images",
-        "description": f"{counted(len(found.numbers), 'test image')}, their maps and what is left of them",
-        "pictures": found,
+        "view": view,
         "name": human_name(wanted).whole,
         "rows": rows,
-        "href": href,
+        "sheet": href,
         "of": now.of,
         "shown": shown(found, now),
-        "photos": photos(asked, view),
+        "photos": photos(site, view),
         "against": _LINES[found.kinds[2]] if view.leading.against else "",
         "asks": f"{counted(now.of // levels, 'network')} at {counted(levels, 'level')}",
-        "question": view.leading.tab,
     }
 
 
-def photos(asked: Asked, view: SuiteView) -> str:
+def photos(site: Site, view: SuiteView) -> str:
     """Return the address of the sheet of a suite's images themselves."""
     assert view.pictures is not None, "asked only where there are pictures"
-    return asked.links.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
+    return site.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def sheet(asked: Asked, view: SuiteView, name: str) -> tuple[str, Answers]:
+def sheet(site: Site, view: SuiteView, name: str) -> tuple[str, Answers]:
     """Return the address of a row's pictures, and how many answers to each image are right."""
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
-    href = asked.links.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
+    href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
     return href, answers_of(view.results, view.leading, view.evidence.unit, name, found.numbers)
 
 

@@ -1,57 +1,56 @@
 """One estimator: its verdict, why to doubt it, and how to do it again."""
 
+import shlex
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice, product
 from typing import Any
 
 from leaderboard.figure import Figure, figure
-from leaderboard.links import Asked, NotThere
+from leaderboard.links import Address, NotThere, Site
 from leaderboard.page import images
 from leaderboard.page.board import board_at
-from leaderboard.profile import command, profile
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
 from leaderboard.words import plain, typeset
-from roarbench.estimators.ids import TRUSTED
+from roarbench.analysis.boards import SuiteResults
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.naming import human_name, lookup_estimator
+from roarbench.estimators.parameters import PARAMETERS, written
 from roarbench.protocols.roar import ROAR
-from roarbench.text import interval, place_interval
+from roarbench.text import interval, place_interval, printable
 
 _FIGURES, _PICTURES = 3, 6  # of a page
 
 
-def context(asked: Asked) -> dict[str, Any]:
+def context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of an estimator's page."""
-    name = asked.at.chosen("estimator")
-    views = [view for view in asked.views.values() if name in view.results.suite.placed]
+    name = at.chosen("estimator")
+    views = [view for view in site.views.values() if name in view.results.suite.placed]
     if not views:
         raise NotThere(f"There is no estimator {plain(name, 60)!r} here.")
     found = [(view, board, board.by_id[name]) for view in views for board in _boards(view, name)]
     view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
-    about, said = profile(name, (view.results for view in views)), typeset(sentence(board, row))
-    each = sorted(row.beating.each.items(), key=lambda item: item[1].value or 0.0) if row.beating else []
     commands = defaultdict[str, list[str]](list)
     for other in views:
         commands[command(other.results, name)].append(plain(other.title))
     return {
-        "title": human_name(name).whole,
         "row": row,
-        "about": about,
+        "about": profile(name, (view.results for view in views)),
         "origin": _origin(view, name),
-        "verdict": said,
-        "description": said or row.about,
+        "verdict": typeset(sentence(board, row)),
         "both": both_true(found),
         "verdicts": [
-            ((asked.links.at(board_at(view, board.protocol)), plain(view.title), board.protocol.tab), row, board)
+            ((site.at(board_at(view, board.protocol)), plain(view.title), board.protocol.tab), row, board)
             for view, board, row in found
         ],
-        "against": [(human_name(control).whole, typeset(interval(over))) for control, over in each],
+        "against": sorted(row.beating.each.items(), key=lambda item: item[1].value or 0.0) if row.beating else [],
         "figures": list(islice(figures(views, name), _FIGURES)),
-        "pictures": _pictures(asked, views, name),
+        "pictures": _pictures(site, views, name),
         "doubts": doubts_of(found),
         "commands": commands,
-        "compare": asked.links.to("compare", view.slug),
+        "compare": site.to("compare", view.slug),
     }
 
 
@@ -120,19 +119,19 @@ def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure
                     yield f"{plain(view.title)}: {protocol.tab}", drawn
 
 
-def _pictures(asked: Asked, views: Iterable[SuiteView], name: str) -> dict[str, Any] | None:
+def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> dict[str, Any] | None:
     """Return its pictures on the first suite that has any."""
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:
         return None
-    found, (sheet, answers) = view.pictures, images.sheet(asked, view, name)
+    found, (sheet, answers) = view.pictures, images.sheet(site, view, name)
     return {
         "found": found,
-        "photos": images.photos(asked, view),
+        "photos": images.photos(site, view),
         "sheet": sheet,
         "shown": images.shown(found, answers),
         "places": [i * len(found.numbers) // _PICTURES for i in range(_PICTURES)],
-        "href": asked.links.to("images", view.slug),
+        "href": site.to("images", view.slug),
     }
 
 
@@ -148,3 +147,50 @@ def doubts_of(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[
             places[said].append(f"{plain(view.title)}, {board.protocol.tab}")
             grave |= {said} if doubt.grave else set()
     return [(said, said in grave, where) for said, where in places.items()]
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Facts about an estimator, as plain text; empty where there are none.
+
+    Settings are a line each, and papers, those of its base and its form; claim and code are of a submission, whose file
+    has spaces for what could move or hide letters.
+    """
+
+    source: str
+    settings: tuple[str, ...] = ()
+    papers: tuple[str, ...] = ()
+    bibtex: str = ""
+    claim: str = ""
+    code: str = ""
+
+
+def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
+    """Return what is known of an estimator; some of the suites may have a submission of this id."""
+    row = lookup_estimator(name)
+    submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
+    if submission:
+        code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
+        return Profile(
+            source=f"submitted file, sha256 {submission.sha256}",
+            settings=tuple(f"{name} {written(value)}" for name, value in submission.values),
+            papers=(plain(submission.paper),) if submission.paper else (),
+            claim=plain(submission.claim),
+            code="\n".join(map(printable, code.splitlines())),
+        )
+    published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
+    papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
+    settings = tuple(f"{name} {written(row.value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
+    return Profile(row.source, settings, papers, bibtex)
+
+
+def command(suite_results: SuiteResults, name: str) -> str:
+    """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
+    row = lookup_estimator(name)
+    listed = EstimatorId.read(plain(name)).listed or "" if row.submitted else ""
+    file = shlex.quote(f"FILE({listed})") if listed else "FILE"
+    asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(plain(name))}"
+    trust = " --trust-submission" if TRUSTED in row.marks else ""
+    device = " --submission-device cuda" if CUDA in row.marks else ""
+    limit = f" --limit {suite_results.limit}" if suite_results.limit else ""
+    return f"roarbench run --suite {suite_results.suite.called} {asked}{trust}{device}{limit} --store NEW-FOLDER"

@@ -1,32 +1,35 @@
-"""Can I trust this? What is known of the measure itself, what was wrong, and what was not run."""
+"""Can I trust this? What is known of the measure itself, what was wrong and not run, and the paper's claims, tested."""
 
 import json
+from collections import defaultdict
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from leaderboard.links import Asked
-from leaderboard.views import Views
+from leaderboard.links import Address, Site
+from leaderboard.views import SuiteView, Views
+from leaderboard.words import plain
 from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
+from roarbench.report.claim_table import claim_records
 from roarbench.terms import Retrain
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
 
-def context(asked: Asked) -> dict[str, Any]:
+def context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page."""
-    found = json.loads(TRUST.read_text(encoding="utf-8"))
-    groups: dict[str, list[dict[str, str]]] = {}
+    found, groups = json.loads(TRUST.read_text(encoding="utf-8")), defaultdict[str, list[dict[str, str]]](list)
     for finding in found["findings"]:
-        groups.setdefault(finding["title"], []).append(finding)
+        groups[finding["title"]].append(finding)
     return {
-        "title": "Can I trust this?",
-        "description": "Known truth, maps that ask no network, replications, corrections, and what was not run",
         "groups": groups,
         "corrections": found["corrections"][::-1],  # the newest first
         "limits": found["limits"],
-        "absent": list(not_run(asked.views)),
+        "absent": list(not_run(site.views)),
     }
 
 
@@ -37,3 +40,19 @@ def not_run(views: Views) -> Iterator[dict[str, Any]]:
         if suite.name not in there:
             runs = sum(point.cell.retrain is not Retrain.NONE for point in expand(suite))
             yield {"name": suite.name, "about": suite.about, "runs": runs}
+
+
+def tested(views: Views) -> list[SuiteView]:
+    """Return the suites that have what the paper measured."""
+    return [view for view in views.values() if any(view.results.begun(protocol) for protocol in (ROAR, MORF))]
+
+
+def claims(site: Site, at: Address) -> dict[str, Any]:
+    """Return the fields of the page of claims: of each its words, and for each table of numbers what it says there."""
+    found = {view: view.kept("claims", partial(claim_records, view.evidence)) for view in tested(site.views)}
+    ours = {plain(view.title): held for view, held in found.items() if any(row["ours"]["cells"] for row in held)}
+    rows = zip(claim_records(None), *ours.values(), strict=True)
+    return {
+        "tables": ["the paper’s Table 2", *ours],
+        "rows": [(row, [row["published"], *(each["ours"] for each in more)]) for row, *more in rows],
+    }

@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.profile import command as command_of
-from leaderboard.profile import profile
+from leaderboard.page.method import command as command_of
+from leaderboard.page.method import profile
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added

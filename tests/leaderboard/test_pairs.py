@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from leaderboard.links import Asked, NotThere, StaticLinks, address
-from leaderboard.pairs import pair
+from leaderboard.links import NotThere, Site, address
+from leaderboard.page.compare import pair
 from leaderboard.render import known, render
 from leaderboard.views import SuiteView
 from roarbench.analysis.evidence import Evidence
@@ -62,8 +62,8 @@ def test_what_is_counted_is_said() -> None:
 
 def test_any_pair_is_shown_and_an_unknown_row_is_said(views: dict[str, SuiteView]) -> None:
     at = address("compare", suite="quick-v2", first="sobel", second="grad")
-    ask = Asked(at, views, StaticLinks(known(views)), known(views))
-    page = render(ask).html
+    site = Site(views, known(views))
+    page = render(site, at).html
     assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(NotThere, match="no row '<i>x</i>'"):
-        render(ask._replace(at=ask.at._replace(choices=(("first", "<i>x</i>"),))))
+        render(site, at._replace(choices=(("first", "<i>x</i>"),)))

@@ -14,7 +14,8 @@ from PIL import Image
 from leaderboard import words
 from leaderboard.card import card
 from leaderboard.judged import board_record
-from leaderboard.page import cite, submit
+from leaderboard.links import Site
+from leaderboard.page import share
 from leaderboard.records import BoardRecord
 from leaderboard.render import templates
 from leaderboard.source import shown_first
@@ -59,10 +60,10 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(board: BoardRecord)
 
 def test_what_changed_since_the_last_version_is_said() -> None:
     first, second = (SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", version])) for version in (1, 2))
-    found = cite.changes(second, {})
-    assert "Explained networks: 1 before, now 3." in found and cite.changes(first, {}) == []
+    found = share.changes(second, {})
+    assert "Explained networks: 1 before, now 3." in found and share.changes(first, {}) == []
     joined = replace(VERSIONS["quick", 4], entered=frozenset({"ig~untrained"}))  # by somebody, not by the version
-    (rows,) = cite.changes(SimpleNamespace(results=SimpleNamespace(suite=joined)), {})
+    (rows,) = share.changes(SimpleNamespace(results=SimpleNamespace(suite=joined)), {})
     assert rows.startswith("New rows: grad~untrained, ") and "ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
     for start, name in (starts | {"No longer there: ": "grad-sq"}).items():
@@ -77,12 +78,12 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch: pyt
     if address:
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(words, "metadata", lambda name: package)
-    monkeypatch.setattr(submit, "REPOSITORY", words._repository())
-    fields = submit.context(SimpleNamespace(views={}))
+    monkeypatch.setattr(share, "REPOSITORY", words._repository())
+    fields = share.submit(Site({}), Address("submit"))
     assert not fields["example"] and [command in README for command, _ in fields["commands"]] == [True] * 4 + [False]
     link = urlsplit(fields["pull"])
     assert f"{link.scheme}://{link.netloc}{link.path}" == (f"{address}/new/main/submissions" if address else "://")
-    named = {"value": [submit.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
+    named = {"value": [share.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
     assert parse_qs(link.query) == (named if address else {})
 
 

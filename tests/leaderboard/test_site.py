@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 import pytest
 from typer.testing import CliRunner
 
-from leaderboard.links import AppLinks, Asked, NotThere, address, file_name
+from leaderboard.links import NotThere, Site, address, file_name
 from leaderboard.render import PAGES, export, known, message, render, templates
 from leaderboard.views import SuiteView, read_views
 from roarbench.cli.main import app
@@ -95,10 +95,10 @@ def test_downloads_are_what_the_command_writes(site: Path, views: dict[str, Suit
     assert tables == [json.loads(as_format(table, "json")) for table in view.tables]
     lines = (site / "quick-v2.csv").read_text().splitlines()
     assert len(lines) == 1 + sum(len(table.rows) for table in view.tables)
-    links, at = AppLinks(), address("board", "quick-v2", protocol="roar")
-    render(Asked(at, views, links, known(views)))
+    app = Site(views, known(views), live=True)
+    render(app, address("board", "quick-v2", protocol="roar"))
     assert (
-        links.files["board-quick-v2-roar-scalar.csv"].decode()
+        app.files["board-quick-v2-roar-scalar.csv"].decode()
         == as_format(view.table(ROAR, view.results.units(ROAR)[0]), "csv") + "\n"
     )
 
@@ -117,12 +117,12 @@ UNKNOWN = {
 def test_what_is_not_there_is_said_in_a_sentence(views: dict[str, SuiteView], asked: str) -> None:
     query = dict(part.split("=") for part in asked.split("&"))
     with pytest.raises(NotThere, match=re.escape(UNKNOWN[asked])):
-        render(Asked(address(**query), views, AppLinks(), known(views)))
-    assert "&lt;b&gt;" in message("<b>", AppLinks()).html
+        render(Site(views, known(views), live=True), address(**query))
+    assert "&lt;b&gt;" in message("<b>", Site({}, live=True)).html
 
 
 def test_levels_are_a_choice_where_a_program_runs_and_empty_pages_are_none(views: dict[str, SuiteView]) -> None:
-    html = render(Asked(address("board", "quick-v2", level="0.5"), views, AppLinks(), known(views))).html
+    html = render(Site(views, known(views), live=True), address("board", "quick-v2", level="0.5")).html
     shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
     assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
     there = {at.page for at in known(views)}
@@ -222,5 +222,5 @@ def test_the_source_is_linked_where_the_package_says_its_address(
     site: Path, monkeypatch: pytest.MonkeyPatch, address: str
 ) -> None:
     monkeypatch.setitem(templates().globals, "repository", address)
-    shown = message("No results yet.", AppLinks()).html
+    shown = message("No results yet.", Site({}, live=True)).html
     assert ("Source" in shown) is bool(address) and "github" not in (site / "index.html").read_text()

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from leaderboard.links import Asked, StaticLinks, address
+from leaderboard.links import Site, address
 from leaderboard.page.trust import TRUST, context
 from leaderboard.views import SuiteView
 from roarbench.plan.suites import SUITES
@@ -34,7 +34,7 @@ def test_sums_are_of_the_rows_that_are_named() -> None:
 
 
 def test_what_was_not_run_is_what_the_store_lacks(views: dict[str, SuiteView]) -> None:
-    fields = context(Asked(address("trust"), views, StaticLinks([]), []))
+    fields = context(Site(views), address("trust"))
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
     assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet"] > 1000
     assert fields["corrections"][0] == trust.trust()["corrections"][-1]  # the newest first

@@ -1,16 +1,29 @@
-"""Cite: a board's permanent address, its figure to embed, its papers, and what changed since its last version."""
+"""What others take from here: commands that add a row, and a board's permanent address, figure and papers."""
 
 from typing import Any
+from urllib.parse import urlencode
 
-from leaderboard.links import Asked, address, file_name
-from leaderboard.profile import profile
+from leaderboard.links import Address, Site, address, file_name
+from leaderboard.page.method import profile
 from leaderboard.records import BEATS
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.families.gradients import HOOKER
+from roarbench.estimators.naming import lookup_estimator
 from roarbench.plan.suites import VERSIONS
+from roarbench.submissions.file import TEMPLATE
 from roarbench.text import some
 
+COMMANDS = (  # with what each is for; {} is the suite
+    ("roarbench new my-estimator", "a file to start from: one function"),
+    ("roarbench validate my_estimator.py", "checked in a sandbox, in seconds"),
+    ("roarbench run --suite {}", "once: the rows that it stands beside"),
+    ("roarbench run --suite {} --submission my_estimator.py", "its own row"),
+    (
+        'roarbench submit my-estimator@HASH --suite {} --results results --about "A. Author" --write',
+        "a branch with the row, for a pull request; the table says the hash",
+    ),
+)
 _DESIGN = {  # of a suite, in words
     "recipe": "Recipe of the scored networks",
     "reference_recipe": "Recipe of the explained networks",
@@ -21,22 +34,30 @@ _DESIGN = {  # of a suite, in words
 }
 
 
-def context(asked: Asked) -> dict[str, Any]:
+def submit(site: Site, at: Address) -> dict[str, Any]:
+    """Return the fields of the page; the example is a submission of the first board, or its best estimator."""
+    view = next(iter(site.views.values()), None)
+    there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
+    named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
+    suite = view.results.suite.name if view else "quick-matched"
+    return {
+        "view": view,
+        "commands": [(words.format(suite), why) for words, why in COMMANDS],
+        "example": sorted(there, key=lambda row: not lookup_estimator(row.id).submitted)[:1],
+        "pull": f"{REPOSITORY}/new/main/submissions?{named}" if REPOSITORY else "",
+    }
+
+
+def cite(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of a suite."""
-    view = asked.view
+    view = site.view(at)
     papers = (paper for row in view.board.rows for paper in profile(row.id, [view.results]).papers)
     return {
-        "title": f"Cite {plain(view.title)}",
-        "description": f"Permanent address, figure and papers of {plain(view.title)}",
-        "name": plain(view.title),
+        "view": view,
         "permanent": file_name(address("board", view.slug)),
-        "address": asked.links.to("board", view.slug),
-        "file": f"board-{view.slug}.svg",
-        "question": view.leading.tab,
-        "board": view.board,
         "bibtex": "\n\n".join((bibtex(view), HOOKER.bibtex)),
         "papers": list(dict.fromkeys(papers)),
-        "changes": changes(view, asked.views),
+        "changes": changes(view, site.views),
     }
 
 
