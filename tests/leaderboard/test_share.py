@@ -14,7 +14,7 @@ from PIL import Image
 from leaderboard import words
 from leaderboard.card import card
 from leaderboard.judged import board_record
-from leaderboard.links import Site
+from leaderboard.links import Address, Site
 from leaderboard.page import share
 from leaderboard.records import BoardRecord
 from leaderboard.render import templates
