@@ -1,4 +1,4 @@
-"""What is known of a file without running it, and what validation says of good ones."""
+"""What is known of a file without running it, its parameters among that, and what validation says of good ones."""
 
 from pathlib import Path
 
@@ -6,21 +6,29 @@ import pytest
 import torch
 
 from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
+from roarbench.sandbox.conventions import _CONVENTIONS
 from roarbench.sandbox.faults import SubmissionFault
+from roarbench.submissions.attributes import NAMES
 from roarbench.submissions.checks import _compare, _warnings, picture
 from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_submission, write_template
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
+HEAD = 'NAME = "mine"\nDESCRIPTION = "ä"\n'
+KINDS = HEAD + (
+    'class Mine:\n    """Words."""\n    samples: int = 8; noise = -.25\n    blur = "ßoft"; signed = False\n'
+    '    _own = 3; many = (1, 2); nothing = None; made = 2 * 3; size = samples; bytes = b"x"\n'
+    "    def __call__(self, model, images, targets, generator): return images * self.noise\n"
+    "estimate = Mine()\n"
+)
 
 
-def test_a_file_is_read_and_not_run():
+def test_a_file_is_read_and_not_run_and_the_last_value_of_a_name_counts():
     found = check_source(FILE)
     assert (found.name, found.description, found.authors, found.paper) == ("mine", "a b", "A. B.", "")
     assert found.id == "mine@df84cd19"  # sha256sum of the file
     assert found.source == FILE
-
-
-def test_the_last_value_of_a_name_counts():
     for last, line in (
         ("NAME = 'x y'", "NAME is 'x y'"),
         ("NAME = None", "NAME is missing or no plain string"),
@@ -48,8 +56,88 @@ def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
     assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
 
 
+def entry(source=KINDS):
+    return check_source(source.encode())
+
+
+def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_is_made_of():
+    assert entry().parameters == {"samples": 8, "noise": -0.25, "blur": "ßoft", "signed": False}
+    assert tuple(_CONVENTIONS) == NAMES
+    classes = "class C:\n    a = 0\n    a = 1\nclass D:\n    b = 2\n"
+    found = {
+        "estimate = C": {"a": 1},
+        "estimate: object = C(3).explain": {"a": 1},
+        "estimator = lambda model: C(model)": {"a": 1},
+        "explain_func = C()": {"a": 1},
+        "estimate = C()\nestimate = D()": {"b": 2},
+        "class estimator:\n    c = 3": {"c": 3},
+        "estimator = captum.attr.Saliency": {},
+        "import C as estimate": {},
+        "estimate, other = C(), D()": {},
+        "estimate = made_by(C)": {},
+    }
+    assert {made: entry(HEAD + classes + made).parameters for made in found} == found
+
+
+def test_values_stand_where_the_file_has_the_defaults():
+    """By hand: the same file with other values is what is run, and nothing else of it changes."""
+    for start, end in (("", "\n"), ("\ufeff", "\r\n"), ("", "\r")):
+        file = (start + KINDS.replace("\n", end)).encode()
+        tuned = check_source(file).tuned("signed=true,samples=050,noise=1,blur=a.b")
+        by_hand = KINDS.replace("= 8", "= 50").replace("-.25", "1.0").replace('"ßoft"', "'a.b'")
+        assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
+        assert tuned.id == f"{check_source(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
+        assert (tuned.source, tuned.file_id) == (file, check_source(file).id)
+    for listed in ("", "samples=8", " noise = -0.250 ,signed=false"):
+        assert entry().tuned(listed) == entry()  # the defaults, written out
+    exact = entry(KINDS.replace("-.25", "0.123456789"))
+    assert exact.tuned("noise=0.123456789").id == exact.id
+    assert exact.tuned("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
+
+
+def test_bad_values_are_refused_in_one_line():
+    for listed, line in (
+        ("sample=8", "'mine' has no parameter 'sample'; it has: samples, noise, blur, signed"),
+        ("samples=8.5", "samples of 'mine' is '8.5', expected a whole number"),
+        ("samples=٥", "samples of 'mine' is '٥', expected a whole number"),
+        ("noise=nan", "noise of 'mine' is 'nan', expected a number from -1e"),
+        ("noise=2e9", "noise of 'mine' is '2e9', expected a number"),
+        ("noise=1_0", "noise of 'mine' is '1_0', expected a number"),
+        ("signed=1", "signed of 'mine' is '1', expected True or False"),
+        ("blur=" + "x" * 101, "blur of 'mine' is 'xxx"),
+        ("blur='a'", "blur of 'mine' is ''a'', expected"),
+        ("blur=a~trusted", "blur of 'mine' is 'a~trusted', expected"),
+        ("samples", r"cannot read the parameters of 'mine\(samples\)'; write each once"),
+        ("samples=8,samples=9", "cannot read the parameters"),
+    ):
+        with pytest.raises(CallerError, match=f"^{line}") as caught:
+            entry().tuned(listed)
+        assert "\n" not in str(caught.value)
+
+
+def test_parameters_follow_the_name_of_a_file_and_stand_before_marks_and_twins_in_an_id(tmp_path):
+    odd = tmp_path / "mine(1).py"
+    odd.write_text(KINDS)
+    assert read_submission(odd).values == ()
+    assert read_submission(Path(f"{odd}(samples=9)")).values == (("samples", 9),)
+    with pytest.raises(CallerError, match="no parameter between its parentheses"):
+        read_submission(Path(f"{odd}()"))
+    name = "mine@0123abcd(samples=50,noise=1e-05,blur=a.b)~trusted~cuda~blurred"
+    found, asked = find_estimator(name), EstimatorId.read(name)
+    assert (found.id, found.twin, found.marks, found.submitted) == (name, "blurred", ("trusted", "cuda"), True)
+    assert (asked.file, asked.listed) == ("mine@0123abcd", "samples=50,noise=1e-05,blur=a.b")
+    assert find_estimator(found.parent).fingerprint != find_estimator("mine@0123abcd~trusted~cuda").fingerprint
+    for wrong in ("mine@0123abcd()", "mine@0123abcd(a)", "mine@0123abcd(a=)", "mine@0123abcd~trusted(a=1)", "m@0(a=1)"):
+        with pytest.raises(CallerError, match="no estimator"):
+            find_estimator(wrong)
+
+
+def drawn(*shape, seed=0):
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed))
+
+
 def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches():
-    once = torch.randn(6, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    once = drawn(6, 3, 8, 8)
     turned = once.flip(0)
     _compare(once, once.clone(), once.clone(), turned)
     _compare(once, once.clone(), once * 1.001, turned * 1.001)
@@ -60,17 +148,12 @@ def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between
             _compare(once, once.clone(), twice, other_way)
 
 
-def test_maps_that_explain_nothing_are_told():
-    first = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(0))
-    other = torch.randn(6, 8, 8, generator=torch.Generator().manual_seed(1))
+def test_maps_that_explain_nothing_are_told_and_a_picture_is_dark_where_a_map_is_high():
+    first, other = (drawn(6, 8, 8, seed=seed) for seed in (0, 1))
     assert _warnings(first, other, other) == []
     assert "network" in _warnings(first, other, first)[0]
     assert "class" in _warnings(first, first, other)[0]
     assert "same everywhere" in _warnings(first * 0, other, other)[0]
-
-
-def test_a_picture_is_dark_where_a_map_is_high():
     importance = torch.zeros(64, 64)
     importance[:16, 32:] = 1
-    lines = picture(importance, columns=16).split("\n")
-    assert lines == [" " * 8 + "█" * 8] * 2 + [" " * 16] * 6
+    assert picture(importance, columns=16).split("\n") == [" " * 8 + "█" * 8] * 2 + [" " * 16] * 6
