@@ -1,20 +1,20 @@
-"""Boards as records: the numbers of the statistics, and nothing more."""
+"""Boards as records, and two of their rows compared: the numbers of the statistics, and nothing more."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
-from leaderboard.judged import board_record
-from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
-from leaderboard.views import SuiteView, read_views
-from roarbench.analysis.boards import SuiteResults
+from leaderboard.judged import board_record, reversed_by
+from leaderboard.links import NotThere, Site, address
+from leaderboard.page.compare import pair
+from leaderboard.records import cost_axis, linear_axis
+from leaderboard.render import known, render
+from leaderboard.views import read_views
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.naming import human_name
-from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.protocols import SHOWN
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -22,24 +22,28 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.table import table_of
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.places import Place
 from roarbench.store.result import pack_answers
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.board_store import make_store
-from tests.helpers.made_up import SUITE, held, one_seed
+from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 
-def record(results: SuiteResults, protocol=ROAR, levels: tuple[float, ...] = (), **more) -> BoardRecord:
+def record(results, protocol=ROAR, levels=(), **more):
     evidence = Evidence.of(results, Bootstrap(200))
-    table = table_of(evidence, protocol, results.suite.placed, levels=levels)
-    assert table is not None
-    return board_record(evidence, table, **more)
+    return board_record(evidence, table_of(evidence, protocol, results.suite.placed, levels=levels), **more)
+
+
+@pytest.fixture(scope="module")
+def roar(quick):
+    return record(quick, seconds={"grad": 1.5, "ig": 2.0, "var-grad": 30.0})
 
 
 @pytest.mark.parametrize(
     ("protocol", "levels"), [("roar", ()), ("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())]
 )
-def test_numbers_are_those_of_the_statistics(quick: SuiteResults, protocol: str, levels: tuple[float, ...]) -> None:
+def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
     board = Evidence.of(quick, Bootstrap(200)).board(SHOWN[protocol], Unit.SCALAR, quick.suite.placed, levels)
     shown = record(quick, SHOWN[protocol], levels)
     assert board is not None and shown.levels == board.levels
@@ -50,62 +54,56 @@ def test_numbers_are_those_of_the_statistics(quick: SuiteResults, protocol: str,
     assert gains == sorted(gains, reverse=True)
 
 
-def test_rows_are_estimators_and_controls_without_twins(quick: SuiteResults) -> None:
-    shown = record(quick, seconds={"grad": 1.5, "ig": 2.0, "var-grad": 30.0})
-    assert {row.id for row in shown.rows if not row.control} == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
-    assert {row.id for row in shown.rows if row.control} == {"random", "sobel", "random-blurred"}
-    assert shown.best and shown.best.id == "sobel" and shown.by_id["sobel"].beating is None
-    assert shown.costs and shown.costs.ticks == (1.0, 10.0, 100.0)
+def test_rows_are_estimators_and_controls_without_twins_judged_against_every_control(roar):
+    """Better than Random alone is no success: each control stands there with the gain over it."""
+    controls = {"random", "sobel", "random-blurred"}
+    beating = {row.id: row.beating for row in roar.rows if not row.control}
+    assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    assert {row.id for row in roar.rows if row.control} == controls
+    assert roar.best and roar.best.id == "sobel" and roar.by_id["sobel"].beating is None
+    assert all(each.each.keys() == controls and each.each[each.nearest] == each.over for each in beating.values())
+    gb, sobel = roar.by_id["gb"].value.value, roar.by_id["sobel"].value.value
+    assert beating["gb"].each["sobel"].value == pytest.approx(gb - sobel)
+    assert roar.costs and roar.costs.ticks == (1.0, 10.0, 100.0)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
-        assert word in shown.caption
+        assert word in roar.caption
 
 
-def test_mask_only_has_accuracies_and_neither_gains_nor_places(quick: SuiteResults) -> None:
+def test_masks_alone_have_no_gains_and_one_training_no_intervals(quick):
     shown = record(quick, MASK_ONLY)
     assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
     assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
+    shown = record(held(one_seed(SUITE)))
+    assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
 
 
-def test_verdicts_are_against_every_control(quick: SuiteResults) -> None:
-    """Better than Random alone is no success: each control stands there with the gain over it."""
-    found = record(quick)
-    beating = {row.id: row.beating for row in found.rows if not row.control}
-    assert all(each and each.each.keys() == {"random", "sobel", "random-blurred"} for each in beating.values())
-    assert all(each.each[each.nearest] == each.over for each in beating.values() if each)
-    gb, sobel = found.by_id["gb"].value.value, found.by_id["sobel"].value.value
-    assert beating["gb"].each["sobel"].value == pytest.approx(gb - sobel)
-
-
-def at(point: Point) -> tuple[str, Retrain]:
-    return point.cell.estimator, point.cell.retrain
-
-
-def lacks(name: str):
-    return lambda point: point.cell.estimator != name
-
-
-GAPS = [
-    (lambda p: (*at(p), p.cell.t) != ("gb", Retrain.IMAGES, 0.9), {"gb"}, "no result yet of gb at t = 0.9"),
-    (lambda p: p.cell.estimator != "random", None, "no result yet of random at t = 0.5, 0.9"),
-    (lambda p: p.cell.estimator != CLEAN, None, "no result yet of the untouched images at t = 0"),
-]
-
-
-def reasons(rows: Sequence[BoardRow]) -> set[str]:
+def reasons(rows):
     """Why they have no place, which is the first thing that is said against them."""
     return {row.doubts[0].sentence.removeprefix("No place: ").removesuffix(".") for row in rows}
 
 
-@pytest.mark.parametrize(("keep", "names", "said"), GAPS)
-def test_what_is_missing_has_no_place_and_says_why(tmp_path: Path, keep, names: set[str] | None, said: str) -> None:
-    with ResultsStore.open(make_store(tmp_path, VERSIONS["quick", 1], keep, images=60), read_only=True) as store:
+GB_GONE = ("gb", Retrain.IMAGES, 0.9)
+
+
+@pytest.mark.parametrize(
+    ("keep", "names", "said"),
+    [
+        (lambda cell: (cell.estimator, cell.retrain, cell.t) != GB_GONE, {"gb"}, "gb at t = 0.9"),
+        (lambda cell: cell.estimator != "random", None, "random at t = 0.5, 0.9"),
+        (lambda cell: cell.estimator != CLEAN, None, "the untouched images at t = 0"),
+    ],
+)
+def test_what_is_missing_has_no_place_and_says_why(tmp_path, keep, names, said):
+    url = make_store(tmp_path, VERSIONS["quick", 1], lambda point: keep(point.cell), images=60)
+    with ResultsStore.open(url, read_only=True) as store:
         rows = read_views(store, tmp_path)["quick-v1"].board.rows
     gone = [row for row in rows if not row.place]
-    assert {row.id for row in gone} == (names or {row.id for row in rows}) and reasons(gone) == {said}
+    assert {row.id for row in gone} == (names or {row.id for row in rows})
+    assert reasons(gone) == {f"no result yet of {said}"}
     assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
 
 
-def test_rows_of_other_weights_have_no_place_and_at_chance_none_has(quick: SuiteResults) -> None:
+def test_rows_of_other_weights_have_no_place_and_at_chance_none_has(quick):
     rows = {
         point: replace(row, weights=("b" if point.cell.estimator == "grad" else "a") * 64 if row.run.reference else "")
         for point, row in quick.results.items()
@@ -120,12 +118,7 @@ def test_rows_of_other_weights_have_no_place_and_at_chance_none_has(quick: Suite
     assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and reasons(shown.rows) == {gap}
 
 
-def test_one_training_has_places_without_intervals_and_no_headline() -> None:
-    shown = record(held(one_seed(SUITE)))
-    assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
-
-
-def test_roar_stands_beside_with_what_it_orders_otherwise(views: dict[str, SuiteView]) -> None:
+def test_roar_stands_beside_with_what_it_orders_otherwise(views):
     view = views["quick-v2"]
     assert [protocol.name for protocol in view.protocols[:2]] == ["specific", "roar"]
     places = {row.id: row.place for row in view.board_of(ROAR).rows}
@@ -134,7 +127,17 @@ def test_roar_stands_beside_with_what_it_orders_otherwise(views: dict[str, Suite
     assert view.board_of(SPECIFIC) is view.board and view.board_of(KAR if KAR in view.protocols else ROAR)
 
 
-def test_every_row_of_a_board_has_a_name_of_its_own() -> None:
+def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
+    here = {"a": Place(1, 1, 1, (1,)), "b": Place(2, 2, 3, (2,)), "c": Place(3, 2, 3, (2,))}
+    there = {"a": Place(3, 3, 3, (2,)), "b": Place(1, 1, 2, (1,)), "c": Place(2, 1, 2, (1,)), "d": Place(4, 4, 4, (3,))}
+    assert reversed_by("a", here, there) == ("b", "c")
+    assert reversed_by("b", here, there) == ("a",)
+    assert reversed_by("d", here, there) == reversed_by("a", here, {}) == ()
+    level = {name: Place(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
+    assert reversed_by("a", here, level) == reversed_by("a", level, there) == ()
+
+
+def test_every_row_of_a_board_has_a_name_of_its_own():
     """A submission and the built-in estimator of its name are told apart: the demo's leader was not."""
     names = [name for name, row in ESTIMATORS.items() if row.placed]
     found = {name: human_name(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
@@ -145,9 +148,60 @@ def test_every_row_of_a_board_has_a_name_of_its_own() -> None:
 
 
 @pytest.mark.parametrize("values", [[], [0.0], [-3.2, 25.1], [0.001, 0.002], [-80.0, 4.0], [12.0, 12.0]])
-def test_axes_hold_every_value_and_zero_with_few_ticks(values: list[float]) -> None:
+def test_axes_hold_every_value_and_zero_with_few_ticks(values):
     axis = linear_axis(values)
     assert all(0 <= axis.at(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
     assert axis.low <= min([*values, 0.0]) and axis.high >= max([*values, 0.0]) and 0.0 in axis.ticks
     costs = cost_axis([value for value in values if value > 0])
     assert costs is None or all(costs.low <= value <= costs.high for value in values if value > 0)
+
+
+OTHER, OWN = "right with the other mask alone", "right with its own mask alone"
+COUNTED = {
+    "roar": ("wrong answers", ""),
+    "kar": ("right answers", ""),
+    "matched": (OTHER, OWN),
+    "specific-lerf": (OWN, OTHER),
+    "augmented": ("right with Random’s mask alone", OWN),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_pair_is_counted_as_by_loops(name):
+    """At each level; their difference is that of the gains there, or of the accuracies."""
+    protocol = SHOWN[name]
+    rows = ("random", "sobel", "random-blurred", "grad", "var-grad")
+    results = held(replace(SUITE, blocks=(Block(protocol, rows, LEVELS, seeds=2),)))
+
+    def answers(estimator, t):
+        made = results.results.items()
+        return {at.seed: row.answers for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t)}
+
+    found = pair(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
+    assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
+    assert found.counted == COUNTED[name]
+    for level in found.levels:
+        for estimator, count in (("var-grad", level.first), ("grad", level.second)):
+            own = answers(estimator, level.t)
+            second = f"{estimator}~{protocol.against}" if protocol.paired else "random"
+            other = answers(second, level.t) if protocol.by_difference else None
+            taken = given = 0
+            for seed, bits in own.items():
+                for at, right in enumerate(bits):
+                    before = other[seed][at] if other else True
+                    taken += before and not right
+                    given += right and not before
+            for_it, against = (taken, given) if protocol.order is Order.MORF else (given, taken)
+            if not protocol.by_difference and protocol.order is Order.LERF:
+                for_it, against = sum(int(bits.sum()) for bits in own.values()), 0
+            assert (count.gained, count.against) == (for_it, against)
+        assert level.difference.value == pytest.approx(level.first.points - level.second.points)
+
+
+def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
+    at = address("compare", suite="quick-v2", first="sobel", second="grad")
+    site = Site(views, known(views))
+    page = render(site, at).html
+    assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
+    with pytest.raises(NotThere, match="no row '<i>x</i>'"):
+        render(site, at._replace(choices=(("first", "<i>x</i>"),)))

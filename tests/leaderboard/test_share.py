@@ -1,6 +1,8 @@
-"""What others take from the board: a figure, a picture for links, a citation, commands, a pull request."""
+"""What others take from the board: figures, citations, commands, one suite in one file, and why they can trust it."""
 
 import io
+import json
+import re
 from dataclasses import replace
 from email.message import Message
 from pathlib import Path
@@ -13,57 +15,59 @@ from PIL import Image
 
 from leaderboard import words
 from leaderboard.card import card
-from leaderboard.judged import board_record
-from leaderboard.links import Address, Site
+from leaderboard.links import Address, Site, address
 from leaderboard.page import share
-from leaderboard.records import BoardRecord
+from leaderboard.page.trust import TRUST, context
 from leaderboard.render import templates
+from leaderboard.report import methods, report_html, write_report
 from leaderboard.source import shown_first
-from roarbench.analysis.evidence import Evidence
-from roarbench.plan.suites import VERSIONS
+from leaderboard.views import SuiteView
+from roarbench.errors import CallerError
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN
-from roarbench.protocols.roar import ROAR
-from roarbench.report.table import table_of
-from roarbench.stats.bootstrap import Bootstrap
-from roarbench.terms import Unit
-from tests.helpers.made_up import held
+from roarbench.text import interval
+from studies import trust
+from tests.helpers.board_store import make_store
 
-README = (Path(__file__).parents[2] / "README.md").read_text("utf-8")
+ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
 
 
 @pytest.fixture(scope="module")
-def board() -> BoardRecord:
-    evidence = Evidence.of(held(), Bootstrap(200))
-    table = table_of(evidence, ROAR, evidence.suite_results.suite.placed, Unit.SCALAR, ())
-    assert table is not None
-    return board_record(evidence, table)
+def view(views):
+    return views["quick-v1"]
 
 
-def test_the_picture_for_links_has_the_dots(board: BoardRecord) -> None:
-    picture = Image.open(io.BytesIO(card(board, "A × headline that is as long as three lines of it, or four")))
-    assert (picture.size, picture.format) == ((1200, 630), "PNG")
-    colours = {colour for _, colour in picture.convert("RGB").getcolors()}
-    unjudged = tuple(replace(row, beating=None) for row in board.rows)
-    plain = Image.open(io.BytesIO(card(replace(board, rows=unjudged), "nothing is judged"))).convert("RGB")
-    assert len(colours) > 3 and {(0, 158, 115), (184, 73, 0)}.isdisjoint(colour for _, colour in plain.getcolors())
+def test_the_picture_for_links_has_the_dots(view):
+    def colours(board, heading):
+        picture = Image.open(io.BytesIO(card(board, heading)))
+        assert (picture.size, picture.format) == ((1200, 630), "PNG")
+        return {colour for _, colour in picture.convert("RGB").getcolors()}
+
+    unjudged = replace(view.board, rows=tuple(replace(row, beating=None) for row in view.board.rows))
+    beats, below = (0, 158, 115), (184, 73, 0)
+    assert {beats, below} <= colours(view.board, "A × headline that is as long as three lines of it, or four")
+    assert not {beats, below} & colours(unjudged, "nothing is judged")
 
 
-def test_the_figure_has_every_row_and_hostile_names_are_text(board: BoardRecord) -> None:
-    text = templates().get_template("figure.svg").render(board=board, name="<script>alert(1)</script>", question="q")
+def test_the_figure_has_every_row_and_hostile_names_are_text(view):
+    name = "<script>alert(1)</script>"
+    text = templates().get_template("figure.svg").render(board=view.board, name=name, question="q")
     found = ElementTree.fromstring(text)
     marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("g", "circle", "path")]
-    controls = sum(row.control for row in board.rows)
-    assert marks == [len(board.rows), len(board.rows) - controls, controls]
+    controls = sum(row.control for row in view.board.rows)
+    assert marks == [len(view.board.rows), len(view.board.rows) - controls, controls]
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
 
 
-def test_what_changed_since_the_last_version_is_said() -> None:
-    first, second = (SimpleNamespace(results=SimpleNamespace(suite=VERSIONS["quick", version])) for version in (1, 2))
-    found = share.changes(second, {})
-    assert "Explained networks: 1 before, now 3." in found and share.changes(first, {}) == []
-    joined = replace(VERSIONS["quick", 4], entered=frozenset({"ig~untrained"}))  # by somebody, not by the version
-    (rows,) = share.changes(SimpleNamespace(results=SimpleNamespace(suite=joined)), {})
+def changes(suite):
+    return share.changes(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
+
+
+def test_what_changed_since_the_last_version_is_said():
+    found = changes(VERSIONS["quick", 2])
+    assert "Explained networks: 1 before, now 3." in found and changes(VERSIONS["quick", 1]) == []
+    (rows,) = changes(replace(VERSIONS["quick", 4], entered=frozenset({"ig~untrained"})))  # not by the version
     assert rows.startswith("New rows: grad~untrained, ") and "ig~untrained" not in rows
     starts = {"Recipe of the scored networks: quick@1 before, now quick@2": "", "New rows: ": "sobel-released"}
     for start, name in (starts | {"No longer there: ": "grad-sq"}).items():
@@ -71,7 +75,7 @@ def test_what_changed_since_the_last_version_is_said() -> None:
 
 
 @pytest.mark.parametrize("address", ["https://code.invalid/a", ""])
-def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch: pytest.MonkeyPatch, address: str) -> None:
+def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, address):
     """Also of an empty store, and where the package does not say the address of its source."""
     package = Message()
     package["Project-URL"] = "Homepage, https://x.invalid"
@@ -79,15 +83,80 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch: pyt
         package["Project-URL"] = f"Repository, {address}/"
     monkeypatch.setattr(words, "metadata", lambda name: package)
     monkeypatch.setattr(share, "REPOSITORY", words._repository())
-    fields = share.submit(Site({}), Address("submit"))
-    assert not fields["example"] and [command in README for command, _ in fields["commands"]] == [True] * 4 + [False]
+    fields, readme = share.submit(Site({}), Address("submit")), (ROOT / "README.md").read_text("utf-8")
+    assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link = urlsplit(fields["pull"])
     assert f"{link.scheme}://{link.netloc}{link.path}" == (f"{address}/new/main/submissions" if address else "://")
     named = {"value": [share.TEMPLATE.read_text("utf-8")], "filename": ["my_estimator.py"]}
     assert parse_qs(link.query) == (named if address else {})
 
 
-def test_the_suite_of_what_only_a_network_can_know_is_the_first_page() -> None:
+def test_the_suite_of_what_only_a_network_can_know_is_the_first_page():
     rows = {"augmented": False, "roar": True, "specific": True, "matched": True}  # by protocol: whether there are any
     suites = {name: SimpleNamespace(has_rows=any_, leading=SHOWN[name]) for name, any_ in rows.items()}
     assert sorted(suites, key=lambda name: shown_first(suites[name])) == ["matched", "roar", "specific", "augmented"]
+
+
+def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_was_done(view):
+    html = report_html(view)
+    text = " ".join(re.sub(r"<[^>]+>", " ", html).replace("\u2212", "-").split())
+    placed = [row for row in view.table(view.leading).rows if row.place]
+    for row in placed:
+        assert f"{row.estimator} {interval(row.gain).replace(', ', ' to ').strip(']').replace('[', '')}" in text
+    assert len(placed) == 9
+    assert not re.findall(r'(?:src|href)="(?!data:)', html)
+    assert "@inproceedings" in html or "@article" in html
+    said = methods(view, view.board)
+    assert "9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
+    hostile = replace(view.results, named=("<script>alert(1)</script>",))
+    assert "<script" not in report_html(SuiteView(hostile, view.folder, dict))
+
+
+def test_the_command_writes_a_report_once_and_nothing_else(call, tmp_path):
+    make_store(tmp_path, SUITES["planted"], images=20)
+    asked = ("report", "--suite", "planted", "--store", tmp_path, "-o")
+    path = tmp_path / "report.html"
+    assert call(*asked, path).code == 0
+    assert path.read_text("utf-8").lstrip().startswith("<!doctype html>")
+    assert call(*asked, tmp_path / "report.txt").code == 2
+    again = call(*asked, path)
+    assert again.code == 2 and "report.html" in again.err
+
+
+@pytest.mark.browser
+def test_a_report_is_printed_as_pdf(view, tmp_path, require):
+    require("chromium", "it prints a report as PDF: apt-get install chromium")
+    write_report(view, tmp_path / "report.pdf")
+    assert (tmp_path / "report.pdf").read_bytes().startswith(b"%PDF")
+
+
+def test_without_a_browser_a_pdf_is_refused(view, tmp_path, monkeypatch):
+    monkeypatch.setattr("leaderboard.report.shutil.which", lambda name: None)
+    with pytest.raises(CallerError, match="apt-get install chromium"):
+        write_report(view, tmp_path / "report.pdf")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_trust_has_the_numbers_of_the_studies_each_with_its_command():
+    """After a study's page changed: python -m studies.trust."""
+    found = trust.trust()
+    assert json.loads(TRUST.read_text("utf-8")) == found
+    for finding in found["findings"]:
+        page = ROOT / finding["page"]
+        read = page.read_text("utf-8") + page.with_name("README.md").read_text("utf-8")
+        assert finding["command"] in read and finding["number"][0].isdigit()
+
+
+def test_sums_of_a_study_are_of_the_rows_that_are_named():
+    """By hand, from a page of two rows and a null."""
+    page = "| matched | ig | image | +1 | 15 | 0 | 0 |\n| matched | ig | chance | +1 | 10 | 2 | 3 |\n"
+    page += "| matched | random-blurred | image | 0 | 1 | 2 | 12 |\n| specific | ig | image | 0 | 9 | 9 | 9 |\n"
+    number, said = trust.photographs(trust.cells_of(page))
+    assert number == "25 of 30" and "2 the wrong way" in said and "Of 15 pairs that know nothing it orders 3" in said
+
+
+def test_what_was_not_run_is_what_the_store_lacks(views):
+    fields = context(Site(views), address("trust"))
+    absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
+    assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet"] > 1000
+    assert fields["corrections"][0] == trust.trust()["corrections"][-1]  # the newest first

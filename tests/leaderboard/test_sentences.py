@@ -1,0 +1,184 @@
+"""What is said of rows: the headline no more than the adjusted verdicts do, doubts with the rival and the size."""
+
+from dataclasses import replace
+from types import SimpleNamespace
+
+import pytest
+
+from leaderboard import doubts
+from leaderboard.headline import headline
+from leaderboard.page.board import key_of
+from leaderboard.page.method import both_true, doubts_of, sentence
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRow, Doubt
+from roarbench.analysis.evidence import Evidence
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.stats.beating import Beating
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.places import Place
+from tests.helpers.made_up import SUITE, held, leaky, one_seed
+
+OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
+
+
+def row(word, name="e", **more):
+    """A row that beats all controls, is below one or level with it; a control; or one without gain or verdict.
+
+    After a slash its best place under ROAR.
+    """
+    word, _, low = word.partition("/")
+    found = Beating(word == "yes", 0.01, 0.01, "contrast", OVER[word]) if word in OVER else None
+    control = word.startswith("control")
+    value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
+    roar = Place(int(low), int(low), 9, (int(low),)) if low else None
+    made = BoardRow(name, name.upper(), "", "", control, None, value, found, (), roar, (), (), None)
+    return replace(made, **more)
+
+
+EVERY = "the one control, which asks no network"
+JOINED = "rows added to the suite, each judged alone,"
+CASES = {  # after a plus: of a row that the suite does not name
+    "control yes yes ≈": f"2 of 3 estimators beat {EVERY}.",
+    "control control yes ≈": "1 of 2 estimators beats each of 2 controls that ask no network.",
+    "control yes < ≈": f"1 of 3 estimators beats {EVERY}.",
+    "control yes yes": f"All 2 estimators beat {EVERY}.",
+    "control ≈ <": f"None of 2 estimators beats {EVERY}.",
+    "control yes": f"The one estimator beats {EVERY}.",
+    "control <": f"The one estimator does not beat {EVERY}.",
+    "control yes +yes": f"The suite’s one estimator beats {EVERY}. E2, added to the suite, beats every control.",
+    "control yes yes +≈": f"2 of the suite’s 2 estimators beat {EVERY}.",
+    "control < +≈ +yes": f"Of 2 {JOINED} E3 beats {EVERY}. The suite’s one estimator does not.",
+    "control < +yes +yes": f"Of 2 {JOINED} E2 and E3 beat {EVERY}. The suite’s one estimator does not.",
+    "control < ≈ +yes": f"E3, added to the suite, beats {EVERY}. None of the suite’s 2 estimators does.",
+    "+control yes": "",  # no verdict is about a control that joined later
+    "control-missing yes": "",
+    "control yes unjudged": "",  # at chance, without intervals, or missing
+    "control": "",
+    "control/2 yes/3 ≈/1": f"1 of 2 estimators beats {EVERY}. ROAR’s best, E2, is not among them.",
+    "control yes/3 ≈/1 </1": f"1 of 3 estimators beats {EVERY}. ROAR’s best, E2 and E3, are not among them.",
+    "control yes/1 ≈/1 </3": f"1 of 3 estimators beats {EVERY}.",  # one of ROAR's best does
+    "control yes/1 ≈/1": f"1 of 2 estimators beats {EVERY}.",  # ROAR tells none apart
+    "control ≈/1 </2": f"None of 2 estimators beats {EVERY}.",  # nobody does
+}
+
+
+@pytest.mark.parametrize("words", CASES)
+def test_the_headline_says_no_more_than_the_verdicts(words):
+    rows = [row(word.strip("+"), f"e{n}") for n, word in enumerate(words.split())]
+    strangers = [f"e{n}" for n, word in enumerate(words.split()) if word.startswith("+")]
+    assert headline(rows, strangers) == CASES[words]
+    alone = CASES[words].replace("no network", "no network, for this network only")
+    assert headline(rows, strangers, one_network=True) == alone
+
+
+def test_success_is_to_beat_every_control():
+    kinds = {word: row(word).kind for word in (*OVER, "unjudged", "control")}
+    assert kinds == {"yes": BEATS, "<": BELOW, "≈": OPEN, "unjudged": UNJUDGED, "control": CONTROL}
+    assert row("yes", control=True).kind == CONTROL
+
+
+def test_a_page_says_what_an_estimator_is_shown_to_know():
+    board = SimpleNamespace(rows=(), title="quick", gained=True)
+    beats = "It beats every control that asks no network: +1.0 [0.0, +2.0] points on quick."
+    both = " It knows the image and the network: its gain is above Random’s and its untrained twin’s."
+    image = " It knows the image: its gain is above Random’s."
+    for knows, said in (((), ""), (("image",), image), (("image", "network"), both)):
+        assert sentence(board, row("yes", knows=knows)) == beats + said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ({MATCHED: "yes", ROAR: "<"}, "It beats every control under Matched gain and is below one under ROAR."),
+        ({MATCHED: "<", ROAR: "yes"}, "It beats every control under ROAR and is below one under Matched gain."),
+        ({MATCHED: "yes", ROAR: "≈"}, ""),
+        ({MATCHED: "yes", SPECIFIC: "<"}, ""),
+    ],
+)
+def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar(words, said):
+    found = [(None, SimpleNamespace(protocol=protocol), row(word)) for protocol, word in words.items()]
+    whole = both_true(found)
+    assert whole.startswith(said) and bool(whole) is bool(said)
+    assert not said or MATCHED.question in whole and ROAR.question in whole
+
+
+def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
+    found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
+    first, ranged = row("yes", "e1", place=Place(1, 1, 1)), row("≈", "e2", place=Place(2, 2, 4), doubts=found)
+    place, masks = key_of(SimpleNamespace(rows=[first, ranged]), ())
+    assert place.startswith("Place 2–4: ") and "added" not in place
+    assert masks.startswith("masks alone 66 %: ") and masks.endswith(" answer 66 % right")
+    assert "an added row changes no other" in next(key_of(SimpleNamespace(rows=[first, ranged]), {"e1"}))
+    assert list(key_of(SimpleNamespace(rows=[replace(first, place=None), first]), {"e1"})) == []
+
+
+def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
+    suite = SimpleNamespace(title="quick")
+    here, there = (SimpleNamespace(protocol=protocol) for protocol in (MATCHED, ROAR))
+    aside = (Doubt("m", "Masks tell. This counts under ROAR."), Doubt("≈ c", "Level with contrast.", grave=True))
+    rows = [(here, aside), (there, (Doubt("m", "Masks tell.", grave=True), Doubt("x", "Else.")))]
+    both = ["quick, What can only a network know?", "quick, ROAR (2019)"]
+    assert doubts_of((suite, board, row("≈", doubts=found)) for board, found in rows) == [
+        ("Masks tell. This counts under ROAR.", True, both),
+        ("Level with contrast.", True, both[:1]),
+        ("Else.", False, both[1:]),
+    ]
+
+
+NONE = Estimate()
+BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None, None, None, None)
+
+
+def texts(results, protocol=MATCHED, **row):
+    """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
+    found = doubts.doubts_of(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    return [
+        (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
+    ]
+
+
+def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
+    for over, short, side in (
+        (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not told apart from"),
+        (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Below"),
+    ):
+        ((said, sentence, grave),) = texts(held(), beating=Beating(False, 1.0, 1.0, "contrast", over))
+        assert said == short and grave and f"{over.value:+.1f} [" in sentence
+        assert sentence.startswith(f"{side} Local contrast, which asks no network: its matched gain minus that")
+    assert texts(held()) == [], "nothing speaks against a row without a rival"
+    twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
+    ((short, sentence, grave),) = texts(held(), over_twins=twins | {"other-reference": Estimate(0.1, -0.2, 0.4)})
+    assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
+    ((short, _, _),) = texts(held(), over_twins={"untrained": Estimate(-3.3, -4.6, -1.9)})
+    assert short == "< untrained network"
+
+
+@pytest.mark.parametrize("protocol", [ROAR, MATCHED])
+def test_noise_shows_under_every_protocol(protocol):
+    ((short, sentence, _),) = texts(replace(held(), kept={"var-grad": 0.684}), protocol)
+    assert short == "68 % of noisy copies keep their class" and "another class" in sentence
+
+
+@pytest.mark.parametrize("suite", [SUITE, one_seed(SUITE)])
+def test_masks_that_tell_the_class_have_their_size(suite):
+    """Also of a single training, which has no interval; they take success away under ROAR alone."""
+
+    def said(protocol, share=0.53):
+        return [found for found in texts(held(suite, leaky(share)), protocol) if "masks" in found[0]]
+
+    ((short, sentence, grave),) = said(ROAR)
+    assert short in ("masks alone 53 %", "masks alone 54 %") and "at t = 0.9" in sentence
+    assert "a guess is right on 25 %" in sentence and "counts under ROAR" not in sentence
+    assert ("[" in sentence) is (suite is SUITE) and not grave
+    ((_, elsewhere, grave),) = said(MATCHED)
+    assert "This counts under ROAR; matched gain rewards neither" in elsewhere and not grave
+    assert not said(ROAR, 0.3), "masks that tell nothing"
+
+
+def test_what_comes_from_outside_is_one_line_of_text():
+    hostile, said = {"var-grad": "<b>no</b>\n" * 200}, {"var-grad": "`validate` found: slow"}
+    found = texts(replace(held(), doubts=hostile, findings=said))
+    assert [short for short, _, _ in found] == ["see validate", "run elsewhere"]
+    assert "\n" not in found[1][1] and len(found[1][1]) < 510
