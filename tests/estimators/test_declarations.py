@@ -6,15 +6,15 @@ from pathlib import Path
 
 import pytest
 import torch
-from torch import Tensor
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.engine import passes
 from roarbench.estimators.parameters import PARAMETERS
 from roarbench.models.build import build
-from tests.helpers.networks import CountingPasses
+from tests.helpers.networks import CountingPasses, importance
+from tests.helpers.streamed import seeded
 
 ROOT = Path(__file__).parents[2]
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
@@ -22,21 +22,15 @@ MAPPED = [row for row in ESTIMATORS.values() if row.mapped]
 BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # few, so that a map takes milliseconds
 
 
-def brief(row: Estimator) -> Estimator:
+def brief(row: Estimator) -> str:
     """The same estimator with few draws, steps and squares."""
     values = ",".join(f"{name}={BRIEF[name]}" for name in row.parameters if name in BRIEF)
-    return find_estimator(f"{row.id}({values})") if values else row
-
-
-def explained(row: Estimator, model, batch: Batch) -> Tensor:
-    black = torch.full((batch.images.shape[1], 1, 1), -2.0, dtype=batch.images.dtype)
-    return importance_maps([row], None if row.control else model, batch, black)[row.id]
+    return f"{row.id}({values})" if values else row.id
 
 
 def columns() -> tuple[torch.nn.Module, Batch]:
     """A perceptron, and two rows of a table with six columns."""
-    model = build("mlp", 3, 6, 1, torch.Generator().manual_seed(0)).eval()
-    drawn = torch.randn(2, 2, 6, 1, 1, generator=torch.Generator().manual_seed(1))
+    model, drawn = build("mlp", 3, 6, 1, seeded(0)).eval(), torch.randn(2, 2, 6, 1, 1, generator=seeded(1))
     return model, Batch(drawn[0], torch.tensor([0, 2]), torch.tensor([3, 4]), drawn[1], torch.tensor([1, 2]))
 
 
@@ -60,25 +54,27 @@ def test_maps_are_like_the_images_and_repeat_at_the_declared_cost(row, model, ba
         model, batch = columns()
     asked, before, weights = brief(row), batch.images.clone(), copy.deepcopy(model.state_dict())
     counting = CountingPasses(model).eval()
-    follows = row.id == "lrp"  # the network's own steps: test_relevance.py
-    found = explained(asked, model if follows else counting, batch)
+    follows = row.id == "lrp"  # the network's own steps: test_rules.py
+    found = importance(asked, model if follows else counting, batch)
     if row.cost and not follows:
-        cost = (1 + 64, 0) if row.id == "score-cam" else passes([asked], batch.images[0].numel())  # of 64 channels
+        cost = (
+            (1 + 64, 0) if row.id == "score-cam" else passes([find_estimator(asked)], batch.images[0].numel())
+        )  # of 64 channels
         assert (counting.forwards, counting.backwards) == tuple(len(batch.ids) * count for count in cost)
     assert (found.shape, found.dtype) == (batch.images.shape, batch.images.dtype)
     assert found.isfinite().all() and not found.requires_grad
     assert found.std() > 0
-    torch.testing.assert_close(explained(asked, model, batch), found, rtol=0, atol=0)
+    torch.testing.assert_close(importance(asked, model, batch), found, rtol=0, atol=0)
     torch.testing.assert_close(batch.images, before, rtol=0, atol=0)
     torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
     assert not any(each._forward_hooks or each._backward_hooks for each in model.modules())
-    one = explained(asked, model, batch.part(slice(1, 2)))  # a map is its image's alone
+    one = importance(asked, model, batch.part(slice(1, 2)))  # a map is its image's alone
     torch.testing.assert_close(one, found[1:2], rtol=0, atol=1e-9 * max(1e-3, found.abs().max().item()))
 
 
 @pytest.mark.parametrize("row", [row for row in MAPPED if not row.neighbours], ids=lambda row: row.id)
 def test_what_looks_at_no_neighbours_tells_the_columns_of_a_table_apart(row):
-    found = explained(brief(row), *columns())
+    found = importance(brief(row), *columns())
     assert (found.std(1) > 0).all(), "say neighbours=True: its map of a table says nothing"
 
 
@@ -87,14 +83,16 @@ def test_a_control_looks_at_neighbours_if_it_says_so(row, batch):
     """One pixel changes the map elsewhere, or, where the image has no say, numbers side by side are alike."""
     other = batch.images.clone()
     other[..., 6, 6] += 1
-    found, changed = (explained(row, None, batch._replace(images=images)) for images in (batch.images, other))
-    if torch.equal(found, explained(row, None, batch._replace(images=-batch.images))) and torch.equal(found, changed):
+    found, changed = (importance(row.id, None, batch._replace(images=images)) for images in (batch.images, other))
+    if torch.equal(found, importance(row.id, None, batch._replace(images=-batch.images))) and torch.equal(
+        found, changed
+    ):
         beside, apart = (found.diff(dim=3).abs().mean(), (found - found.flip(3)).abs().mean() + found.std())
         assert row.neighbours == bool(beside < 0.5 * apart)
     else:
         elsewhere = (found != changed).any(1)
         elsewhere[:, 6, 6] = False
-        looks = bool(elsewhere.any()) or not explained(row, *columns()).std(1).any()  # one number for all columns
+        looks = bool(elsewhere.any()) or not importance(row.id, *columns()).std(1).any()  # one number for all columns
         assert row.neighbours == looks, f"neighbours={looks}: see Estimator"
 
 

@@ -1,6 +1,5 @@
-"""Passes counted, memory that runs out, twins and bad input."""
+"""Passes counted, memory that runs out, noise that models share, and what the parameters of a name change."""
 
-import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
@@ -12,9 +11,11 @@ from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import Explained, Passes, Subject, fitting, importance_maps, maps_together, passes
 from roarbench.estimators.noise import noisy_copies
+from roarbench.kernels.bit_planes import Layout, bin_codes
 from roarbench.models.build import build
-from roarbench.terms import Precision
-from tests.helpers.networks import CountingPasses, Small, images_like_photographs, residual_network
+from roarbench.terms import PAPER_LEVELS, Precision, Unit
+from tests.helpers.networks import CountingPasses, Small, images_like_photographs, importance, residual_network
+from tests.helpers.streamed import encoded, seeded
 
 
 def estimators(*names: str) -> list[Estimator]:
@@ -31,6 +32,9 @@ QUICK = ("grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
         (QUICK, 15 + 25, 15 + 25 + 1),
         (("gb", "grad-sq"), 1, 2),
         (("var-gb", "sg-gb", "sg-gb~blurred"), 15, 15),
+        (("grad", "var-grad", "var-grad(noise=0.05)", "sgsq-grad(noise=0.05)~blurred"), 1 + 15 + 15, 1 + 15 + 15),
+        (("sgsq-ig(samples=4,steps=50)",), 200, 200),
+        (("ig", "ig(baseline=blur)"), 50, 50),
         (CONTROLS, 0, 0),
     ],
 )
@@ -40,19 +44,14 @@ def test_passes_are_counted(names, forward, backward, tiny, batch, black):
     n = len(batch.ids)
     assert (counting.forwards, counting.backwards) == (forward * n, backward * n)
     assert passes(estimators(*names)) == Passes(forward, backward)
-
-
-@pytest.fixture(scope="module")
-def short():
-    """A network, images and black in float32."""
-    drawn = images_like_photographs(2, torch.float32)
-    return residual_network(torch.float32), drawn, torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
+    assert passes(estimators("grad", "gb~untrained")) == Passes(2, 2)  # of two networks
 
 
 @pytest.mark.slow
-def test_in_bf16_the_network_is_short_and_every_sum_is_not(short):
+def test_in_bf16_the_network_is_short_and_every_sum_is_not():
     """Each pass by autocast alone, all sums over them in float64."""
-    model, drawn, black = short
+    model, drawn = residual_network(torch.float32), images_like_photographs(2, torch.float32)
+    short = model, drawn, (black := torch.tensor([-2.1, -2.0, -1.8])[:, None, None])
 
     def gradient(images):
         inputs = images.detach().requires_grad_()
@@ -94,21 +93,21 @@ def test_batches_are_halved_until_they_fit(error, tiny, batch, black):
         torch.testing.assert_close(found[name], expected[name], rtol=1e-10, atol=1e-12)
 
 
-def test_what_no_halving_helps_is_an_error(tiny, batch, black):
+def test_what_no_halving_helps_is_an_error(tiny, batch):
     with pytest.raises(MachineError, match="one image of 3 x 12 x 12") as caught:
-        importance_maps(estimators("grad"), Small(tiny, 0).eval(), batch, black)
+        importance("grad", Small(tiny, 0).eval(), batch)
     assert "\n" not in str(caught.value)
     small = Small(tiny, 0, RuntimeError("shape")).eval()
     with pytest.raises(RuntimeError, match="shape"):
-        importance_maps(estimators("grad"), small, batch, black)
+        importance("grad", small, batch)
     assert small.seen == [3]
     model = nn.Sequential(nn.BatchNorm2d(3), nn.Flatten(), nn.LazyLinear(5)).eval()
     model[0].train()
     with pytest.raises(ValueError, match=r"model\.eval\(\)"):
-        importance_maps(estimators("grad"), model, batch, black)
+        importance("grad", model, batch)
 
 
-def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch, black):
+def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch):
     """The network looks at the flags of cuDNN while it is explained; a CPU has the flags too."""
     seen = []
 
@@ -117,10 +116,13 @@ def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch, blac
             seen.append((torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic))
             return tiny(x)
 
-    before = (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic)
-    importance_maps([find_estimator("grad")], Looking().eval(), batch, black)
-    assert seen == [(False, True)]
-    assert (torch.backends.cudnn.allow_tf32, torch.backends.cudnn.deterministic) == before
+    looking = Looking().eval()
+    looking(batch.images)
+    importance("grad", looking, batch)
+    looking(batch.images)
+    before, within, after = seen
+    assert within == (False, True)
+    assert after == before
 
 
 @pytest.mark.parametrize(
@@ -135,27 +137,18 @@ def test_images_at_once_fit_and_are_enough(free, activations, shape, estimators,
     assert fitting(free, activations, shape, estimators) == images
 
 
-def bins(importance: Tensor) -> np.ndarray:
-    """Which of the levels .1, .3, .5, .7, .9 a feature goes at, most important first, one row per image."""
-    ranking = np.argsort(-importance.flatten(1).numpy(), axis=1, kind="stable")
-    d = ranking.shape[1]
-    counts = [round(t * d) for t in (0.1, 0.3, 0.5, 0.7, 0.9)]
-    places = np.argsort(ranking, axis=1)
-    return np.searchsorted(counts, places, side="right")
-
-
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_finds_the_bins_of_the_cpu():
     """Float32 on both: only features that a rounding error moves over a bin's boundary may differ."""
-    model = build("resnet8", 10, 3, 32, torch.Generator().manual_seed(0)).eval()
-    images = torch.randn(8, 3, 32, 32, generator=torch.Generator().manual_seed(1))
+    model, images = build("resnet8", 10, 3, 32, seeded(0)).eval(), torch.randn(8, 3, 32, 32, generator=seeded(1))
     drawn, black = Batch(images, torch.arange(8), torch.arange(8)), torch.full((3, 1, 1), -2.0)
-    wanted = [find_estimator(name) for name in PAPER]
-    here = importance_maps(wanted, model, drawn, black)
-    there = importance_maps(wanted, model.cuda(), drawn.to(torch.device("cuda")), black)
+    here = importance_maps(estimators(*PAPER), model, drawn, black)
+    there = importance_maps(estimators(*PAPER), model.cuda(), drawn.to(torch.device("cuda")), black)
+    layout = Layout((3, 32, 32), Unit.SCALAR, PAPER_LEVELS)
     for name in PAPER:
-        assert (bins(here[name]) == bins(there[name].cpu())).mean() > 0.999
+        one, other = (bin_codes(encoded(maps[name].cpu().numpy(), layout), layout) for maps in (here, there))
+        assert (one == other).mean() > 0.999
 
 
 def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_noise(
@@ -177,20 +170,13 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
     assert [set(each.kept) for each in noted] == [{"var-grad"}, {"sg-ig(noise=0.5)", "var-grad"}, set(), set()]
     for subject, found, counted in zip(subjects, together, noted, strict=True):
         alone: list[Explained] = []
-        expected = importance_maps(*subject, note=alone.append)
-        assert set(found) == set(expected)
-        for name in expected:
-            torch.testing.assert_close(found[name], expected[name], rtol=0, atol=0)
-        for name, kept in alone[0].kept.items():
-            assert counted.kept[name].tolist() == kept.tolist()
+        torch.testing.assert_close(found, importance_maps(*subject, note=alone.append), rtol=0, atol=0)
+        torch.testing.assert_close(counted.kept, alone[0].kept, rtol=0, atol=0)
 
 
 def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
-    names = ("sgsq-grad(noise=0.1,samples=4)", "ig(steps=7,baseline=mean)", "ig(baseline=blur)", "ig", "grad")
-    found = importance_maps(estimators(*names), tiny, batch, black)
-
     def gradient(images: Tensor) -> Tensor:
-        return importance_maps(estimators("grad"), tiny, batch._replace(images=images), black)["grad"]
+        return importance("grad", tiny, batch._replace(images=images), black)
 
     def path(start: Tensor, steps: int) -> Tensor:
         points = [start + i / steps * (batch.images - start) for i in range(1, steps + 1)]
@@ -202,11 +188,11 @@ def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, 
         "ig(steps=7,baseline=mean)": path(torch.zeros_like(batch.images), 7),
         "ig(baseline=blur)": path(blurred(batch.images), IG_STEPS),
     }
+    found = importance_maps(estimators(*expected, "ig", "grad"), tiny, batch, black)
     for name, maps in expected.items():
         torch.testing.assert_close(found[name], maps, rtol=1e-9, atol=1e-12)
-    for name in names:  # what else is asked for changes no bit
-        alone = importance_maps(estimators(name), tiny, batch, black)[name]
-        torch.testing.assert_close(found[name], alone, rtol=0, atol=0)
+    for name, maps in found.items():  # what else is asked for changes no bit
+        torch.testing.assert_close(importance(name, tiny, batch, black), maps, rtol=0, atol=0)
 
 
 class BrightOrDark(nn.Module):

@@ -1,38 +1,27 @@
-"""The three bases against captum, by hand, and on networks that are written differently."""
+"""Gradients by hand, guided backprop by hooks, and the path: bit for bit, and with the stem passed once."""
 
 import copy
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import relu
 
 from roarbench.errors import CallerError
 from roarbench.estimators import IG_STEPS
+from roarbench.estimators.base import PAPERS
 from roarbench.estimators.families.gradients import base_maps, logit_gradients
+from roarbench.estimators.guided import Guided
+from roarbench.estimators.stem import Divided, divided, folded
+from roarbench.models.build import build
+from tests.helpers.networks import CLASSES, SIDE, assert_near, dense, randomised
+from tests.helpers.streamed import seeded
 
 BASES = {"grad", "gb", "ig"}
 
 
-# 1e-10 of the largest value: float64 leaves 1e-16, some hundred summands in each layer and 25 points lose 2 to 4 digits
-def assert_same(found: Tensor, expected: Tensor) -> None:
-    torch.testing.assert_close(found, expected, rtol=1e-10, atol=1e-10 * expected.abs().max().item())
-
-
-@pytest.mark.filterwarnings("ignore:Setting backward hooks on ReLU")  # captum's, on each guided backprop
-@pytest.mark.parametrize("base", sorted(BASES))
-def test_bases_are_captums(base, model, batch, black, captum_base):
-    found = base_maps(model, batch.images, batch.targets, black, {base})[base]
-    assert_same(found, captum_base(base, model, batch.images, batch.targets, black))
-
-
-def linear(weights: list[list[float]]) -> nn.Linear:
-    layer = nn.Linear(len(weights[0]), len(weights), bias=False)
-    layer.weight.data = torch.tensor(weights, dtype=torch.float32)
-    return layer
-
-
 def test_bases_by_hand():
-    first, second, last = linear([[1, 0.5], [1, -1]]), linear([[2, 0], [1, 0]]), linear([[1, -3], [7, 0]])
+    first, second, last = dense((1.0, 0.5), (1.0, -1.0)), dense((2.0, 0.0), (1.0, 0.0)), dense((1.0, -3.0), (7.0, 0.0))
     model = nn.Sequential(nn.Flatten(), first, nn.ReLU(), second, nn.ReLU(), last).eval()
     image, black = torch.tensor([[[[1.0, 2.0]]]]), torch.zeros(1, 1, 1)
     maps = base_maps(model, image, torch.tensor([0]), black, BASES)
@@ -42,22 +31,6 @@ def test_bases_by_hand():
     torch.testing.assert_close(maps["gb"], torch.tensor([[[[2.0, 1.0]]]]))
     # the same ReLUs are on along the whole path, so the gradient is constant; the sum is logit(x) - logit(0) = -2
     torch.testing.assert_close(maps["ig"], torch.tensor([[[[-1.0, -1.0]]]]))
-
-    class Square(nn.Module):
-        def forward(self, x: Tensor) -> Tensor:
-            return (x**2).flatten(1)
-
-    image, black = torch.ones(1, 1, 1, 1, dtype=torch.float64), torch.zeros(1, 1, 1, dtype=torch.float64)
-    found = base_maps(Square().eval(), image, torch.tensor([0]), black, {"ig"})["ig"]
-    # x * mean of 2 i/25 over i = 1 ... 25 = 26/25; points 0 ... 24 would give 24/25, midpoints 1
-    torch.testing.assert_close(found.item(), 26 / 25, rtol=1e-12, atol=0)
-
-
-def test_guided_backprop_needs_a_relu(batch):
-    model = nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.Tanh(), nn.Linear(5, 5)).double().eval()
-    with pytest.raises(CallerError, match="the network has none"):
-        logit_gradients(model, batch.images, batch.targets, {"gb"})
-    assert set(logit_gradients(model, batch.images, batch.targets, {"grad"})) == {"grad"}
 
 
 def test_points_of_the_path_are_those_from_the_broadcast_black_pixel_bit_for_bit(model, batch, black):
@@ -69,3 +42,136 @@ def test_points_of_the_path_are_those_from_the_broadcast_black_pixel_bit_for_bit
         total = total + logit_gradients(model, point, batch.targets, {"grad"})["grad"]
     found = base_maps(model, images, batch.targets, black, {"ig"})["ig"]
     torch.testing.assert_close(found, (images - black) * total / IG_STEPS, rtol=0, atol=0)
+
+
+def test_guided_backprop_needs_a_relu(batch):
+    model = nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.Tanh(), nn.Linear(5, 5)).double().eval()
+    with pytest.raises(CallerError, match="the network has none"):
+        logit_gradients(model, batch.images, batch.targets, {"gb"})
+    assert set(logit_gradients(model, batch.images, batch.targets, {"grad"})) == {"grad"}
+
+
+def hooked(model: nn.Module, images: Tensor, targets: Tensor) -> dict[str, Tensor]:
+    """Both rules by one graph, in which a hook on each ReLU lets only positive gradients in."""
+    inputs = images.detach().requires_grad_()
+    total = model(inputs).gather(1, targets[:, None]).sum()
+    (grad,) = torch.autograd.grad(total, inputs, retain_graph=True)
+    found, front = {total.grad_fn}, [total.grad_fn]
+    while front:
+        parents = {node for node, _ in front.pop().next_functions if node is not None} - found
+        found |= parents
+        front += parents
+    relus = [node for node in found if node.name() == "ReluBackward0"]
+    assert relus
+    for node in relus:
+        node.register_prehook(lambda gradients: tuple(gradient.clamp(min=0) for gradient in gradients))
+    (guided,) = torch.autograd.grad(total, inputs)
+    return {"grad": grad, "gb": guided}
+
+
+class Reused(nn.Module):
+    """One in-place ReLU module used twice, its value taken once and left once, and functions of torch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.last = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3, padding=1), nn.Linear(4, 4)
+        self.relu = nn.ReLU(inplace=True)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x)
+        self.relu(x)
+        x = self.relu(self.second(x)) + x
+        x = relu(x - 0.1, inplace=True) + torch.relu(input=x - 0.3) + (x - 0.2).relu_()
+        return self.last(x.mean((2, 3)).relu())
+
+
+@pytest.mark.parametrize("form", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("name", ["resnet-quick", "reused"])
+def test_every_relu_has_the_bits_of_hooks(name, form):
+    model = Reused().eval() if name == "reused" else randomised(build(name, 4, 3, 32, seeded(0)), seeded(1))
+    images = torch.randn(3, 3, 32, 32, generator=seeded(2)).contiguous(memory_format=form)
+    targets = torch.tensor([0, 3, 1])
+    found, expected = logit_gradients(model, images, targets, {"grad", "gb"}), hooked(model, images, targets)
+    alone = logit_gradients(model, images, targets, {"gb"})
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, check_stride=name == "reused")
+    torch.testing.assert_close(alone["gb"], expected["gb"], rtol=0, atol=0)
+    assert not torch.equal(found["gb"], found["grad"])
+
+
+def test_gradients_at_zero_and_without_numbers_are_those_of_torch():
+    x = torch.tensor([-1.0, -0.0, 0.0, 2.0, float("nan"), float("inf")], requires_grad=True)
+    back = torch.tensor([1.0, 2.0, 3.0, float("nan"), 5.0, 6.0])
+    with Guided() as guide:
+        y = x.relu()
+    (expected,) = torch.autograd.grad(x.relu(), x, back)
+    (found,) = torch.autograd.grad(y, x, back, retain_graph=True)
+    torch.testing.assert_close(found, expected, rtol=0, atol=0, equal_nan=True)
+    guide.on = True
+    (guided,) = torch.autograd.grad(y, x, -back)
+    assert guided[5] == 0 < found[5]
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated")  # the compiler's, of its own making
+def test_guided_backprop_is_compiled_in_one_graph():
+    """`fullgraph` fails where a graph breaks; `aot_eager` traces the backward pass too."""
+    model = randomised(build("resnet-planted", 4, 3, 16, seeded(0)), seeded(1))
+    images, targets = torch.randn(2, 3, 16, 16, generator=seeded(2)).requires_grad_(), torch.tensor([2, 0])
+
+    def forward(x: Tensor) -> Tensor:
+        with Guided(on=True):
+            logits: Tensor = model(x)
+        return logits
+
+    logits = torch.compile(forward, fullgraph=True, backend="aot_eager")(images)
+    (found,) = torch.autograd.grad(logits.gather(1, targets[:, None]).sum(), images)
+    assert_near(found, logit_gradients(model, images, targets, {"gb"})["gb"], 1e-6)
+
+
+@pytest.mark.parametrize(
+    ("baseline", "bases"), [("black", {"ig"}), ("mean", {"gb", "ig"}), ("blur", BASES), ("black", {"grad", "gb"})]
+)
+def test_a_path_through_the_rest_alone_gives_the_same_maps(model, batch, black, baseline, bases):
+    before = copy.deepcopy(model.state_dict())
+    short, settings = divided(folded(model)), PAPERS._replace(baseline=baseline, steps=5)
+    assert isinstance(short, Divided)
+    assert not any(module.training or isinstance(module, nn.BatchNorm2d) for module in short.modules())
+    torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
+    logits = []
+    whole, parted = [
+        base_maps(each, batch.images, batch.targets, black, bases, logits.append, settings) for each in (model, short)
+    ]
+    assert set(parted) == set(whole) == bases
+    for base in bases:
+        assert_near(parted[base], whole[base], 1e-12)
+    torch.testing.assert_close(*logits, rtol=1e-12, atol=1e-12)
+
+
+def test_the_stem_is_passed_at_the_ends_of_a_path_and_back_once_for_each_map(model, batch, black):
+    short = divided(folded(model))
+    passes, backs = [], []
+    short.stem.register_forward_hook(lambda module, images, out: passes.append(len(images[0])))
+    short.stem.register_full_backward_hook(lambda module, into, out: backs.append(len(out[0])))
+    base_maps(short, batch.images.clone().requires_grad_(), batch.targets, black, BASES)
+    assert (passes, backs) == ([3, 3], [3, 3, 3])
+
+
+class TwoWays(nn.Module):
+    """Two convolutions meet the images, so that neither is a stem."""
+
+    def __init__(self):
+        super().__init__()
+        self.here, self.there, self.last = nn.Conv2d(3, 2, 3), nn.Conv2d(3, 2, 3), nn.Linear(2, CLASSES)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.here(x) + self.there(x)).mean((2, 3)))
+
+
+@pytest.mark.parametrize("network", [TwoWays(), build("mlp", CLASSES, 3, SIDE, seeded(0))])
+def test_a_network_without_a_stem_stays_whole(network, batch, black):
+    model = network.double().eval()
+    short = divided(folded(model))
+    assert not isinstance(short, Divided)
+    both = [base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
+    torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)

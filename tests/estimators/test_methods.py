@@ -1,13 +1,14 @@
-"""Estimators with passes of their own: each derived again slowly, its cost counted, its chance repeated."""
+"""Estimators with passes of their own: each derived again slowly, and what they need of a network and of images."""
 
 import copy
-import itertools
 import math
+from itertools import permutations
 
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.nn.functional import interpolate
 
 from roarbench.errors import RunError
 from roarbench.estimators import SEED
@@ -18,7 +19,10 @@ from roarbench.estimators.families.cam import block_of, blocks_of
 from roarbench.estimators.families.occlusion import count_squares, squares
 from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
 from roarbench.models.build import build
+from roarbench.plan.suites import SUITES, find_suite
 from roarbench.terms import Precision
+from tests.helpers.networks import assert_near, dense, importance
+from tests.helpers.streamed import seeded
 
 BRIEF = {  # small enough to be derived by loops; 12 pixels a side
     "gradient-shap": "gradient-shap(noise=0.1,samples=3)",
@@ -29,39 +33,21 @@ BRIEF = {  # small enough to be derived by loops; 12 pixels a side
 NAMES = [BRIEF.get(name, name) for name, row in ESTIMATORS.items() if row.own_passes and not row.most_features]
 
 
-def found(name: str, model: nn.Module, batch: Batch, black: Tensor) -> Tensor:
-    return importance_maps([find_estimator(name)], model, batch, black)[name]
-
-
-def logit(model: nn.Module, image: Tensor, target: int) -> float:
-    """Of one image (c, h, w)."""
-    with torch.no_grad():
-        return model(image[None])[0, target].item()
-
-
-def gradient(model: nn.Module, image: Tensor, target: int) -> Tensor:
-    inputs = image[None].detach().clone().requires_grad_()
-    return torch.autograd.grad(model(inputs)[0, target], inputs)[0][0]
-
-
 def each(batch: Batch):
     return zip(batch.images, batch.targets.tolist(), batch.ids, strict=True)
-
-
-def assert_near(one: Tensor, other: Tensor, share: float = 1e-9) -> None:
-    """Float64 leaves 1e-16; sums over layers and samples lose some digits of the largest value."""
-    torch.testing.assert_close(one, other.expand_as(one), rtol=0, atol=share * max(1e-3, other.abs().max().item()))
 
 
 def test_gradient_shap(model, batch, black):
     slow = torch.zeros_like(batch.images)
     for row, (image, target, number) in enumerate(each(batch)):
         for j in range(3):
-            noisy = noisy_copies(image[None], number[None], j, SEED, 0.1)[0]
+            noisy = noisy_copies(image[None], number[None], j, SEED, 0.1)
             share = path_points(image[None], number[None], j, SEED).item()
             assert 0 <= share < 1
-            slow[row] += (noisy - black) * gradient(model, black + share * (noisy - black), target) / 3
-    assert_near(found(BRIEF["gradient-shap"], model, batch, black), slow)
+            point = (black + share * (noisy - black)).requires_grad_()
+            (slope,) = torch.autograd.grad(model(point)[0, target], point)
+            slow[row] += ((noisy - black) * slope)[0] / 3
+    assert_near(importance(BRIEF["gradient-shap"], model, batch, black), slow)
 
 
 def channels_and_gradient(model: nn.Module, image: Tensor, target: int) -> tuple[Tensor, Tensor]:
@@ -74,16 +60,8 @@ def channels_and_gradient(model: nn.Module, image: Tensor, target: int) -> tuple
 
 
 def stretched(small: Tensor, side: int) -> Tensor:
-    """Bilinear, half-pixel centres, the edge repeated; (a, b) to (side, side)."""
-    (height, width), values = small.shape, small.tolist()
-    out = [[0.0] * side for _ in range(side)]
-    for i, j in itertools.product(range(side), repeat=2):
-        y, x = (i + 0.5) * height / side - 0.5, (j + 0.5) * width / side - 0.5
-        top, left = math.floor(y), math.floor(x)
-        for row, col in itertools.product((top, top + 1), (left, left + 1)):
-            weight = (1 - abs(y - row)) * (1 - abs(x - col))
-            out[i][j] += weight * values[min(max(row, 0), height - 1)][min(max(col, 0), width - 1)]
-    return torch.tensor(out, dtype=torch.float64)
+    """Bilinear, (a, b) to (side, side)."""
+    return interpolate(small[None, None], side, mode="bilinear")[0, 0]
 
 
 def test_score_cam(model, batch, black):
@@ -91,17 +69,14 @@ def test_score_cam(model, batch, black):
     for image, target, _ in each(batch):
         out, _ = channels_and_gradient(model, image, target)
         masks = [stretched(channel, image.shape[-1]) for channel in out]
-        scores = [
-            logit(model, image * (mask - mask.min()) / (mask.max() - mask.min()), target)
-            if mask.max() > mask.min()
-            else -math.inf
-            for mask in masks
-        ]
-        weights = np.exp(np.array(scores) - max(scores))
-        weights /= weights.sum()
-        total = sum(weight * channel for weight, channel in zip(weights.tolist(), out, strict=True))
+        scores = torch.full((len(masks),), -math.inf, dtype=torch.float64)
+        for k, mask in enumerate(masks):
+            if mask.max() > mask.min():
+                shown = image * (mask - mask.min()) / (mask.max() - mask.min())
+                scores[k] = model(shown[None])[0, target].detach()
+        total = (scores.softmax(0)[:, None, None] * out).sum(0)
         slow.append(stretched(total.clamp(min=0), image.shape[-1]))
-    assert_near(found("score-cam", model, batch, black), torch.stack(slow)[:, None])
+    assert_near(importance("score-cam", model, batch, black), torch.stack(slow)[:, None])
 
 
 def test_channels_without_a_shape_have_no_weight():
@@ -109,7 +84,7 @@ def test_channels_without_a_shape_have_no_weight():
     for values in model[0].parameters():
         nn.init.ones_(values)
     flat = Batch(torch.ones(2, 1, 2, 2), torch.tensor([0, 1]), torch.tensor([0, 1]))
-    assert (found("score-cam", model, flat, torch.zeros(1, 1, 1)) == 0).all()
+    assert (importance("score-cam", model, flat, torch.zeros(1, 1, 1)) == 0).all()
 
 
 @pytest.mark.parametrize(
@@ -120,7 +95,7 @@ def test_channels_without_a_shape_have_no_weight():
     ],
 )
 def test_blocks_of_a_resnet_are_its_residual_blocks(name, inside):
-    network = build(name, 3, 3, 32, torch.Generator().manual_seed(0))
+    network = build(name, 3, 3, 32, seeded(0))
     names = {module: path for path, module in network.named_modules()}
     assert [names[block] for block in blocks_of(network)] == inside
     assert block_of(network, "last") is block_of(network, f"block{len(inside)}")
@@ -130,10 +105,10 @@ def test_layer_cam(model, batch, black):
     """Captum has the other two, see tests/oracles."""
     slow = []
     for image, target, _ in each(batch):
-        pairs = zip(*channels_and_gradient(model, image, target), strict=True)
-        total = sum(channel * slope.clamp(min=0) for channel, slope in pairs)
+        channels, slopes = channels_and_gradient(model, image, target)
+        total = (channels * slopes.clamp(min=0)).sum(0)
         slow.append(stretched(total.clamp(min=0), image.shape[-1]))
-    assert_near(found("layer-cam", model, batch, black), torch.stack(slow)[:, None])
+    assert_near(importance("layer-cam", model, batch, black), torch.stack(slow)[:, None])
 
 
 def test_squares_by_hand():
@@ -148,14 +123,13 @@ def test_squares_by_hand():
 
 
 def test_kernel_shap_is_exact_where_squares_do_not_act_together(batch, black):
-    generator = torch.Generator().manual_seed(3)
-    weights = torch.randn(5, 3 * 12 * 12, generator=generator, dtype=torch.float64)
-    model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 5).double()).eval()
-    model[1].weight.data = weights
+    weights = torch.randn(5, 3 * 12 * 12, generator=seeded(3), dtype=torch.float64)
+    model = nn.Sequential(nn.Flatten(), dense(*weights.tolist())).double().eval()
+    weights = model[1].weight.detach()
     own = (weights[batch.targets].view(batch.images.shape) * batch.images).sum(1)
     numbers = squares(batch.images, 3)
     expected = torch.stack([own[:, numbers == player].sum(1) for player in range(9)], 1)[:, numbers]
-    assert_near(found("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
+    assert_near(importance("kernel-shap(samples=40,patches=3)", model, batch, black), expected[:, None], 1e-8)
 
 
 def test_coalitions_follow_the_shapley_kernel():
@@ -183,15 +157,15 @@ def test_rise(model, batch, black):
             with torch.no_grad():
                 probability = model((image * mask)[None]).softmax(1)[0, target]
             slow[row, 0] += probability * mask / (5 * 0.5)
-    assert_near(found(BRIEF["rise"], model, batch, black), slow)
+    assert_near(importance(BRIEF["rise"], model, batch, black), slow)
 
 
 def test_maps_are_float32_where_those_of_the_shared_pass_are_bf16(model, batch, black):
     name = "gradcam"
     short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())
     maps = importance_maps([find_estimator(name), find_estimator("grad")], short, images, black.float(), Precision.BF16)
-    torch.testing.assert_close(maps[name], found(name, short, images, black.float()), rtol=0, atol=0)
-    assert not torch.equal(maps["grad"], found("grad", short, images, black.float()))
+    torch.testing.assert_close(maps[name], importance(name, short, images, black.float()), rtol=0, atol=0)
+    assert not torch.equal(maps["grad"], importance("grad", short, images, black.float()))
 
 
 @pytest.mark.gpu
@@ -199,8 +173,8 @@ def test_maps_are_float32_where_those_of_the_shared_pass_are_bf16(model, batch, 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
     short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())
-    here = found(name, short, images, black.float())
-    there = found(name, short.cuda(), images.to(torch.device("cuda")), black.float())
+    here = importance(name, short, images, black.float())
+    there = importance(name, short.cuda(), images.to(torch.device("cuda")), black.float())
     torch.testing.assert_close(there.cpu(), here, rtol=0, atol=2e-4 * here.abs().max().item())
 
 
@@ -217,9 +191,43 @@ def perceptron() -> nn.Module:
         ("gradcam(layer=block4)", "layer block4 is not there: the network has blocks 1 to 3"),
         ("deeplift", "deeplift does not add up: it has no rule for a step that the network has; leave it out"),
         ("guided-gradcam", "guided-gradcam needs ReLUs"),
+        ("shapley", "every coalition of 16 features at most, got 432; leave it out"),
     ],
 )
 def test_a_network_without_what_is_needed_fails_the_row_in_one_line(name, words, model, batch, black):
     with pytest.raises(RunError, match=words) as caught:
-        found(name, model if "block4" in name else perceptron(), batch, black)
+        importance(name, model if "block4" in name else perceptron(), batch, black)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("name", "start"), [("shapley", 0.0), ("shapley(baseline=black)", -2.0)])
+@torch.no_grad()
+def test_shapley_values_are_the_mean_over_all_orders_of_what_a_feature_adds(name, start):
+    model = build("mlp", 3, 4, 1, seeded(0)).eval().double()
+    images, targets = torch.randn(3, 4, 1, 1, generator=seeded(1), dtype=torch.float64), torch.tensor([0, 2, 1])
+    expected = torch.zeros_like(images)
+    for order in permutations(range(4)):
+        shown = torch.full_like(images, start)
+        for feature in order:
+            before = model(shown)
+            shown[:, feature] = images[:, feature]
+            expected[:, feature, 0] += (model(shown) - before).gather(1, targets[:, None]) / math.factorial(4)
+    found = importance(name, model, Batch(images, targets, torch.arange(3)))
+    torch.testing.assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+@torch.no_grad()
+def test_shapley_values_add_up_in_float32_for_more_coalitions_than_go_at_once():
+    model = build("mlp", 2, 10, 1, seeded(0)).eval()
+    images, targets = torch.randn(3, 10, 1, 1, generator=seeded(1)), torch.tensor([0, 1, 0])
+    gap = (model(images) - model(torch.zeros_like(images))).gather(1, targets[:, None])[:, 0]
+    found = importance("shapley", model, Batch(images, targets, torch.arange(3)))
+    torch.testing.assert_close(found.flatten(1).sum(1), gap, rtol=0, atol=1e-5)
+
+
+def test_a_suite_says_whether_shapley_values_apply():
+    assert find_suite("breast-cancer-10").why_not("shapley") == ""
+    said = "it looks at every coalition of 16 features at most, and here are {}"
+    assert find_suite("breast-cancer").why_not("shapley") == said.format(30)
+    assert find_suite("quick").why_not("shapley~blurred") == said.format("12,288")
+    assert [suite.name for suite in SUITES.values() if "shapley" in suite.estimators] == ["breast-cancer-10"]

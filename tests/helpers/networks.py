@@ -4,12 +4,34 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.estimators.base import Batch, ClassImages
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import importance_maps
 from roarbench.models.build import build
 
 CLASSES = 5
-
-
 SIDE = 12
+
+
+def importance(name: str, model: nn.Module | None, batch: Batch, black: Tensor | None = None) -> Tensor:
+    """The maps of one estimator, (n, c, h, w); controls have to do without the network."""
+    if black is None:
+        black = torch.full((batch.images.shape[1], 1, 1), -2.0, dtype=batch.images.dtype)
+    row = find_estimator(name)
+    return importance_maps([row], None if row.control else model, batch, black)[row.id]
+
+
+def assert_near(found: Tensor, expected: Tensor, share: float = 1e-9) -> None:
+    """Float64 leaves 1e-16; sums over layers and samples lose some digits of the largest value."""
+    largest = expected.abs().max().item()
+    assert largest > 0
+    torch.testing.assert_close(found, expected.expand_as(found), rtol=0, atol=share * largest)
+
+
+def dense(*rows: tuple[float, ...]) -> nn.Linear:
+    """A layer with these weights."""
+    layer = nn.Linear(len(rows[0]), len(rows), bias=False)
+    layer.weight.data = torch.tensor(rows)
+    return layer
 
 
 def residual_network(dtype: torch.dtype) -> nn.Module:

@@ -5,20 +5,23 @@ import torch
 
 from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.terms import Order, Unit
 
 CPU = torch.device("cpu")
-
-
 FILL = torch.tensor([10.5, 20.25, 30.0])
-
-
 LAYOUTS = {unit: Layout((3, 8, 8), unit, (0.1, 0.5, 0.9)) for unit in Unit}
 
 
 def seeded(seed):
     return torch.Generator().manual_seed(seed)
+
+
+def encoded(importance, layout):
+    """Bit-planes of maps (n, c, h, w) or (n, h, w) of the images 0 … n - 1."""
+    ties = tie_order(np.arange(len(importance)), layout.features)
+    return encode(sort_keys(features(importance, layout.shape, layout.unit), ties), layout)
 
 
 def drawn(n=20, unit=Unit.SCALAR):

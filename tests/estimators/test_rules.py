@@ -1,0 +1,175 @@
+"""What goes back through a network by rules, LRP and DeepLIFT: by hand, its sums, and networks that it refuses."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn import functional as F
+
+from roarbench.errors import RunError
+from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import passes
+from roarbench.estimators.relevance import unrolled
+from roarbench.estimators.rescaled import Rescaled
+from roarbench.models.build import build
+from tests.helpers.networks import CLASSES, dense, importance, randomised
+from tests.helpers.streamed import seeded
+
+
+def of_pixel(name: str, model: nn.Module, *numbers: float) -> Tensor:
+    """The map of an image of one pixel, which starts at black, 0."""
+    batch = Batch(torch.tensor(numbers).view(1, -1, 1, 1), torch.tensor([0]), torch.tensor([0]))
+    return importance(name, model.eval(), batch, torch.zeros(1, 1, 1)).flatten()
+
+
+def convolution(*rows: tuple[float, ...]) -> nn.Conv2d:
+    layer = nn.Conv2d(len(rows[0]), len(rows), 1, bias=False)
+    layer.weight.data = torch.tensor(rows)[:, :, None, None]
+    return layer
+
+
+def test_lrp_by_the_rules_epsilon_and_z_plus_by_hand():
+    model = nn.Sequential(nn.Flatten(), dense((1.0, -1.0), (1.0, 1.0)), nn.ReLU(), dense((3.0, 5.0)))
+    torch.testing.assert_close(of_pixel("lrp", model, 2.0, 1.0), torch.tensor([16.0, 2.0]))
+    unit = convolution((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
+    model = nn.Sequential(unit, nn.ReLU(), convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,)))
+    torch.testing.assert_close(of_pixel("lrp", model, 3.0, 1.0, 2.0), torch.tensor([8 * 3 / 5, 0.0, 8 * 2 / 5]))
+
+
+class Residual(nn.Module):
+    """Two convolutions of one weight, 1 and 2, with biases, 1 and -1, the second beside the identity; then the mean."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.last = nn.Conv2d(1, 1, 1), nn.Conv2d(1, 1, 1), dense((1.0,), (0.0,))
+        for layer, weight, bias in ((self.first, 1.0, 1.0), (self.second, 2.0, -1.0)):
+            nn.init.constant_(layer.weight, weight)
+            nn.init.constant_(layer.bias, bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = self.first(x).relu()
+        x = torch.relu(self.second(x) + x)
+        return self.last(x.mean(dim=(2, 3)))
+
+
+def test_lrp_of_branches_biases_and_means_by_hand():
+    # a = (1, 3), b = a + 1 = (2, 4), c = 2 b - 1 = (3, 7), c + b = (5, 11), its mean and the logit 8; the places have
+    # 8 * 5 / 16 = 2.5 and 5.5, of which the branches have 3 : 2 and 7 : 4; z+ leaves out the bias and passes all on, so
+    # b has 2.5 and 5.5 again; the first bias keeps 1 of 2 parts and 1 of 4
+    images = Batch(torch.tensor([[[[1.0, 3.0]]]]), torch.tensor([0]), torch.tensor([0]))
+    found = importance("lrp", Residual().eval(), images)
+    torch.testing.assert_close(found.flatten(), torch.tensor([1.25, 4.125]))
+
+
+@pytest.mark.parametrize("name", ["resnet-quick", "resnet50", "torchvision:vgg11"])
+@pytest.mark.slow
+def test_what_lrp_follows_is_the_network(name):
+    model = build(name, 5, 3, 32, seeded(0)).eval()
+    images = torch.randn(2, 3, 32, 32)
+    torch.testing.assert_close(unrolled(model)(images), model(images), rtol=1e-4, atol=1e-4)
+
+
+class Twice(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.same, self.last = nn.Conv2d(3, 3, 1), nn.Linear(3, 5)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.last(self.same(self.same(x).relu()).relu().mean((2, 3)))
+
+
+class Branching(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        return x.mean((2, 3)) if x.sum() > 0 else x.amax((2, 3))
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (build("convnext-quick", 5, 3, 32, seeded(0)), "has no rule for (GELU|LayerNorm), which the network has"),
+        (nn.Sequential(nn.Conv2d(3, 5, 12), nn.ReLU6(), nn.Flatten()), "has no rule for ReLU6, which the network has"),
+        (Twice(), "takes a module once and same is used twice"),
+        (Branching(), "cannot follow the steps of Branching"),
+    ],
+)
+def test_networks_that_lrp_cannot_follow_are_refused_in_one_line(model, words, batch):
+    with pytest.raises(RunError, match=f"^lrp {words}; leave it out$"):
+        importance("lrp", model.double().eval(), batch)
+
+
+def test_passes_of_lrp_are_counted(model, batch, monkeypatch):
+    counted, plain = [], nn.Linear.forward
+
+    def counting(layer: nn.Linear, x: Tensor) -> Tensor:
+        logits = plain(layer, x)
+        counted.append("forward")
+        if logits.requires_grad:
+            logits.register_hook(lambda back: counted.append("backward"))
+        return logits
+
+    monkeypatch.setattr(nn.Linear, "forward", counting)
+    importance("lrp", model, batch)
+    assert (counted.count("forward"), counted.count("backward")) == passes([find_estimator("lrp")]) == (2, 1)
+
+
+def test_deeplift_by_hand():
+    # x = (2, 1), x0 = 0: z = (2 - 1, 2 + 1 - 4) = (1, -1), z0 = (0, -4); y = (1, 0), y0 = (0, 0): slopes 1/1 and 0/3
+    first = nn.Linear(2, 2)
+    first.weight.data, first.bias.data = torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([0.0, -4.0])
+    # multipliers (3 * 1, 5 * 0) at z, so (3, -3) at x; times x - x0
+    found = of_pixel("deeplift", nn.Sequential(nn.Flatten(), first, nn.ReLU(), dense((3.0, 5.0))), 2.0, 1.0)
+    torch.testing.assert_close(found, torch.tensor([6.0, -3.0]))
+
+
+@pytest.mark.parametrize(
+    ("x", "start", "multipliers"),
+    [
+        # maxima rise by 1 and by 3, at the place of the image's, which rose by 3
+        ((1.0, 5.0, 2.0), (4.0, 2.0, 0.0), (0.0, 1 / 3 + 3 / 3, 0.0)),
+        # the first falls by 2, at the place of the baseline's, which fell by 3; the other rises by 2, as its place does
+        ((1.0, 2.0, 3.0), (4.0, 0.0, 1.0), (2 / 3, 0.0, 2 / 2)),
+    ],
+)
+def test_overlapping_windows_of_a_max_pool_by_hand(x, start, multipliers):
+    both = torch.tensor([x, start], dtype=torch.float64).view(2, 1, 1, 3).requires_grad_()
+    with Rescaled():
+        out = nn.MaxPool2d((1, 2), stride=1)(both)
+    (found,) = torch.autograd.grad(out.sum(), both)
+    torch.testing.assert_close(found[0].flatten(), torch.tensor(multipliers, dtype=torch.float64))
+
+
+class Functional(nn.Module):
+    """No step is a module, one is used twice, some are in place."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
+        self.relu, self.last = nn.ReLU(inplace=True), nn.Linear(8 * 36, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        x = F.max_pool2d(self.relu(self.one(x)), 3, stride=2, padding=1)
+        x = self.relu(self.two(x)).add_(x)
+        return self.last(torch.sigmoid(x - 1).flatten(1)) + self.last(F.leaky_relu(x).relu_().flatten(1))
+
+
+@pytest.mark.parametrize(
+    ("network", "size", "estimator"),
+    [
+        ("functional", 12, "deeplift"),
+        ("functional", 12, "deeplift(baseline=mean)"),
+        ("torchvision:squeezenet1_1", 72, "deeplift"),  # max-pools
+    ],
+)
+def test_contributions_of_deeplift_add_up_to_the_difference(network, size, estimator, black):
+    torch.manual_seed(0)
+    model = (
+        Functional() if network == "functional" else randomised(build(network, CLASSES, 3, size, seeded(1)), seeded(2))
+    )
+    model, images = model.double().eval(), torch.randn(2, 3, size, size, generator=seeded(3), dtype=torch.float64)
+    start = torch.zeros_like(images) if "mean" in estimator else black.expand_as(images)
+    with torch.no_grad():
+        targets = model(images).argmax(1)
+        differences = (model(images) - model(start)).gather(1, targets[:, None])[:, 0]
+    assert (differences.abs() > 0).all()
+    found = importance(estimator, model, Batch(images, targets, torch.arange(2)), black)
+    torch.testing.assert_close(found.sum((1, 2, 3)), differences, rtol=1e-9, atol=0)
