@@ -49,7 +49,8 @@ def test_a_row_that_is_not_there_is_refused_by_name(result):
         result.compare("yours", "ig")
 
 
-def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path):
+def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path, monkeypatch):
+    monkeypatch.setattr("rich.console._is_jupyter", lambda: True)  # where Rich shows text itself
     assert "mine@" in repr(result) and "ROAR on planted" in repr(result)
     html = result._repr_html_()
     assert html.startswith('<img alt="curves" src="data:image/png;base64,') and html.count("<tr>") == 4
