@@ -9,6 +9,7 @@ import builtins
 import dis
 import functools
 import linecache
+import os
 import sys
 import sysconfig
 import textwrap
@@ -18,6 +19,7 @@ from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 from roarbench.errors import CallerError
+from roarbench.sandbox.launch import packages
 
 _LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 _ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
@@ -86,7 +88,7 @@ def _installed(module: ModuleType) -> bool:
     if module.__name__ in sys.builtin_module_names:
         return True
     file = getattr(module, "__file__", None)
-    places = {Path(sysconfig.get_path(kind)).resolve() for kind in ("stdlib", "platstdlib", "purelib", "platlib")}
+    places = [*(os.path.realpath(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")), *packages()]
     return bool(file) and any(Path(str(file)).resolve().is_relative_to(place) for place in places)
 
 

@@ -7,6 +7,7 @@ read, and `setpriv` becomes a user of its own, without capabilities or a way to 
 
 import os
 import secrets
+import site
 import sys
 import sysconfig
 from pathlib import Path
@@ -52,8 +53,11 @@ def python(root: Path, script: str) -> list[str]:
 
 
 def packages() -> list[str]:
-    """Return the folders of the installed packages."""
-    return list(dict.fromkeys(os.path.realpath(sysconfig.get_path(kind)) for kind in ("purelib", "platlib")))
+    """Return the folders of the installed packages: of a virtual environment, of what it builds on, of the user."""
+    own = [sysconfig.get_path(kind) for kind in ("purelib", "platlib")]
+    user = [site.getusersitepackages()] if site.ENABLE_USER_SITE else []
+    found = dict.fromkeys(os.path.realpath(path) for path in (*own, *user, *site.getsitepackages()))
+    return [path for path in found if Path(path).is_dir()]
 
 
 def _executable() -> str:

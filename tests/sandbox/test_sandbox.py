@@ -209,6 +209,17 @@ def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch):
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.sandboxed("inside.py", [], 3, gpu=True))
 
 
+def test_packages_of_the_user_and_under_an_environment_are_inside(tmp_path, monkeypatch):
+    user, base = (str(tmp_path / name) for name in ("user", "base"))
+    monkeypatch.setattr("site.ENABLE_USER_SITE", True)
+    monkeypatch.setattr("site.getusersitepackages", lambda: user)
+    monkeypatch.setattr("site.getsitepackages", lambda: [base])
+    assert user not in launch.packages()  # there is none
+    for folder in (user, base):
+        Path(folder).mkdir()
+    assert launch.packages()[-2:] == [user, base] and {user, base} <= {*launch.sandboxed("inside.py", [], 3)}
+
+
 def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     check_sandbox.__wrapped__()
     monkeypatch.setattr(preflight, "sandboxed", lambda script, arguments, policy: launch.trusted(script, arguments))
