@@ -76,11 +76,12 @@ def bibtex(view: SuiteView) -> str:
 
 
 def changes(view: SuiteView, views: Views) -> list[str]:
-    """Return in sentences what changed since the suite's last version; nothing of a first one."""
+    """Return in sentences what changed since the suite's last version that is kept; nothing of a first one."""
     suite = view.results.suite
-    before = VERSIONS.get((suite.name, suite.version - 1)) if isinstance(suite.version, int) else None
-    if not before:
+    kept = [version for name, version in VERSIONS if name == suite.name]
+    if suite.version not in kept[1:]:
         return []
+    before = VERSIONS[suite.name, kept[kept.index(suite.version) - 1]]
     design = {words: [getattr(each, name) for each in (before, suite)] for name, words in _DESIGN.items()}
     design["Protocols"] = [", ".join(dict.fromkeys(b.protocol.title for b in s.blocks)) for s in (before, suite)]
     found = [f"{words}: {a or 'none'} before, now {b or 'none'}." for words, (a, b) in design.items() if a != b]

@@ -27,9 +27,9 @@ def test_a_name_stands_for_its_newest_version():
     newest = {name: max(version for other, version in VERSIONS if other == name) for name, _ in VERSIONS}
     assert {name: suite.version for name, suite in SUITES.items()} == newest
     assert find_suite("imagenet-noretrain").version == 2
-    for name, version in newest.items():  # none is left out, but first ones of which no row exists
+    for name in newest:  # those without a row anywhere are gone
         numbers = [number for other, number in VERSIONS if other == name]
-        assert numbers == list(range(numbers[0], version + 1)) and numbers[0] in (1, 2)
+        assert numbers == sorted(set(numbers))
 
 
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])

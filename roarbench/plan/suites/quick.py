@@ -74,6 +74,7 @@ BEATEN = (*_EIGHT_CONTROLS, "linear-classifier")  # the strongest of studies/cor
 _SEVEN_CONTROLS = (*CONTROLS, "deviation", "colour-deviation", "saturation-deviation", "linear-classifier")
 _WITH_TEMPLATE = (*_EIGHT_CONTROLS, "class-template")  # before it
 _ASKING = ("grad", "sgsq-grad", "ig", "ig(baseline=mean)", "input-x-grad")
+_UNTRAINED = Block(MATCHED, tuple(twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3)
 _FIRST_MATCHED = replace(
     _SPECIFIC,
     name="quick-matched",
@@ -88,7 +89,7 @@ _MATCHED = replace(
 )
 
 
-def _with_roar(version: int, controls: tuple[str, ...], *twins: Block) -> Suite:
+def _with_roar(version: int, controls: tuple[str, ...]) -> Suite:
     """Return `quick`: matched gain leads; the paper's protocols and its critics' checks stand beside it."""
     return replace(
         _SPECIFIC,
@@ -101,12 +102,11 @@ def _with_roar(version: int, controls: tuple[str, ...], *twins: Block) -> Suite:
             *_SECOND.blocks[3:4],
             *(Block(order, (*controls, *_ASKING), (0.9,), seeds=1) for order in (MORF, LERF)),
             Block(MASK_ONLY, _ASKING, (0.9,), seeds=1),
-            *twins,
+            _UNTRAINED,  # which rows know the network, too
         ),
     )
 
 
-_UNTRAINED = Block(MATCHED, tuple(twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3)
 _BRIEF_ASKING = ("grad", "sgsq-grad", "ig(baseline=mean)", "input-x-grad")
 _BRIEF_MATCHED = replace(  # for `make run`: fewer images and rows than `quick`
     _MATCHED,
@@ -118,10 +118,6 @@ _BRIEF_MATCHED = replace(  # for `make run`: fewer images and rows than `quick`
         replace(_UNTRAINED, estimators=_UNTRAINED.estimators[-2:]),  # of those that may know the network
     ),
 )
-_THIRD = _with_roar(3, _EIGHT_CONTROLS)
-_FOURTH = _with_roar(4, _EIGHT_CONTROLS, _UNTRAINED)  # which rows know the network, too
-_FIFTH = _with_roar(5, _WITH_TEMPLATE, _UNTRAINED)
-_SIXTH = _with_roar(6, BEATEN, _UNTRAINED)
 
 _CLASS = replace(
     _SECOND,
@@ -145,4 +141,7 @@ _EXCHANGED = replace(
 )
 
 _MATCHED_ONES = (_FIRST_MATCHED, _MATCHED, _BRIEF_MATCHED)
-LATER = (_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, *_MATCHED_ONES, _THIRD, _FOURTH, _FIFTH, _SIXTH)
+LATER = (
+    *(_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, *_MATCHED_ONES),
+    *(_with_roar(5, _WITH_TEMPLATE), _with_roar(6, BEATEN)),
+)
