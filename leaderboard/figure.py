@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from leaderboard.records import Axis, in_points, linear_axis
+from leaderboard.records import Axis, linear_axis
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
@@ -27,7 +27,7 @@ def figure(table: SuiteTable, estimator: str) -> Figure | None:
     """Return an estimator's curve with the controls'; None where a point of it is missing."""
     board, gains = table.board, table.board.protocol.by_difference
     rows = [row for row in board.rows if row.estimator == estimator or lookup_estimator(row.estimator).asks_nothing]
-    found = {row.estimator: [(t, in_points(at)) for t, at in board.curve(row).items()] for row in rows}
+    found = {row.estimator: [(t, at.in_points) for t, at in board.curve(row).items()] for row in rows}
     curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}
     if estimator not in curves:
         return None

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from leaderboard.doubts import LONGEST, doubts_of
 from leaderboard.headline import headline
-from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, in_points, linear_axis
+from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, linear_axis
 from leaderboard.source import slug
 from leaderboard.words import capital, plain
 from roarbench.analysis.boards import VOID, SuiteResults
@@ -33,7 +33,7 @@ def board_record(
             about=about(results, row.estimator),
             control=lookup_estimator(row.estimator).control,
             place=row.place,
-            value=row.gain if table.judged else in_points(row.accuracies[-1]),
+            value=row.gain if table.judged else row.accuracies[-1].in_points,
             beating=row.beating,
             knows=table.knows(row),
             roar=there.get(row.estimator),

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.curves import POINTS
 from roarbench.stats.places import Place
 from roarbench.terms import Unit
 
@@ -85,11 +84,6 @@ class Axis(NamedTuple):
         """Return where a value lies, in percent of the width, within [0, 100]."""
         low, high, here = (log10(x) if self.log else x for x in (self.low, self.high, value))
         return round(min(100.0, max(0.0, 100 * (here - low) / (high - low))), 1)
-
-
-def in_points(fraction: Estimate) -> Estimate:
-    """Return an estimate in accuracy points, or in percent."""
-    return Estimate(*(None if end is None else POINTS * end for end in fraction))
 
 
 def linear_axis(values: list[float]) -> Axis:

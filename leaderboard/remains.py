@@ -6,13 +6,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.estimators import BLUR
 from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.kernels.bit_planes import Layout, bin_codes, removed_bits
+from roarbench.kernels.changes import changes
 from roarbench.kernels.matching import matched, matching_ties, strata
 from roarbench.protocols.declaration import Protocol
 from roarbench.store.rankings import Rankings
-from roarbench.terms import SAME_CLASS, TEST_IDS, Order, Split, Unit
+from roarbench.terms import SAME_CLASS, TEST_IDS, Order, Split
 
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
@@ -80,23 +80,3 @@ def _wide(removed: Masks, layout: Layout) -> Masks:
     side, (_, height, width) = layout.unit.side, layout.shape
     grid = removed.reshape(len(removed), *layout.unit.grid(layout.shape))
     return grid.repeat(side, 2).repeat(side, 3)[:, :, :height, :width]
-
-
-def changes(pixels: Bytes, fill: NDArray[np.float32], unit: Unit) -> list[Bytes]:
-    """Return what `kernels.fill.change_numbers` does for the fill by the mean, without torch."""
-    from scipy.ndimage import gaussian_filter1d  # a quarter of a second that pages without pictures do without
-
-    change = blurred = np.abs(pixels.astype(np.float32) - fill)
-    for axis in (2, 3):
-        blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
-    made = [change, blurred] if unit is Unit.SCALAR else [_pooled(each, unit.side) for each in (change, blurred)]
-    return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
-
-
-def _pooled(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
-    """Return the mean over channels and each square; those that the border cuts have fewer pixels."""
-    grey = change.mean(1)
-    count, height, width = grey.shape
-    edges = [(0, 0), (0, -height % side), (0, -width % side)]
-    squares = np.pad(grey, edges, constant_values=np.nan).reshape(count, -(-height // side), side, -1, side)
-    return np.asarray(np.nanmean(squares, axis=(2, 4)))

@@ -2,22 +2,19 @@
 
 import shutil
 import subprocess
-from collections import Counter, defaultdict
-from collections.abc import Iterable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.figure import Figure, figure
-from leaderboard.page.method import profile
 from leaderboard.records import BoardRecord
 from leaderboard.render import TEMPLATES, templates
 from leaderboard.views import SuiteView
-from leaderboard.words import capital, plain
+from leaderboard.words import plain
 from roarbench.errors import CallerError
-from roarbench.estimators.naming import human_name
 from roarbench.files import write_new
+from roarbench.report.methods import methods, origin
+from roarbench.report.profile import profile
 from roarbench.store.provenance import code_version
-from roarbench.text import percent
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 _PRINT = ("--headless", "--no-sandbox", "--disable-gpu", "--no-pdf-header-footer")
@@ -32,9 +29,9 @@ def report_html(view: SuiteView) -> str:
     return (templates().get_template("report.html")).render(
         title=plain(view.title),
         to=lambda *page, **choices: "",
-        boards=[(board, methods(view, board), _curves(view, board)) for board in boards],
+        boards=[(board, methods(view.table(board.protocol)), _curves(view, board)) for board in boards],
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
-        origin=list(origin(view)),
+        origin=list(origin(view.results)),
         called=view.results.suite.called,
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
@@ -60,36 +57,6 @@ def write_report(view: SuiteView, path: Path) -> None:
         write_new(path, lambda temporary: temporary.write_text(html, "utf-8"))
     else:
         write_new(path, lambda temporary: _print(html, temporary))
-
-
-def origin(view: SuiteView) -> Iterable[tuple[str, str]]:
-    """Yield what computed the runs of a suite: name and value, with numbers of runs where there are several values."""
-    counts = defaultdict[str, Counter[str]](Counter)
-    for result in view.results.results.values():
-        known = {"roarbench": plain(result.provenance.code_version, 60), **result.provenance.known}
-        for name, value in known.items():
-            counts[name][value] += 1
-    for name, values in counts.items():
-        several = len(values) > 1
-        yield name, ", ".join(f"{value} ({n:,} runs)" if several else value for value, n in values.most_common())
-
-
-def methods(view: SuiteView, board: BoardRecord) -> str:
-    """Return the methods of a board in sentences, with its numbers."""
-    results, protocol = view.results, board.protocol
-    suite, data = results.suite, results.suite.dataset_record
-    controls = [human_name(row.id).whole for row in board.rows if row.control]
-    known = [results.references[number] for number in sorted(results.references)]
-    right = ", ".join(f"{percent(one.correct / one.total)} %" for one in known)
-    seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
-    return (
-        f"{len(board.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
-        f"{protocol.gain or protocol.title} with roarbench, suite {plain(view.title)}. {suite.references} networks "
-        f"({suite.model}) trained on {data.train_images:,} images of {data.name} were explained{seen}. "
-        f"{capital(protocol.method)}. Unit of features: {board.unit}. Removed features are set to the "
-        f"{suite.fill(protocol)}; levels t = {', '.join(f'{t:g}' for t in board.levels)}. "
-        f"Controls, which ask no network: {', '.join(controls)}. {board.caption}"
-    )
 
 
 def _print(html: str, path: Path) -> None:

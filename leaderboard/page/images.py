@@ -3,9 +3,10 @@
 from typing import Any
 
 from leaderboard.links import Address, NotThere, Site
-from leaderboard.pictures import Answers, Pictures, answers_of
+from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
 from leaderboard.words import plain
+from roarbench.analysis.shown_images import Answers, answers_of
 from roarbench.estimators.naming import human_name
 from roarbench.text import counted
 

@@ -4,13 +4,13 @@ from typing import Any
 from urllib.parse import urlencode
 
 from leaderboard.links import Address, Site, address, file_name
-from leaderboard.page.method import profile
 from leaderboard.records import BEATS
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.plan.suites import VERSIONS
+from roarbench.report.profile import profile
 from roarbench.submissions.file import TEMPLATE
 from roarbench.text import some
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.stats.curves import Floats
+from roarbench.stats.curves import POINTS, Floats
 
 
 @dataclass(frozen=True)
@@ -44,6 +44,11 @@ class Estimate(NamedTuple):
     value: float | None = None
     low: float | None = None
     high: float | None = None
+
+    @property
+    def in_points(self) -> "Estimate":
+        """Return a fraction in accuracy points, or in percent."""
+        return Estimate(*(None if end is None else POINTS * end for end in self))
 
 
 def half_width(sample: Sample, confidence: float) -> float:

@@ -5,8 +5,6 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.page.method import command as command_of
-from leaderboard.page.method import profile
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
@@ -14,6 +12,8 @@ from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
+from roarbench.report.profile import command as command_of
+from roarbench.report.profile import profile
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command

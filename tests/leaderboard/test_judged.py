@@ -6,11 +6,11 @@ import pytest
 
 from leaderboard.judged import board_record, reversed_by
 from leaderboard.links import NotThere, Site, address
-from leaderboard.page.compare import pair
 from leaderboard.records import cost_axis, linear_axis
 from leaderboard.render import known, render
 from leaderboard.views import read_views
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.pairs import pair
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.naming import human_name
 from roarbench.plan.runs import CLEAN

@@ -9,13 +9,15 @@ import pytest
 import torch
 from PIL import Image
 
-from leaderboard.pictures import answers_of, chosen, pictures_file, read_pictures, save_pictures
-from leaderboard.remains import Makes, changes
+from leaderboard.pictures import pictures_file, read_pictures, save_pictures
+from leaderboard.remains import Makes
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.shown_images import answers_of, chosen
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs, shards
 from roarbench.execution.matched_masks import matched_bits
 from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.changes import changes
 from roarbench.kernels.fill import change_numbers
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN

@@ -19,12 +19,13 @@ from leaderboard.links import Address, Site, address
 from leaderboard.page import share
 from leaderboard.page.trust import TRUST, context
 from leaderboard.render import templates
-from leaderboard.report import methods, report_html, write_report
+from leaderboard.report import report_html, write_report
 from leaderboard.source import shown_first
 from leaderboard.views import SuiteView
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN
+from roarbench.report.methods import methods
 from roarbench.text import interval
 from studies import trust
 from tests.helpers.board_store import make_store
@@ -107,7 +108,7 @@ def test_a_report_has_the_gains_of_the_table_needs_nothing_else_and_says_how_it_
     assert len(placed) == 9
     assert not re.findall(r'(?:src|href)="(?!data:)', html)
     assert "@inproceedings" in html or "@article" in html
-    said = methods(view, view.board)
+    said = methods(view.table(view.leading))
     assert "9,469 images of imagenette64" in said and "300 test images" in said and "t = 0.5, 0.9" in said
     hostile = replace(view.results, named=("<script>alert(1)</script>",))
     assert "<script" not in report_html(SuiteView(hostile, view.folder, dict))

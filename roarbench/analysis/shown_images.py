@@ -1,0 +1,64 @@
+"""About 24 test images on which maps are shown, and the answers to them: from stored answers alone."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.estimators.naming import lookup_estimator
+from roarbench.plan.runs import CLEAN
+from roarbench.protocols.declaration import Protocol
+from roarbench.stats.curves import Bits
+from roarbench.terms import Unit
+
+IMAGES = 24
+RULE = (
+    "Of the {known:,} test images that most networks know untouched, {count} at even steps: from the one on which "
+    "masks of the estimators that ask a network cost most answers, to the one on which they cost fewest."
+)
+
+
+class Answers(NamedTuple):
+    """Counts of right answers to each image: with a row's own masks, and with those it is held against.
+
+    Of all levels together; the second are empty where there are none.
+    """
+
+    own: tuple[int, ...]
+    against: tuple[int, ...]
+    of: int
+
+
+def answers_of(results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]) -> Answers:
+    """Return how many answers of a row's networks to these images are right."""
+    own, others = (_answers(results, protocol, unit, each) for each in (name, protocol.counterpart(name)))
+    counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
+    return Answers(counts[0], counts[1], len(own))
+
+
+def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, name: str) -> list[Bits]:
+    """Return the answers of a row's networks above level 0, bool (images,) each."""
+    asked = (protocol.order, protocol.retrain, unit, results.suite.fill(protocol))
+    found = [(point.cell, result) for point, result in results.by_estimator.get(name, [])]
+    return [made.answers for c, made in found if c.t > 0 and (c.order, c.retrain, c.unit, c.fill) == asked]
+
+
+def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES) -> tuple[NDArray[np.int64], str]:
+    """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
+    asking = [name for name in results.suite.placed if not lookup_estimator(name).control]
+    own, other = (
+        [made for name in asking for made in _answers(results, protocol, unit, form(name))]
+        for form in (str, protocol.counterpart)
+    )
+    if not own:
+        return np.empty(0, np.int64), ""
+    cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))
+    clean = [
+        made.answers for point, made in results.by_estimator.get(CLEAN, ()) if point.cell.retrain == protocol.retrain
+    ]
+    known = np.flatnonzero(np.mean(clean, 0) > 0.5) if clean else np.arange(len(cost))
+    order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
+    steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))
+    return order[steps], RULE.format(known=len(known), count=len(steps))
