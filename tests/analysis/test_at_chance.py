@@ -23,7 +23,7 @@ from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import as_json, doubts
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.terms import Retrain, Unit
-from tests.helpers.made_up import IMAGES, MAIN, SUITE, held, leaky, result, usual
+from tests.helpers.made_up import IMAGES, MAIN, SUITE, held, leaky, result
 from tests.helpers.tables import rows_of, words_of
 
 
@@ -45,57 +45,56 @@ def test_a_reference_is_near_chance_up_to_a_tenth_of_the_way_to_one():
 
 
 def at(untouched, reference=0.9):
-    """The accuracies of a leaky suite, with these on untouched images."""
+    """A leaky suite's results, with these accuracies on untouched images."""
 
     def accuracy(cell):
         if cell.estimator == CLEAN:
             return reference if cell.retrain is Retrain.NONE else untouched
         return leaky(0.5)(cell)
 
-    return accuracy
+    return replace(held(accuracy=accuracy), limit=2000)
 
 
 @pytest.fixture(scope="module")
 def void():
-    return replace(held(accuracy=at(0.255)), limit=2000)
+    return at(0.255)
 
 
 @pytest.fixture(scope="module")
 def sound():
-    return replace(held(accuracy=at(0.9)), limit=2000)
+    return at(0.9)
+
+
+def table(suite_results):
+    return suite_table(suite_results, "roar", None, None)
 
 
 @pytest.mark.slow
 def test_nothing_is_placed_and_nothing_flagged(void, sound):
-    for protocol in (ROAR, KAR, MORF):
-        rows = void.board(protocol, Unit.SCALAR).rows
-        assert {(row.place, row.random, row.sobel) for row in rows} == {(None, None, None)}
-        assert {row.gain.value is None for row in rows} == {False}  # what was measured is still there
-        judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
-        assert {(row.place, row.random, row.sobel) for row in judged.rows} == {(None, None, None)}
-        assert judged.detectable is None
-    both = [flags_of(Evidence(each, Unit.SCALAR, Bootstrap(200))) for each in (void, sound)]
-    assert (both[0], bool(both[1])) == ({}, True)
-    assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
     assert (bool(void.at_chance), sound.at_chance) == (True, "")
+    for protocol in (ROAR, KAR, MORF):
+        plain = void.board(protocol, Unit.SCALAR)
+        judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
+        assert {(row.place, row.random, row.sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
+        assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
+        assert judged.detectable is None
+    assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert flags_of(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
+    assert flags_of(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
 
 
 @pytest.mark.slow
 def test_every_output_says_so(void, sound):
-    table, other = (suite_table(suite_results, "roar", None, None) for suite_results in (void, sound))
-    for said in (words_of(table), render(table, "markdown"), chart(table).title, *doubts(panel(void))):
-        assert "the installation only" in said
-    for said in (words_of(other), render(other, "markdown"), chart(other).title, *doubts(panel(sound))):
-        assert "installation" not in said
-    assert "At chance: 25." in words_of(table) and "(!)" not in words_of(table)
-    for found in (
-        json.loads(render(table, "json")),
-        json.loads(as_json(panel(void))),
-        results_record(Evidence(void, Unit.SCALAR, Bootstrap(50))),
-    ):
-        assert found["at_chance"] is True
-    rows = rows_of(table, "csv").values()
-    assert {(row["place"], row["verdict"], row["flag"]) for row in rows} == {("", "", "")}
+    for suite_results, said in ((void, True), (sound, False)):
+        shown, beside = table(suite_results), panel(suite_results)
+        for words in (words_of(shown), render(shown, "markdown"), chart(shown).title, *doubts(beside)):
+            assert ("the installation only" in words, "installation" in words) == (said, said)
+        record = results_record(Evidence(suite_results, Unit.SCALAR, Bootstrap(50)))
+        for found in (json.loads(render(shown, "json")), json.loads(as_json(beside)), record):
+            assert found["at_chance"] is said
+    shown = table(void)
+    assert "At chance: 25." in words_of(shown) and "(!)" not in words_of(shown)
+    assert {(row["place"], row["verdict"], row["flag"]) for row in rows_of(shown, "csv").values()} == {("", "", "")}
 
 
 def test_networks_are_judged_by_their_mean():
@@ -106,24 +105,21 @@ def test_networks_are_judged_by_their_mean():
     for point, correct in zip(clean, (750, 500, 500), strict=True):
         rows[point] = result(SUITE, point, np.arange(IMAGES) < correct)
     assert replace(whole, results=rows).at_chance == ""
-    assert replace(whole, results={p: row for p, row in rows.items() if p != clean[0]}).at_chance
+    del rows[clean[0]]
+    assert replace(whole, results=rows).at_chance
 
 
 def test_the_reference_is_told_where_it_is_known():
-    table = suite_table(held(accuracy=at(0.9, reference=0.8)), "roar", None, None)
-    accuracy = json.loads(render(table, "json"))["reference_accuracy"]
+    shown, near = table(at(0.9, reference=0.8)), table(at(0.9, reference=0.3))
+    accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
-    assert f"reference {accuracy:.1%} correct" in table.caption and "near" not in table.caption
-    assert f"reference {accuracy:.1%} correct" in words_of(table)
-    unknown = suite_table(replace(held(), references={}), "roar", None, None)
-    assert json.loads(render(unknown, "json"))["reference_accuracy"] is None
-    assert "correct" not in unknown.caption
-    near = suite_table(held(accuracy=at(0.9, reference=0.3)), "roar", None, None)
+    assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
+    assert f"reference {accuracy:.1%} correct" in words_of(shown)
     assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown")
-    found = held(accuracy=usual)
-    marked = {
-        point: replace(row, weights="a" * 64 if row.run.reference else "") for point, row in found.results.items()
-    }
-    other = replace(found.references[0], weights="b" * 64)
-    assert replace(found, results=marked, references={0: other}).reference_accuracy is None
-    assert replace(found, results=marked, references={0: replace(other, weights="a" * 64)}).reference_accuracy > 0.8
+    found = held()
+    unknown = table(replace(found, references={}))
+    assert json.loads(render(unknown, "json"))["reference_accuracy"] is None and "correct" not in unknown.caption
+    rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
+    for weights, known in (("a" * 64, True), ("b" * 64, False)):
+        scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})
+        assert (scored.reference_accuracy is not None) is known

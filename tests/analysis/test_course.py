@@ -37,11 +37,9 @@ def test_settled_is_a_word_or_that_nothing_of_interest_is_left(comparison, diffe
 def made(**comparisons: Comparison | None) -> Board:
     """A board of rows with 1 training each and these comparisons with Random."""
     whole = board(synthetic(2), ROAR, BOOTSTRAP)
-    rows = tuple(
-        replace(row(whole, "good"), estimator=name, seeds=1, random=found, sobel=OPEN, random_blurred=None)
-        for name, found in comparisons.items()
-    )
-    return replace(whole, rows=rows)
+    one = replace(row(whole, "good"), seeds=1, sobel=OPEN, random_blurred=None)
+    rows = (replace(one, estimator=name, random=found) for name, found in comparisons.items())
+    return replace(whole, rows=tuple(rows))
 
 
 def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with():
@@ -57,10 +55,8 @@ def test_no_row_gets_more_than_is_planned_and_checks_get_none():
     judged = made(random=None, gb=OPEN)
     two = replace(judged, rows=tuple(replace(each, seeds=2) for each in judged.rows))
     assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}
-    assert next_seeds(two, PLANNED, None) == {}
+    assert next_seeds(two, PLANNED, None) == next_seeds(judged, {}, None) == {}
     assert next_seeds(judged, PLANNED | {"random": 1}, None) == {"gb": 2}  # a control that has all of its own
-    assert next_seeds(judged, {}, None) == {}
-    judged = made(random=None, grad=None)
-    bare = replace(judged, rows=tuple(replace(each, sobel=None) for each in judged.rows))
-    assert [is_open(each, None) for each in bare.rows] == [False, True]
-    assert not is_open(replace(bare.rows[1], check=True), None)
+    random, grad = (replace(each, sobel=None) for each in made(random=None, grad=None).rows)  # nothing has intervals
+    opened = [is_open(each, None) for each in (random, grad, replace(grad, check=True))]
+    assert opened == [False, True, False]

@@ -1,9 +1,11 @@
 """The validity panel on made-up stores whose truth is known."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Sequence
 from dataclasses import replace
 
+import numpy as np
 import pytest
+from scipy.integrate import trapezoid
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -16,6 +18,7 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.store.result import Result
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
@@ -23,9 +26,15 @@ from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, 
 BOOTSTRAP = Bootstrap(300, seed=4)
 
 
-def without(suite_results: SuiteResults, gone: Callable[[Point], bool]) -> SuiteResults:
-    kept = {point: found for point, found in suite_results.results.items() if not gone(point)}
-    return replace(suite_results, results=kept)
+def runs(suite_results: SuiteResults, **asked: object) -> dict[Point, Result]:
+    """Results whose cell has all of these values."""
+    results = suite_results.results.items()
+    return {at: row for at, row in results if all(getattr(at.cell, key) == value for key, value in asked.items())}
+
+
+def without(suite_results: SuiteResults, **gone: object) -> SuiteResults:
+    lost = runs(suite_results, **gone)
+    return replace(suite_results, results={at: row for at, row in suite_results.results.items() if at not in lost})
 
 
 def flags(suite_results: SuiteResults, unit: Unit = Unit.SCALAR) -> dict[str, Flag]:
@@ -37,32 +46,19 @@ def row(made: Panel, name: str) -> Validity:
 
 
 def mean(suite_results: SuiteResults, **asked: object) -> float:
-    """Share of correct answers of all runs whose cell has these values, by loops."""
-    counts = []
-    for point, found in suite_results.results.items():
-        if all(getattr(point.cell, key) == value for key, value in asked.items()):
-            counts += [bool(answer) for answer in found.answers]
-    return sum(counts) / len(counts)
+    """Share of correct answers of all runs whose cell has these values, else those of ROAR by scalars."""
+    asked = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR} | asked
+    return np.mean([row.answers for row in runs(suite_results, **asked).values()])
 
 
-def slow_area(points: Iterable[tuple[float, float]]) -> float:
-    """Mean height under straight lines between points, times 100."""
-    points = list(points)
-    total = sum((u - t) * (a + b) / 2 for (t, a), (u, b) in zip(points, points[1:], strict=False))
-    return 100 * total / (points[-1][0] - points[0][0])
+def gap(suite_results: SuiteResults, upper: dict, lower: dict, levels: Sequence[float] = LEVELS) -> float:
+    """Mean height in points between the curves of two kinds of runs, which begin as one, under straight lines."""
+    heights = [mean(suite_results, t=t, **upper) - mean(suite_results, t=t, **lower) for t in levels]
+    return 100 * trapezoid([0.0, *heights], (0.0, *levels)) / levels[-1]
 
 
-def slow_gain(suite_results: SuiteResults, name: str, unit: Unit = Unit.SCALAR) -> float:
-    images = {"order": Order.MORF, "retrain": Retrain.IMAGES}
-    curve = [(0.0, 0.0)] + [
-        (
-            t,
-            mean(suite_results, estimator="random", t=t, unit=unit, **images)
-            - mean(suite_results, estimator=name, t=t, unit=unit, **images),
-        )
-        for t in LEVELS
-    ]
-    return slow_area(curve)
+def gain(suite_results: SuiteResults, name: str, unit: Unit = Unit.SCALAR) -> float:
+    return gap(suite_results, {"estimator": "random", "unit": unit}, {"estimator": name, "unit": unit})
 
 
 def covers(found: Estimate, truth: float) -> bool:
@@ -79,42 +75,34 @@ def made(whole: SuiteResults) -> Panel:
     return panel(whole, BOOTSTRAP)
 
 
-def test_values_by_loops(whole: SuiteResults, made: Panel) -> None:
+def test_values_by_scipy(whole: SuiteResults, made: Panel):
     assert [found.estimator for found in made.rows] == [*MAIN, "random-blurred"], "checks stand in their rows"
     assert (made.unit, made.chance, made.retrained_levels) == (Unit.SCALAR, 0.25, (0.9,)), "KAR has .5, ROAR .3, too"
     grad = row(made, "grad")
-    for t, alone, lead in zip(LEVELS, grad.masks, grad.over_random, strict=True):
-        own = mean(whole, estimator="grad", retrain=Retrain.MASKS, t=t)
-        assert alone.value == pytest.approx(own, rel=1e-12)
-        random = mean(whole, estimator="random", retrain=Retrain.MASKS, t=t)
-        assert lead.value == pytest.approx(own - random, abs=1e-12)
-    assert grad.gain.value == pytest.approx(slow_gain(whole, "grad"), abs=1e-9)
+    assert grad.gain.value == pytest.approx(gain(whole, "grad"), abs=1e-9)
     assert set(grad.twins) == {"blurred", "untrained", "other-target"}
     for kind, twin in grad.twins.items():
-        gain = slow_gain(whole, f"grad~{kind}")
-        assert twin.gain.value == pytest.approx(gain, abs=1e-9)
-        assert twin.difference.value == pytest.approx(gain - slow_gain(whole, "grad"), abs=1e-9)
+        expected = gain(whole, f"grad~{kind}")
+        assert twin.gain.value == pytest.approx(expected, abs=1e-9)
+        assert twin.difference.value == pytest.approx(expected - gain(whole, "grad"), abs=1e-9)
     assert grad.units[Unit.SCALAR] == grad.fills["mean"] == grad.gain
-    assert grad.units[Unit.PIXEL].value == pytest.approx(slow_gain(whole, "grad", Unit.PIXEL), abs=1e-9)
-    var = row(made, "var-grad")
-    gaps: dict[Retrain, list[tuple[float, float]]] = {Retrain.IMAGES: [(0.0, 0.0)], Retrain.NONE: [(0.0, 0.0)]}
-    for retrain, levels in ((Retrain.IMAGES, (0.9,)), (Retrain.NONE, LEVELS)):
-        asked = {"estimator": "var-grad", "retrain": retrain, "unit": Unit.SCALAR}
-        for t in levels:
-            kept = mean(whole, t=t, order=Order.LERF, **asked)
-            gaps[retrain].append((t, kept - mean(whole, t=t, order=Order.MORF, **asked)))
-    assert var.retrained_gap.value == pytest.approx(slow_area(gaps[Retrain.IMAGES]), abs=1e-9)
-    assert var.reference_gap.value == pytest.approx(slow_area(gaps[Retrain.NONE]), abs=1e-9)
+    assert grad.units[Unit.PIXEL].value == pytest.approx(gain(whole, "grad", Unit.PIXEL), abs=1e-9)
+    retrained = {"estimator": "var-grad"}
+    scored = retrained | {"retrain": Retrain.NONE}
+    for found, lost, levels in (("retrained_gap", retrained, (0.9,)), ("reference_gap", scored, LEVELS)):
+        expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
+        assert getattr(row(made, "var-grad"), found).value == pytest.approx(expected, abs=1e-9)
     for name in ("random", "grad", "var-grad"):
-        for t, above in zip(LEVELS, row(made, name).above_masks, strict=True):
-            images = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR}
-            expected = mean(whole, estimator=name, t=t, **images) - mean(
-                whole, estimator=name, t=t, retrain=Retrain.MASKS
-            )
-            assert above.value == pytest.approx(expected, abs=1e-12)
+        found = row(made, name)
+        for t, alone, lead, above in zip(LEVELS, found.masks, found.over_random, found.above_masks, strict=True):
+            own, random = (mean(whole, estimator=each, t=t, retrain=Retrain.MASKS) for each in (name, "random"))
+            assert (alone.value, lead.value) == pytest.approx((own, own - random), abs=1e-12)
+            assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12)
             assert above.low > 0
     assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
     assert {found.floor for found in made.rows} == {()}
+    alike = [compared.found.rows for compared in made.agreements if compared.found]
+    assert {*alike} == {len(MAIN)}, "twins are no opinions of their own"
 
 
 SHARED = replace(
@@ -126,15 +114,12 @@ SHARED = replace(
 )
 
 
-def sharing(**shares: float) -> Accuracy:
-    """var-grad's true gain is 9 points; twins and the blurred random map have these shares of it, else nothing."""
+def sharing(shares: dict[str, float]) -> Accuracy:
+    """var-grad's true gain is 9 points; its twins and the blurred random map have these shares of it, else nothing."""
 
     def accuracy(cell: Cell) -> float:
-        parent, _, kind = cell.estimator.rpartition("~")
-        kind = "map" if cell.estimator == "random-blurred" else kind.replace("-", "_")
-        if (parent != "var-grad" and kind != "map") or cell.retrain is not Retrain.IMAGES:
-            return usual(cell)
-        return 0.9 - cell.t * (0.4 + 0.2 * shares.get(kind, 0.0))
+        retrained = cell.retrain is Retrain.IMAGES and cell.estimator in shares
+        return 0.9 - cell.t * (0.4 + 0.2 * shares[cell.estimator]) if retrained else usual(cell)
 
     return accuracy
 
@@ -153,9 +138,9 @@ def marks(found: Panel, name: str) -> dict[str, Mark]:
         ("random-blurred", 0.7, Grade.SOME),
     ],
 )
-def test_a_share_of_the_gain_is_graded(kind: str, share: float, grade: Grade) -> None:
-    given = "map" if kind == "random-blurred" else kind.replace("-", "_")
-    found = panel(held(SHARED, sharing(**{given: share})), BOOTSTRAP)
+def test_a_share_of_the_gain_is_graded(kind: str, share: float, grade: Grade):
+    twin = kind if kind == "random-blurred" else f"var-grad~{kind}"
+    found = panel(held(SHARED, sharing({twin: share})), BOOTSTRAP)
     mark = marks(found, "var-grad")[kind]
     assert mark.grade is grade and covers(mark.share, share)
     assert row(found, "var-grad").flag.grade is grade
@@ -163,7 +148,7 @@ def test_a_share_of_the_gain_is_graded(kind: str, share: float, grade: Grade) ->
     assert (words in row(found, "var-grad").flag.reason.lower()) is (grade is not Grade.NONE)
 
 
-def test_a_row_without_a_gain_has_none_to_share(made: Panel) -> None:
+def test_a_row_without_a_gain_has_none_to_share(made: Panel):
     """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
@@ -174,58 +159,52 @@ def test_a_row_without_a_gain_has_none_to_share(made: Panel) -> None:
 
 
 @pytest.mark.parametrize(
-    ("alone", "images", "grade"),
-    [(0.5, 0.6, Grade.SOME), (0.36, 0.6, Grade.NONE), (0.7, 0.6, Grade.STRONG)],
-    ids=["most of it", "a third", "beyond the images"],
+    ("alone", "grade", "floor"),
+    [
+        (0.36, Grade.NONE, ()),
+        (0.5, Grade.SOME, ()),
+        (0.6, Grade.STRONG, (0.9,)),  # all that its images tell
+        (0.7, Grade.STRONG, (0.9,)),
+    ],
 )
-def test_masks_alone_have_a_share_of_the_accuracy_above_chance(alone: float, images: float, grade: Grade) -> None:
-    found = panel(held(accuracy=leaky(alone, images)), BOOTSTRAP)
-    mark, flag = marks(found, "var-grad")["masks"], row(found, "var-grad").flag
-    assert covers(mark.share, (alone - 0.25) / (images - 0.25)) and mark.grade is grade
-    assert ("its mask alone has" in flag.reason.lower()) is (grade is not Grade.NONE)
-    assert ("of its images' accuracy above chance" in flag.reason) is (grade is not Grade.NONE)
-
-
-@pytest.mark.parametrize(("alone", "floor"), [(0.6, (0.9,)), (0.75, (0.9,)), (0.4, ())])
-def test_a_row_whose_images_tell_no_more_than_its_mask_is_at_the_floor(alone: float, floor: tuple[float, ...]) -> None:
+def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_much_as_images(alone, grade, floor):
     found = held(accuracy=leaky(alone))
-    assert row(panel(found, BOOTSTRAP), "var-grad").floor == floor
-    evidence = Evidence.of(found, BOOTSTRAP)
-    assert floors_of(evidence) == ({"var-grad": floor} if floor else {})
+    var, floors = row(panel(found, BOOTSTRAP), "var-grad"), floors_of(Evidence.of(found, BOOTSTRAP))
+    (mark,) = (mark for mark in var.marks if mark.kind == "masks")
+    assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
+    for words in ("ts mask alone has", "of its images' accuracy above chance"):
+        assert (words in var.flag.reason) is (grade is not Grade.NONE)
+    assert (var.floor, floors) == (floor, {"var-grad": floor} if floor else {})
     said = "At the floor: var-grad (t = 0.9): its images tell no more than its mask."
-    assert floor_words(floors_of(evidence)) == (said if floor else "")
+    assert floor_words(floors) == (said if floor else "")
 
 
-def test_all_reasons_are_one_sentence_the_strong_ones_first() -> None:
+def test_all_reasons_are_one_sentence_the_strong_ones_first():
     def both(cell: Cell) -> float:
         masks = cell.retrain is Retrain.MASKS and cell.estimator == "var-grad"
-        return 0.7 if masks else sharing(blurred=0.75)(cell)
+        return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
     flag = row(panel(held(SHARED, both), BOOTSTRAP), "var-grad").flag
     assert flag.reason.startswith("Its mask alone has") and "; its blurred twin, which adds no info" in flag.reason
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
-def is_grad_at(name: str, t: float, retrain: Retrain) -> Callable[[Point], bool]:
-    return lambda point: (point.cell.estimator, point.cell.t, point.cell.retrain) == (name, t, retrain)
-
-
-def test_a_missing_cell_is_missing(whole: SuiteResults, made: Panel) -> None:
-    gone = panel(without(whole, is_grad_at("grad~blurred", 0.9, Retrain.IMAGES)), BOOTSTRAP)
+def test_a_missing_cell_is_missing(whole: SuiteResults, made: Panel):
+    gone = panel(without(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
     grad, before = row(gone, "grad"), row(made, "grad")
     assert grad.twins["blurred"] == (Estimate(), Estimate())
     assert grad.gain.value == before.gain.value and grad.twins["untrained"].gain.value is not None
 
-    own = row(panel(without(whole, is_grad_at("grad", 0.9, Retrain.IMAGES)), BOOTSTRAP), "grad")
+    own = row(panel(without(whole, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
     assert own.gain == own.units[Unit.SCALAR] == own.fills["mean"] == own.retrained_gap == Estimate()
     assert own.twins["blurred"].difference == Estimate() and own.twins["blurred"].gain.value is not None
 
-    masks = panel(without(held(accuracy=leaky(0.5)), is_grad_at("random", 0.9, Retrain.MASKS)), BOOTSTRAP)
+    masks = panel(without(held(accuracy=leaky(0.5)), estimator="random", t=0.9, retrain=Retrain.MASKS), BOOTSTRAP)
     assert row(masks, "var-grad").masks[1].low is not None
     assert row(masks, "var-grad").over_random == (row(masks, "var-grad").over_random[0], Estimate())
 
 
-def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
+def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     suite = one_seed(SUITE)
     found = panel(held(suite, accuracy=leaky(0.7)), BOOTSTRAP)
     grad, var = row(found, "grad"), row(found, "var-grad")
@@ -236,7 +215,7 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag() -> None:
     assert var.reference_gap.low is not None, "nothing is trained: images alone are chance"
 
 
-def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone() -> None:
+def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
     suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2),))
     found = panel(held(suite), BOOTSTRAP)
     grad = row(found, "grad")
@@ -248,7 +227,7 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
     assert (alone.levels, grad.gain, grad.units) == ((), Estimate(), {}) and grad.masks[0].low is not None
 
 
-def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
+def test_every_fill_has_its_gain_and_none_is_mixed():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, MAIN, (0.5, 0.9), seeds=2, fill="zero")))
 
     def accuracy(cell: Cell) -> float:
@@ -264,7 +243,7 @@ def test_every_fill_has_its_gain_and_none_is_mixed() -> None:
     assert zero.levels == (0.5, 0.9) and grad.smoothness == (None, None)
 
 
-def test_smoothness_comes_from_any_row_that_removes_by_the_ranking() -> None:
+def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
     suite = replace(SUITE, blocks=SUITE.blocks[1:])  # ROAR's scalar levels are those of the twins then
     suite = replace(suite, blocks=(Block(ROAR, ("grad", "var-grad", "random-redrawn"), LEVELS, seeds=1), *suite.blocks))
     values = {}
@@ -276,11 +255,11 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking() -> None:
     suite_results = SuiteResults(suite, "da7a", None, results)
     assert row(panel(suite_results, BOOTSTRAP), "grad").smoothness == (2.3, 2.9)
     assert row(panel(suite_results, BOOTSTRAP), "sobel").smoothness == (None, None)
-    roar_gone = without(suite_results, lambda point: point.cell.retrain is Retrain.IMAGES)
+    roar_gone = without(suite_results, retrain=Retrain.IMAGES)
     assert row(panel(roar_gone, BOOTSTRAP), "var-grad").smoothness == (3.3, 3.9), "the networks of masks say it, too"
 
 
-def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:
+def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
     """var-grad leaks where a feature is a pixel, and there alone."""
 
     def accuracy(cell: Cell) -> float:
@@ -294,9 +273,5 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels() -> None:
     assert {name.estimator: name.flag for name in pixels.rows if name.flag.reason} == found
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
     assert "var-grad" not in flags(suite_results)
-
-
-def test_a_unit_that_a_suite_has_not_is_refused() -> None:
-    suite = replace(SUITE, blocks=SUITE.blocks[:1])
     with pytest.raises(CallerError, match="suite 'made-up' has no unit pixel; it has: scalar"):
-        panel(held(suite), BOOTSTRAP, unit=Unit.PIXEL)
+        panel(held(replace(SUITE, blocks=SUITE.blocks[:1])), BOOTSTRAP, unit=Unit.PIXEL)

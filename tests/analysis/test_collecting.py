@@ -1,8 +1,9 @@
-"""Which images and which reference are shown, what a title says of them, and what else is told of."""
+"""What a store holds of a suite: whose rows, which images and which reference, and what else is told of."""
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
+import numpy as np
 import pytest
 
 from roarbench.analysis.collecting import collect, collect_all
@@ -10,17 +11,24 @@ from roarbench.cli.proposals import what_else
 from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
+from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS, with_given
 from roarbench.protocols.roar import ROAR
+from roarbench.report.table import suite_table
 from roarbench.store.image_notes import LOCAL, ImageNote
-from tests.helpers.made_up import SUITE, answers, result, usual
+from roarbench.store.results import ResultsStore
+from roarbench.store.transfer import export_results, import_results
+from roarbench.terms import Unit
+from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
+from tests.helpers.tables import rows_of
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 POINTS = expand(SMALL)
 OWN, OTHER = PINNED["planted"], "07e4" * 8
 HUB = replace(SMALL, dataset="cifar10")  # whose fingerprint is not pinned
 PHOTOS = ImageNote(OTHER, "planted", None, LOCAL, "/home/me/photos", "f11e5")
+GENERATED = ImageNote(OTHER, "planted", None, "generated")
 NOON = datetime(2024, 1, 1, 12, tzinfo=UTC)
 
 
@@ -30,15 +38,49 @@ def known(monkeypatch):
     monkeypatch.setitem(VERSIONS, ("made-up", 1), SMALL)
 
 
-def rows(data, points=POINTS, suite=SMALL, limit=None, hour=0):
-    """Rows of a suite on these images."""
+def rows(data=OWN, points=POINTS, suite=SMALL, limit=None, hour=0):
+    """Rows as runs of a suite on these images would have left them."""
     for point in points:
         row = result(SMALL, point, answers(point, usual(point.cell)))
         own = replace(point, cell=replace(point.cell, dataset=suite.dataset))
         yield replace(row, run=bind(suite, own, data, limit), created=NOON + timedelta(hours=hour))
 
 
-GENERATED = ImageNote(OTHER, "planted", None, "generated")
+def test_it_holds_the_rows_of_its_points_and_no_others(store):
+    found = collect(SMALL, store)
+    assert (found.results, found.data, found.complete) == ({}, "", False)
+    assert found.scores(ROAR, Unit.SCALAR).correct == {}
+    assert {row.gain.value for row in found.board(ROAR, Unit.SCALAR).rows} == {None}
+    *held, last = rows()
+    store.add_all(held)
+    for change in ({"recipe": "planted@2"}, {"estimator": "0ther"}, {"reference": "0ther"}):
+        store.add(replace(last, run=replace(last.run, **change)))
+    found = collect(SMALL, store)
+    assert (found.results, found.complete) == (dict(zip(POINTS, held, strict=False)), False)
+    store.add(last)
+    assert collect(SMALL, store).complete
+
+
+@pytest.mark.parametrize("name", ["random", CLEAN, "grad~blurred"])
+def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
+    """Imported rows of `random` with all bits set once made everything else better than it, verified."""
+    suite = replace(SMALL, blocks=(Block(ROAR, ("random", "grad", "grad~blurred", "var-grad"), (0.9,), seeds=10),))
+    bits = {point: answers(point, usual(point.cell)) for point in expand(suite) if point.cell.estimator != name}
+    with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
+        other.add_all(result(suite, point, np.ones(IMAGES, bool)) for point in expand(suite) if point not in bits)
+        export_results(other, tmp_path / "rows.parquet")
+    store.add_all(result(suite, point, mine) for point, mine in bits.items())
+    assert not collect(suite, store).doubts
+    import_results(store, tmp_path / "rows.parquet")
+    found = collect(suite, store)
+    weak = {*suite.estimators} if name != "grad~blurred" else {"grad", "grad~blurred"}
+    table = suite_table(found, "roar", None, None)
+    assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == weak
+    flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
+    assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak
+    assert ("Held against random, self-reported: imp" in flagged["grad"]) == (name == "random")
+
+
 ELSE = "this store also has: roarbench table --suite made-up "
 ONLY = "nothing of made-up v1 is in this store, but: roarbench table --suite made-up "
 
@@ -84,25 +126,29 @@ def test_where_no_fingerprint_is_pinned_one_of_unknown_origin_is_the_suites_own_
     assert (one.data, one.title) == ("aaaa", "made-up v1 (images of unknown origin, aaaa)")
 
 
-def test_small_versions_are_told_of_only_where_nothing_is_held(store):
-    store.add_all(rows(OWN, limit=40))
+def test_small_versions_are_kept_apart_and_told_of_only_where_nothing_is_held(store):
+    store.add_all(rows("5ma11", limit=40))
     assert what_else(collect(SMALL, store), "table") == ONLY + "--limit 40 (small version: 40 images a split)"
-    store.add_all(rows(OWN))
-    assert what_else(collect(SMALL, store), "table") == ""
+    store.add_all(rows(points=POINTS[:2]))
+    whole, small = collect(SMALL, store), collect(SMALL, store, limit=40)
+    assert (len(whole.results), whole.title, what_else(whole, "table")) == (2, "made-up v1", "")
+    assert (len(small.results), small.title) == (len(POINTS), "made-up v1 (small version: 40 images a split)")
+    assert collect(SMALL, store, limit=50).results == {}
+    asked = collect(SMALL, store, data="0ther")
+    assert (asked.data, asked.results) == ("0ther", {})
 
 
 def test_the_reference_is_the_suites_own_unless_another_is_asked_for(store):
     """Controls depend on no reference and stand beside every one."""
-    given = "file@0a1b2c3d4e5f"
-    explained = replace(SMALL, given=given)
-    store.add_all(row for row in rows(OWN, suite=explained))
+    explained = replace(SMALL, given="file@0a1b2c3d4e5f")
+    store.add_all(rows(suite=explained))
     found = collect(SMALL, store)
     assert {point.cell.estimator for point in found.results} == {"none", "random"}
     assert found.title == "made-up v1 (reference trained by planted@1)"
     assert what_else(found, "table") == ELSE + "--reference file@0a1b2c3d (reference file@0a1b2c3d)"
     other = collect(explained, store)
     assert (len(other.results), other.title) == (len(POINTS), "made-up v1 (reference file@0a1b2c3d)")
-    store.add_all(rows(OWN))
+    store.add_all(rows())
     assert len(collect(SMALL, store).results) == len(collect(explained, store).results) == len(POINTS)
     assert what_else(collect(explained, store), "table") == ELSE + "(reference trained by planted@1)"
 
@@ -111,20 +157,19 @@ def test_weights_are_together_that_explain_different_seeds(store):
     """Two that were given together; then one of them alone, too, after which nothing says that they were."""
     first, second = "file@0a1b", "file@2c3d"
     together = with_given(SMALL, f"{first},{second}")
-    store.add_all(rows(OWN, suite=together))
-    assert [found.suite.given for found in collect_all(SMALL, store)] == [f"{first},{second}"]
+    store.add_all(rows(suite=together))
     (found,) = collect_all(SMALL, store)
+    assert (found.suite.given, found.suite.references) == (f"{first},{second}", 2)
     assert found.title == "made-up v1 (references file@0a1b, file@2c3d)"
     assert found.asked == ("--reference", first, "--reference", second)
-    assert found.suite.references == 2
-    store.add_all(rows(OWN, suite=with_given(SMALL, second), hour=1))
+    store.add_all(rows(suite=with_given(SMALL, second), hour=1))
     assert {found.suite.given for found in collect_all(SMALL, store)} == {first, second}
     assert len(collect(together, store).results) == len(expand(together))
 
 
 def test_all_that_a_store_holds_the_suites_own_first(store):
     explained = replace(SMALL, given="file@0a1b")
-    store.add_all([*rows(OTHER, suite=explained), *rows(OTHER), *rows(OWN, hour=1), *rows("5ma11", limit=40)])
+    store.add_all([*rows(OTHER, suite=explained), *rows(OTHER), *rows(hour=1), *rows("5ma11", limit=40)])
     found = collect_all(SMALL, store, [PHOTOS])
     assert [(held.data, held.limit, held.suite.given) for held in found] == [
         (OWN, None, ""),

@@ -1,0 +1,189 @@
+"""What stands beside gains: the probability of the predicted class, scores of Quantus, noisy copies that keep it."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from statistics import NormalDist, stdev
+
+import numpy as np
+import pytest
+
+from roarbench.analysis import faithfulness
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.analysis.faithfulness import METRICS, score_specs
+from roarbench.analysis.noisy_copies import with_kept
+from roarbench.analysis.probability_drop import probability_drops
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.points import Point
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
+from roarbench.store.layout import Workspace
+from roarbench.store.map_provenance import MapProvenance
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.result import pack_probabilities
+from roarbench.store.scores import Score
+from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Split, Unit
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
+from tests.helpers.tables import rows_of, words_of
+
+
+def table(suite_results, protocol="roar"):
+    return suite_table(suite_results, protocol, None, None)
+
+
+def with_probabilities(without=()) -> SuiteResults:
+    """A store whose probabilities fall with the level, faster for some estimators; some points may lack them."""
+    generator, whole = np.random.default_rng(0), held()
+    untouched = generator.uniform(0.3, 1.0, IMAGES).astype(np.float32)
+    for point, result in whole.results.items():
+        cell = point.cell
+        if cell.retrain is Retrain.NONE and (cell.estimator, cell.order, cell.t) not in without:
+            steep = 0.3 + 0.1 * MAIN.index(cell.estimator) if cell.estimator != CLEAN else 0.0
+            noise = generator.uniform(0.9, 1.0, IMAGES) if cell.t else 1.0
+            kept = 1 - steep * cell.t if cell.order is Order.MORF else 1 - steep * cell.t**2
+            probability = pack_probabilities((untouched * kept * noise).astype(np.float32))
+            whole.results[point] = replace(result, probability=probability)
+    return whole
+
+
+@pytest.mark.parametrize("protocol", [MORF, LERF])
+def test_probabilities_fall_by_loops_over_images(protocol):
+    whole = with_probabilities()
+    found = probability_drops(whole, protocol, Unit.SCALAR, LEVELS)
+    assert list(found) == list(MAIN)
+    stored = {
+        (point.cell.estimator, point.cell.t): [float(value) for value in result.probabilities]
+        for point, result in whole.results.items()
+        if point.cell.retrain is Retrain.NONE and (point.cell.order is protocol.order or point.cell.estimator == CLEAN)
+    }
+    before = stored[CLEAN, 0.0]
+    for name, fall in found.items():
+        rows = [stored[name, t] for t in LEVELS]
+        drops = [sum(before[image] - row[image] for row in rows) / len(LEVELS) for image in range(IMAGES)]
+        aopc, half = sum(drops) / IMAGES, NormalDist().inv_cdf(0.975) * stdev(drops) / IMAGES**0.5
+        assert fall.aopc == pytest.approx((aopc, aopc - half, aopc + half), rel=1e-9)
+        for row, probability, change in zip(rows, fall.probabilities, fall.changes, strict=True):
+            assert probability.value == pytest.approx(sum(row) / IMAGES, rel=1e-9)
+            changes = [abs(one - other) / one for one, other in zip(before, row, strict=True)]
+            assert change.value == pytest.approx(sum(changes) / IMAGES, rel=1e-9)
+            assert change.low < change.value < change.high
+        assert fall.untouched.value == pytest.approx(sum(before) / IMAGES, rel=1e-9)
+    assert found["random"].aopc.value < found["var-grad"].aopc.value
+
+
+def test_what_is_missing_or_no_probability_is_missing():
+    whole, part = with_probabilities(), with_probabilities({("grad", Order.MORF, 0.9)})
+    found = probability_drops(part, MORF, Unit.SCALAR, LEVELS)
+    assert found["grad"].aopc == (None, None, None)
+    assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
+    assert found["grad"].probabilities[0].value > 0
+    assert found["var-grad"].aopc.value > 0
+    assert probability_drops(part, LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
+    assert probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
+    assert probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
+    assert probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
+    assert probability_drops(whole, MORF, Unit.PIXEL, LEVELS) == {}
+    gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, Retrain.NONE, "mean", Unit.SCALAR, 0.9), 0)
+    for wrong in (np.nan, 1.1):
+        damaged = whole.results[gap].probabilities.copy()
+        damaged[3] = wrong
+        row = replace(whole.results[gap], probability=pack_probabilities(damaged))
+        found = probability_drops(replace(whole, results=whole.results | {gap: row}), MORF, Unit.SCALAR, LEVELS)
+        assert found["grad"].aopc.value is None and found["random"].aopc.value is not None
+
+
+@pytest.mark.slow
+def test_tables_have_probabilities_where_nothing_is_retrained():
+    whole = with_probabilities({("grad", Order.MORF, 0.9)})
+    shown = table(whole, "morf")
+    plain, flat = rows_of(shown), rows_of(shown, "csv")
+    row, fall = plain["var-grad"], probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
+    assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
+    assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
+    assert list(row["relative_change_high"].values()) == [each.high for each in fall.changes]
+    assert flat["var-grad"]["relative_change_0.9"] == str(row["relative_change"]["0.9"])
+    assert plain["grad"]["aopc"] is plain["grad"]["probability"]["0.9"] is None
+    assert flat["grad"]["aopc"] == flat["grad"]["probability_0.9"] == ""
+    (line,) = (line for line in render(shown, "markdown").splitlines() if "| var-grad" in line)
+    assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in line
+    for protocol in ("roar", "kar", "mask-only"):
+        assert not {"aopc", "probability", "relative_change"} & set(rows_of(table(whole, protocol))["random"])
+
+
+VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
+
+
+def test_what_quantus_scores_is_every_estimator_that_has_maps():
+    exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Making.BF16), "da7a")
+    mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
+    assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
+    assert len({spec.key for spec in exact.values()}) == len(exact)
+    assert {(spec.data, spec.images) for spec in exact.values()} == {("da7a", faithfulness.IMAGES)}
+    assert len({spec.reference for spec in exact.values()}) == 1
+    same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
+    assert same == {name for name, _ in exact if not find_estimator(name).shared}
+
+
+def test_scores_of_quantus_are_found_by_images_and_reference(store):
+    specs, elsewhere = score_specs(SUITE, "da7a"), score_specs(SUITE, "0ther")
+    assert collect(SUITE, store, data="da7a").quantus == {}
+    store.scores.add(Score(specs["grad", name], "grad", value, 64, {}) for name, value in VALUES.items())
+    store.scores.add([Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
+    assert collect(SUITE, store, data="da7a").quantus == {"grad": VALUES}
+
+
+def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
+    """Not gain, place, verdict or flag, not even with scores that say the opposite."""
+    whole = held()
+    plain = table(whole)
+    scored = table(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
+    before, after = (json.loads(render(shown, "json")) for shown in (plain, scored))
+    kept = {row["estimator"]: row.pop("quantus") for row in after["rows"]}
+    assert (after, scored.flags) == (before, plain.flags)
+    nothing = dict.fromkeys(VALUES)
+    assert (kept["grad"], kept["random"], kept["sobel"]) == (VALUES, nothing | {"pixel-flipping": 0.5}, nothing)
+    found = rows_of(scored, "csv")
+    assert list(found["grad"])[-3:] == [f"quantus_{metric.id}" for metric in METRICS]
+    assert [found["grad"][f"quantus_{name}"] for name in VALUES] == ["0.23456", "-0.5", ""]
+    lines = render(scored, "markdown").splitlines()
+    assert lines[2].endswith("| above masks t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
+    (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
+    assert grad.endswith("| 0.235 | -0.500 | – |")
+
+
+def sealed(folder: Path, name: str, kept: list[int]) -> str:
+    """Write rankings of four test images whose copies keep their class so often; return their checksum."""
+    spec = RankingSpec(
+        "d" * 32, f"{sum(kept):0>32}", "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), (Split.TEST,)
+    )
+    store = RankingsStore(Workspace(folder).rankings)
+    planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
+    store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
+    store.seal(spec, {Split.TEST: 4})
+    return store.open(spec).checksum
+
+
+def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marked_with_its_number(tmp_path):
+    """`var-grad` has two rankings with 40 and 44 of 60 copies kept, `grad` has no copies, `sobel` no rankings here."""
+    low, high = (sealed(tmp_path, "var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
+    other = sealed(tmp_path, "grad", [])
+    rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
+    whole = held()
+    for point, row in whole.results.items():
+        names = rankings.get(point.cell.estimator, ("", ""))
+        whole.results[point] = replace(row, rankings=names[point.seed % 2])
+    stored = with_kept(whole, tmp_path)
+    assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
+    assert with_kept(held(), Path("none")).kept == {}
+    shown = table(stored)
+    text, rows = words_of(shown), rows_of(shown)
+    said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
+    assert said in text and "var-grad †" in text and text.count("†") == 2
+    assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
+    for kept in ({"var-grad": 0.8}, {}):
+        assert "†" not in words_of(table(replace(stored, kept=kept)))
