@@ -1,8 +1,8 @@
 """The pages in headless Chromium, static and in the app: what a reader does, and what must never happen."""
 
 import json
+import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -14,25 +14,24 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from leaderboard.render import export
-from leaderboard.views import SuiteView, read_views
-from roarbench.plan.suites import SUITES, VERSIONS
+from leaderboard.views import read_views
+from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table_values import as_csv
 from roarbench.store.results import ResultsStore, default_url
-from tests.helpers.board_store import make_store, results
+from tests.helpers.board_store import results
 from tests.helpers.browser import see, show, until
 
 pytestmark = pytest.mark.browser
 
-ROOT = Path(__file__).parents[2]
-DEMO = ROOT / "demo"
+DEMO = Path(__file__).parents[2] / "demo"
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]
 ROWS = ".board tbody tr:not([hidden])"
 WIDTHS = (390, 768, 1280, 1920)
 
 
 @pytest.fixture(scope="module")
-def driver(require: Callable[[str, str], str]) -> Iterator[webdriver.Chrome]:
+def driver(require):
     require("chromium", "apt-get install chromium")
     require("chromedriver", "apt-get install chromium-driver")
     with browser() as made:
@@ -40,8 +39,9 @@ def driver(require: Callable[[str, str], str]) -> Iterator[webdriver.Chrome]:
 
 
 @pytest.fixture(autouse=True)
-def watched(driver: webdriver.Chrome) -> Iterator[None]:
+def watched(driver):
     """No test may leave an error on the console, or have asked another origin for anything."""
+    use(driver, 1280)
     for log in ("browser", "performance"):
         driver.get_log(log)
     yield
@@ -51,41 +51,38 @@ def watched(driver: webdriver.Chrome) -> Iterator[None]:
     assert not [url for url in urls if not at_home(url)]
 
 
-def at_home(url: str) -> bool:
+def at_home(url):
     parts = urlsplit(url)
-    return parts.scheme in ("file", "data", "blob", "about", "chrome") or (
-        parts.hostname == "127.0.0.1" and parts.port != 9
-    )
+    local = parts.hostname == "127.0.0.1" and parts.port != 9
+    return local or parts.scheme in ("file", "data", "blob", "about", "chrome")
 
 
 @pytest.fixture(scope="module")
-def demo_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def demo_site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
     with ResultsStore.open(default_url(DEMO), read_only=True) as store:
         export(read_views(store, DEMO), folder)
     return folder
 
 
-def told(driver: webdriver.Chrome, selector: str, what: str = "textContent") -> list[str]:
+def told(driver, selector, what="textContent"):
     """What all these say, at one moment."""
-    found: list[str] = driver.execute_script(
-        f"return [...document.querySelectorAll(arguments[0])].map((part) => part.{what})", selector
-    )
-    return found
+    script = f"return [...document.querySelectorAll(arguments[0])].map((part) => part.{what})"
+    return driver.execute_script(script, selector)
 
 
-def ids(driver: webdriver.Chrome) -> list[str]:
+def ids(driver):
     return told(driver, f"{ROWS} th code")
 
 
-def use(driver: webdriver.Chrome, width: int, scheme: str = "light") -> None:
+def use(driver, width, scheme="light"):
     size = {"width": width, "height": 844 if width < 500 else 800, "deviceScaleFactor": 1, "mobile": width < 500}
     driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     media = [{"name": "prefers-color-scheme", "value": scheme}]
     driver.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
 
 
-def violations(driver: webdriver.Chrome, rules: Sequence[str] = RULES) -> list[str]:
+def violations(driver, rules=RULES):
     """What axe-core finds against WCAG 2.1 AA, as rule and first place."""
     driver.execute_script((files("axe_core_python") / "axe.min.js").read_text(encoding="utf-8"))
     script = "axe.run(document, {runOnly: arguments[0]}).then(arguments[1])"
@@ -93,12 +90,12 @@ def violations(driver: webdriver.Chrome, rules: Sequence[str] = RULES) -> list[s
     return [f"{rule['id']}: {rule['nodes'][0]['html'][:200]}" for rule in found]
 
 
-def fits(driver: webdriver.Chrome, width: int) -> bool:
+def fits(driver, width):
     main = "(document.querySelector('[data-testid=stMain]') ?? document.body)"
-    return bool(driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width)
+    return driver.execute_script(f"return Math.max(document.body.scrollWidth, {main}.scrollWidth)") <= width
 
 
-def test_every_page_fits_every_width_and_is_accessible(driver: webdriver.Chrome, demo_site: Path) -> None:
+def test_every_page_fits_every_width_and_is_accessible(driver, demo_site):
     """Dark has other colours and nothing else."""
     for page in sorted(demo_site.glob("*.html")):
         show(driver, page.as_uri())
@@ -111,7 +108,7 @@ def test_every_page_fits_every_width_and_is_accessible(driver: webdriver.Chrome,
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_the_first_row_stands_in_the_first_screen_and_rows_are_low(driver, demo_site: Path, width: int) -> None:
+def test_the_first_row_stands_in_the_first_screen_and_rows_are_low(driver, demo_site, width):
     use(driver, width)
     show(driver, (demo_site / "index.html").as_uri())
     script = f"const r = document.querySelector('{ROWS}').getBoundingClientRect(); return [r.bottom, r.height]"
@@ -122,8 +119,7 @@ def test_the_first_row_stands_in_the_first_screen_and_rows_are_low(driver, demo_
     see(driver, lambda _: doubts.find_element(By.TAG_NAME, "li").is_displayed(), True)
 
 
-def test_the_keyboard_reaches_the_first_row_in_eight_stops_each_seen(driver, demo_site: Path) -> None:
-    use(driver, 1280)
+def test_the_keyboard_reaches_the_first_row_in_eight_stops_each_seen(driver, demo_site):
     show(driver, (demo_site / "index.html").as_uri())
     driver.switch_to.active_element.send_keys(Keys.TAB)
     driver.switch_to.active_element.send_keys(Keys.ENTER)
@@ -136,15 +132,17 @@ def test_the_keyboard_reaches_the_first_row_in_eight_stops_each_seen(driver, dem
     assert driver.execute_script("return getComputedStyle(document.activeElement).outlineStyle") != "none"
 
 
-def search(driver: webdriver.Chrome, words: str) -> None:
+def search(driver, words):
     field = driver.find_element(By.CSS_SELECTOR, ".find input[type=search]")
     field.clear()
     field.send_keys(words)
 
 
-def check_choices(driver: webdriver.Chrome, url: str, view: SuiteView) -> None:
+@pytest.mark.parametrize("shell", ["site", "app"])
+def test_choices(driver, views, request, shell):
     """Search without Enter, family, order and axis change what they should; a copied address shows it again."""
-    show(driver, url)
+    view, made = views["quick-v2"], request.getfixturevalue(shell)
+    show(driver, f"{made}/?suite=quick-v2" if shell == "app" else (made / "index.html").as_uri())
     order = [row.id for row in view.board.rows]
     whole = until(driver, lambda d: told(d, f"{ROWS} .place"))
     see(driver, ids, order)
@@ -152,9 +150,8 @@ def check_choices(driver: webdriver.Chrome, url: str, view: SuiteView) -> None:
     see(driver, ids, ["gb"])
     place = told(driver, f"{ROWS} .place")
     assert place == [whole[order.index("gb")]] and place != ["1"], "a filter awards no place"
-    assert "q=guided" in driver.current_url and told(driver, ".find output") == [
-        f"1 of {len(order)} rows; places are those among all"
-    ]
+    said = f"1 of {len(order)} rows; places are those among all"
+    assert "q=guided" in driver.current_url and told(driver, ".find output") == [said]
     search(driver, " ")
     search(driver, "control")
     see(driver, lambda d: set(ids(d)), {row.id for row in view.board.rows if row.control})
@@ -168,13 +165,7 @@ def check_choices(driver: webdriver.Chrome, url: str, view: SuiteView) -> None:
     see(driver, ids, shown)
 
 
-def test_static_choices(driver: webdriver.Chrome, site: Path, views: dict[str, SuiteView]) -> None:
-    use(driver, 1280)
-    check_choices(driver, (site / "index.html").as_uri(), views["quick-v2"])
-
-
-def test_cost_is_a_choice_of_the_axis(driver: webdriver.Chrome, demo_site: Path) -> None:
-    use(driver, 1280)
+def test_cost_is_a_choice_of_the_axis(driver, demo_site):
     show(driver, (demo_site / "index.html").as_uri())
     left = "getBoundingClientRect().left"
     before = told(driver, ".board .bar u:not(.free)", left)
@@ -185,41 +176,27 @@ def test_cost_is_a_choice_of_the_axis(driver: webdriver.Chrome, demo_site: Path)
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    made = tmp_path_factory.mktemp("app")
-    make_store(made, VERSIONS["quick", 2], images=300)
-    make_store(made, SUITES["planted"], lambda point: point.cell.t != 0.7, images=100)
-    return made
+def folder(quick_folder, tmp_path_factory):
+    return shutil.copytree(quick_folder, tmp_path_factory.mktemp("app") / "store")
 
 
 @pytest.fixture(scope="module")
-def app(folder: Path) -> Iterator[str]:
+def app(folder):
     with server([*CLI, "leaderboard", "--store", str(folder)], cache=folder / "cache") as address:
         yield address
 
 
 @pytest.fixture(scope="module")
-def hostile_app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def hostile_app(tmp_path_factory):
     made = tmp_path_factory.mktemp("hostile")
     with server([sys.executable, "-m", "tests.helpers.hostile_app", str(made)], cache=made / "cache") as address:
         yield address
 
 
-@pytest.fixture(scope="module")
-def shown(folder: Path) -> Iterator[SuiteView]:
-    with ResultsStore.open(default_url(folder), read_only=True) as store:
-        yield read_views(store, folder)["quick-v2"]
-
-
-def test_app_choices(driver: webdriver.Chrome, app: str, shown: SuiteView) -> None:
-    use(driver, 1280)
-    check_choices(driver, f"{app}/?suite=quick-v2", shown)
-
-
-def test_app_links_stay_in_its_session_and_back_returns(driver: webdriver.Chrome, app: str, shown: SuiteView) -> None:
-    use(driver, 1280)
+def test_app_links_stay_in_its_session_and_back_returns(driver, app, views):
     show(driver, f"{app}/?suite=quick-v2")
-    leading, roar = ([row.id for row in board.rows] for board in (shown.board, shown.board_of(ROAR)))
+    view = views["quick-v2"]
+    leading, roar = ([row.id for row in board.rows] for board in (view.board, view.board_of(ROAR)))
     see(driver, ids, leading)
     driver.execute_script("window.same = true")
     driver.find_element(By.LINK_TEXT, "ROAR (2019)").click()
@@ -231,11 +208,11 @@ def test_app_links_stay_in_its_session_and_back_returns(driver: webdriver.Chrome
     assert driver.execute_script("return window.same")
 
 
-def test_app_shows_new_results_and_failures_by_itself(driver: webdriver.Chrome, app: str, folder: Path) -> None:
-    use(driver, 1280)
+def test_app_shows_new_results_and_failures_by_itself(driver, app, folder):
     show(driver, f"{app}/?suite=planted-v1")
     before = until(driver, lambda d: told(d, "footer .runs"))
-    absent = [result for point, result in results(SUITES["planted"], 100).items() if point.cell.t == 0.7]
+    made = results(SUITES["planted"], 100).items()
+    absent = [result for point, result in made if point.cell.estimator == "truth-inverted"]
     with ResultsStore.open(default_url(folder)) as store:
         store.add_all(absent[:1])
         store.failures.add(absent[1].run, "the disk is full <b>![x](y)")
@@ -243,22 +220,22 @@ def test_app_shows_new_results_and_failures_by_itself(driver: webdriver.Chrome, 
     assert until(driver, lambda d: any("the disk is full <b>![x](y)" in line for line in told(d, "footer li")))
 
 
-def test_app_saves_what_it_shows(driver: webdriver.Chrome, app: str, shown: SuiteView, tmp_path: Path) -> None:
+def test_app_saves_what_it_shows(driver, app, views, tmp_path):
     driver.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(tmp_path)})
     show(driver, f"{app}/?suite=quick-v2&level=0.5")
     path = "//*[@data-testid='stDownloadButton']//button"
     until(driver, lambda d: d.find_element(By.XPATH, path)).click()
     file = tmp_path / "board-quick-v2-specific-scalar-0.5.csv"
     until(driver, lambda _: file.exists())
-    unit = shown.results.units(shown.leading)[0]
-    assert file.read_text() == as_csv(shown.table(shown.leading, unit, (0.5,))) + "\n"
+    view = views["quick-v2"]
+    assert file.read_text() == as_csv(view.table(view.leading, levels=(0.5,))) + "\n"
 
 
 APP_PAGES = ("suite=quick-v2", "page=method&estimator=grad", "page=suites", "page=claims", "page=trust", "page=none")
 
 
 @pytest.mark.parametrize("asked", APP_PAGES)
-def test_app_pages_are_accessible_and_fit(driver: webdriver.Chrome, app: str, asked: str) -> None:
+def test_app_pages_are_accessible_and_fit(driver, app, asked):
     show(driver, f"{app}/?{asked}")
     for width, scheme in ((1280, "light"), (390, "dark")):
         use(driver, width, scheme)
@@ -270,12 +247,10 @@ def test_app_pages_are_accessible_and_fit(driver: webdriver.Chrome, app: str, as
 
 
 @pytest.mark.parametrize("page", ["board", "method", "suites", "claims", "compare"])
-def test_hostile_text_does_nothing(driver: webdriver.Chrome, hostile_app: str, page: str) -> None:
-    use(driver, 1280)
+def test_hostile_text_does_nothing(driver, hostile_app, page):
     show(driver, f"{hostile_app}/?page={page}&estimator=%3Cscript%3Ewindow.hurt%3D1%3C%2Fscript%3E")
     until(driver, lambda d: told(d, "h1"))
     assert driver.execute_script("return window.hurt") is None
-    assert not driver.find_elements(
-        By.CSS_SELECTOR, "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
-    )
+    harm = "[data-testid=stException], [onload], [onerror], a[href^=javascript]"
+    assert not driver.find_elements(By.CSS_SELECTOR, harm)
     assert all("pixel" not in (source or "") for source in told(driver, "img", "src"))

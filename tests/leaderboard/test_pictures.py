@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -14,73 +13,65 @@ from leaderboard.remains import Makes
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.shown_images import answers_of, chosen
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import jobs, shards
+from roarbench.execution import jobs
 from roarbench.execution.matched_masks import matched_bits
-from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.changes import changes
 from roarbench.kernels.fill import change_numbers
-from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Block, Suite
-from roarbench.protocols import Protocol
+from roarbench.plan.suite import Block
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.result import Result
+from roarbench.store.result import pack_answers
 from roarbench.terms import Split, Unit
 from tests.helpers.board_store import results as made_results
-from tests.helpers.tiny_suite import SUITE, TEST, make_work, rankings_of
+from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, rankings_of, removed
 
 ROWS = ("random", "sobel", "random-blurred", "grad")
 UNIT = Unit.SCALAR
 
 
-def suite(protocol: Protocol) -> Suite:
+def suite(protocol):
     return replace(SUITE, blocks=(Block(protocol, ROWS, (0.1, 0.5, 0.9), seeds=2),))
 
 
-def stored(of: Suite, data: str) -> SuiteResults:
-    return SuiteResults(of, data, None, made_results(of, TEST))
+def stored(protocol, data="x"):
+    return SuiteResults(suite(protocol), data, None, made_results(suite(protocol), TEST))
 
 
-def ranked_in(folder: Path, of: Suite):
+def ranked_in(folder, protocol):
     """A store with images and the rankings of two rows, and its work."""
-    work = make_work(folder, of)
+    work = make_work(folder, suite(protocol))
     jobs.train_reference(work.explained[0])
-    for name in ("random", "grad"):
-        spec = work.ranking_spec(find_estimator(name), UNIT)
-        for split in spec.splits:
-            shards.rank_shard(work.explained, [spec], split, 0, len(work.images[split].labels))
-        shards.seal(work.place, spec)
+    rank_all(work, "random", "grad")
     return work
 
 
 @pytest.fixture(scope="module")
-def ranked(tmp_path_factory: pytest.TempPathFactory):
-    return ranked_in(tmp_path_factory.mktemp("ranked"), suite(MATCHED))
+def ranked(tmp_path_factory):
+    return ranked_in(tmp_path_factory.mktemp("ranked"), MATCHED)
 
 
-def test_masks_are_those_that_runs_score(ranked) -> None:
-    """CustomSuite, another image's, and the matched one, which a run makes with torch."""
-    found = stored(suite(MATCHED), ranked.images.fingerprint)
+def test_masks_are_those_that_runs_score(ranked):
+    """The row's own, another image's, and the matched one, which a run makes with torch."""
+    found = stored(MATCHED, ranked.images.fingerprint)
     numbers = np.array([3, 0, 5])
     makes = Makes(ranked.images, numbers, MATCHED, 0.5)
     point = next(p for p in found.results if p.cell.estimator == "grad~matched" and p.cell.t == 0.5 and p.seed == 0)
     run = found.results[point].run
     rankings = rankings_of(ranked, run)
-    planes, layout = rankings.planes(Split.TEST), rankings.layout
-    own = removed_bits(planes, 0.5, MATCHED.order, layout)
+    own = removed(rankings, Split.TEST, 0.5, MATCHED.order)
     others = jobs._pairing(ranked.images, Split.TEST, 0, same_class=False)
-    wanted = {"own": own, "other": own[others], "matched": matched_bits(ranked.images, run, rankings, own, others)}
-    for kind, packed in wanted.items():
-        bits = np.unpackbits(packed[numbers], axis=1, count=layout.features).astype(bool)
-        assert (makes.mask(rankings, kind) == bits).mean() > 0.999
+    matched = matched_bits(ranked.images, run, rankings, np.packbits(own, axis=1), others)
+    matched = np.unpackbits(matched, axis=1, count=own.shape[1]).astype(bool)
+    for kind, bits in (("own", own), ("other", own[others]), ("matched", matched)):
+        assert (makes.mask(rankings, kind) == bits[numbers]).mean() > 0.999, kind
     assert (makes.mask(rankings, "own") != makes.mask(rankings, "matched")).any()
 
 
 @pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit.PATCH_4])
-def test_what_removal_changes_is_what_runs_take(unit: Unit) -> None:
+def test_what_removal_changes_is_what_runs_take(unit):
     """Within one of 256, where float32 sums differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)
     fill = np.array([120.4, 110.0, 99.7], np.float32)[:, None, None]
@@ -90,45 +81,37 @@ def test_what_removal_changes_is_what_runs_take(unit: Unit) -> None:
         assert np.abs(one.astype(int) - other).max() <= 1 and (one == other).mean() > 0.99
 
 
-def answered(found: SuiteResults, right: dict[str, list[int]]) -> SuiteResults:
+def answered(protocol, right):
     """Answers by name of the row: the numbers of the images that all its networks get right."""
+    found = stored(protocol)
+    rows = {}
+    for point, row in found.results.items():
+        if point.cell.estimator in right:
+            bits = np.isin(np.arange(row.total), right[point.cell.estimator])
+            rows[point] = replace(row, bits=pack_answers(bits), correct=int(bits.sum()))
+    return replace(found, results=rows)
 
-    def given(point: Point, result: Result) -> Result:
-        bits = np.isin(np.arange(result.total), right[point.cell.estimator])
-        return replace(result, bits=np.packbits(bits).tobytes(), correct=int(bits.sum()))
 
-    kept = {point: made for point, made in found.results.items() if point.cell.estimator in right}
-    return replace(found, results={point: given(point, made) for point, made in kept.items()})
-
-
-def test_images_are_chosen_by_what_masks_cost() -> None:
+def test_images_are_chosen_by_what_masks_cost():
     """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
-    found = answered(
-        stored(suite(SPECIFIC), "x"),
-        {
-            CLEAN: [1, 2, 3, 4, 5],
-            "grad": [1, 2, 3],
-            "grad~other-image": [1, 3, 4],
-            "random": [],
-            "random~other-image": [5],
-        },
-    )
+    own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
+    found = answered(SPECIFIC, own | {"grad~other-image": [1, 3, 4], "random~other-image": [5]})
     numbers, rule = chosen(found, SPECIFIC, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert chosen(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
     assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6)
 
 
-def test_without_second_answers_what_is_lost_counts() -> None:
-    found = answered(stored(suite(ROAR), "x"), {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
+def test_without_second_answers_what_is_lost_counts():
+    found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6)
     assert not len(chosen(replace(found, results={}), ROAR, UNIT)[0])
 
 
-def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_path: Path) -> None:
+def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_path):
     folder = ranked.images.folder.parents[1]
-    found = stored(suite(MATCHED), ranked.images.fingerprint)
+    found = stored(MATCHED, ranked.images.fingerprint)
     assert read_pictures(found, tmp_path) is None
     made = read_pictures(found, folder)
     assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
@@ -143,7 +126,7 @@ def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_pa
     assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
 
 
-def test_what_is_left_by_slow_loops(ranked) -> None:
+def test_what_is_left_by_slow_loops(ranked):
     makes = Makes(ranked.images, np.array([2, 4]), MORF, 0.9)
     rankings = ranked.place.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
     (left,) = makes.lines(rankings, ["own"])
@@ -156,9 +139,9 @@ def test_what_is_left_by_slow_loops(ranked) -> None:
     assert heat[first].mean() > heat[~first].mean()
 
 
-def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path: Path) -> None:
-    work = ranked_in(tmp_path, suite(MORF))
+def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path):
+    work = ranked_in(tmp_path, MORF)
     file = work.place.rankings.folder(work.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
     file.write_bytes(file.read_bytes()[:-100])
-    found = read_pictures(stored(suite(MORF), work.images.fingerprint), tmp_path)
+    found = read_pictures(stored(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))

@@ -1,17 +1,30 @@
-"""Verdicts beside those of others: ours beside the published claims, and a board beside its replication."""
+"""What judges a suite: our claims beside the published ones, a board beside its replication, the validity panel."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
+import pytest
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.validity import Twin, panel
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
+from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.report.replication_table import compare, replication_record, replication_text
-from roarbench.stats.bootstrap import Bootstrap
-from roarbench.terms import Unit
+from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.transfer import import_results
+from roarbench.terms import Retrain, Unit
 from roarbench.text import interval
-from tests.helpers.made_up import SUITE, held, usual
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
@@ -92,3 +105,123 @@ def test_opposed_verdicts_are_counted():
     assert grad["beats_controls"] == {"first": False, "again": True}
     lines = printed(replication_text(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
+
+
+BOOTSTRAP = Bootstrap(200)
+
+
+@pytest.fixture(scope="module")
+def made():
+    return panel(held(accuracy=leaky(0.5)), BOOTSTRAP)
+
+
+def text(panel, width=300):
+    return printed(as_text(panel, width), width)
+
+
+def cells(panel, title, estimator):
+    found = next(section for section in sections(panel) if section.title == title)
+    line = next(line for line in found.lines if line[0] == estimator)
+    return dict(zip(found.columns, line, strict=True))
+
+
+def test_every_number_is_in_its_column(made):
+    grad = next(row for row in made.rows if row.estimator == "grad")
+    blurred = Twin(Estimate(3.04, 1.0, 5.0), Estimate(-1.25, -2.0, 0.46))
+    by_hand = replace(
+        grad,
+        masks=(Estimate(0.1, 0.0, 0.2), Estimate(0.5234, 0.5, 0.55)),
+        over_random=(Estimate(0.0, 0.0, 0.0), Estimate(-0.031, -0.043, -0.019)),
+        twins={**grad.twins, "blurred": blurred},
+    )
+    shown = replace(made, rows=tuple(by_hand if row is grad else row for row in made.rows))
+    maps, twins = cells(shown, "Removal masks", "grad"), cells(shown, "Twins", "grad")
+    assert maps["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
+    assert twins["blurred"] == "+3.0"
+    assert twins["blurred - itself"] == "-1.2 [-2.0, +0.5]"
+    assert " | ".join(twins) == (
+        "estimator | blurred | blurred - itself | untrained | untrained - itself"
+        " | other-target | other-target - itself | redrawn | redrawn - itself"
+    )
+    areas = cells(made, "Orders, units, fills", "grad")
+    assert list(areas) == [
+        "estimator", "gain", "gain, scalar", "gain, pixel", "LeRF - MoRF, retrained", "LeRF - MoRF, reference"
+    ]  # fmt: skip
+    assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
+    assert areas["LeRF - MoRF, retrained"] == f"{grad.retrained_gap.value:+.1f}"  # KAR has one seed
+    assert areas["LeRF - MoRF, reference"].startswith(f"{grad.reference_gap.value:+.1f} [")
+
+
+def test_what_is_missing_is_a_dash(made):
+    assert set(cells(made, "Twins", "var-grad").values()) == {"var-grad", "–"}
+    assert cells(made, "Removal masks", "grad")["smoothness t=0.9"] == "–"
+    empty = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
+    for section in sections(empty):
+        assert {cell for line in section.lines for cell in line[1:]} == {"–"}
+    assert "–: needs runs that are missing" in text(empty)
+    row = json.loads(as_json(empty))["rows"][2]
+    assert row["retrained_gap"] == {"value": None, "low": None, "high": None} and row["flag"] is None
+
+
+def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_cells(made):
+    lines = text(made).splitlines()
+    assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
+    flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in made.rows if row.flag.reason]
+    assert lines[-1:] == flagged and [line.split()[:2] for line in flagged] == [["var-grad", "(!)"]]
+    assert any("chance 25.0" in line for line in lines)
+    assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
+    assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
+    page = as_markdown(made)
+    assert all(f"| {' | '.join(line)} |" in page for section in sections(made) for line in section.lines)
+    assert "- var-grad (!) Its mask alone has" in page.splitlines()[-1]
+
+
+def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
+    less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
+    for kinds, checks in (((MORF, LERF), "LeRF - MoRF, reference"), ((SPECIFIC,), "gain")):
+        scored = replace(SUITE, blocks=tuple(Block(kind, MAIN, LEVELS, seeds=2) for kind in kinds))
+        found = panel(held(scored), Bootstrap(resamples=50))
+        columns = {heading: cells for part in sections(found) for heading, cells in part.columns.items()}
+        assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
+        assert text(found).rstrip().endswith(less)
+
+
+def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded():
+    def smooth(cell):
+        steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
+        clean = cell.estimator == "none" or cell.retrain is Retrain.MASKS
+        return 0.9 if clean else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
+
+    (note, floor, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
+    assert floor.startswith("At the floor: random (t = 0.3, 0.9), sobel (t = 0.3, 0.9), ")  # masks are right on 90%
+    assert note.startswith("Smoothness alone (random-blurred) gains +6.")
+    assert note.endswith(" points; rows that gain more: var-grad.")
+    mapped = [line.split()[0] for line in rest if "a blurred random map has" in line.lower()]
+    assert mapped == ["sobel", "grad"]  # of var-grad half is not excluded
+
+
+def test_json_has_every_number(made):
+    found = json.loads(as_json(made))
+    grad, var = (next(row for row in found["rows"] if row["estimator"] == name) for name in ("grad", "var-grad"))
+    row = next(row for row in made.rows if row.estimator == "grad")
+    assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
+    assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
+    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == row.gain._asdict()
+    assert grad["mask_only"]["0.9"]["over_random"] == row.over_random[1]._asdict()
+    assert grad["twins"]["blurred"]["difference"] == row.twins["blurred"].difference._asdict()
+    assert grad["units"]["pixel"] == row.units[Unit.PIXEL]._asdict() and set(grad["fills"]) == {"mean"}
+    assert (var["grade"], var["flag"]) == ("some", next(r.flag.reason for r in made.rows if r.estimator == "var-grad"))
+    assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
+    assert grad["above_masks"]["0.9"] == row.above_masks[1]._asdict() and grad["floor"] == []
+    assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
+
+
+@pytest.mark.slow
+def test_the_panel_in_the_documents_is_that_of_the_published_rows(tmp_path):
+    root = Path(__file__).parents[2]
+    with ResultsStore.open(default_url(tmp_path)) as results:
+        import_results(results, root / "studies" / "replication" / "quick-2.parquet")
+        found = panel(collect(find_suite("quick@2"), results))
+    page = (root / "docs" / "validity.md").read_text("utf-8")
+    printed = "\n".join(f"    {line}".rstrip() for line in text(found, 80).rstrip().splitlines())
+    assert printed in page
