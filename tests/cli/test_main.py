@@ -22,7 +22,7 @@ from roarbench.plan.choosing import chosen_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain
-from tests.helpers.command_line import PART, RUNS, SMALL
+from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
 
 COMMANDS = typer.main.get_command(main.app).commands
@@ -36,12 +36,6 @@ def contents(folder: Path) -> dict[str, str]:
         for path in sorted(folder.rglob("*"))
         if path.is_file() and not path.name.endswith(("-shm", "-wal", ".lock"))
     }
-
-
-def found(call, *words):
-    answer = call(*words, "--format", "json")
-    assert answer.code == 0, answer.err
-    return json.loads(answer.out)
 
 
 @pytest.mark.slow
@@ -80,7 +74,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
     rows = {line.split()[1]: line.split() for line in answer.out.splitlines() if "truth" in line or "random" in line}
     assert (rows["random"][2], rows["truth"][2]) == ("0.0", "–")
     failure = {"run": "roar truth t=0.5 scalar seed 0", "estimator": "truth", "reason": "the loss went away"}
-    assert found(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
+    assert record(call, "status", *SMALL, "--store", tmp_path)["failures"] == [failure]
     monkeypatch.setattr(jobs, "score", score)
     assert call("run", *PART, "--store", tmp_path).code == 1
     assert "no failed runs of planted" in call("retry", *SMALL, "--store", tmp_path, "--estimators", "random").err
@@ -95,7 +89,7 @@ def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_pat
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert " are left out here: no room" in answer.err and "roarbench retry" not in answer.err
-    assert found(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
+    assert record(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
 
 
 def test_a_question_is_answered_by_the_cheapest_way(call, tmp_path):
@@ -105,7 +99,7 @@ def test_a_question_is_answered_by_the_cheapest_way(call, tmp_path):
     *lines, last = answer.out.splitlines()
     assert lines[0] == "beats random, by 2.5 points or more" and all(len(line) <= 80 for line in lines)
     assert last.startswith("  roarbench run --suite quick-specific --protocol specific --seeds 3")
-    seconds = [way["seconds"] for way in found(call, *words)["ways"]]
+    seconds = [way["seconds"] for way in record(call, *words)["ways"]]
     assert seconds == sorted(seconds)
     assert not (tmp_path / "store").exists()
 
@@ -118,45 +112,37 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
         assert (answer.code, "with 4 workers" in answer.out) == (0, True)
         assert answer.out.startswith("planted v1: 62 runs, 0 done, 62 to do\n")
     assert [path.name for path in tmp_path.iterdir()] == ["empty.sqlite"]
-    part = found(call, "plan", "--suite", "quick@2", "--protocol", "specific", "--store", tmp_path / "none")
+    part = record(call, "plan", "--suite", "quick@2", "--protocol", "specific", "--store", tmp_path / "none")
     assert part["runs"] == 3 * (1 + 2 * 3 * 8)  # networks; untouched images; both maps, levels, rows
     assert part["work"]["trainings"] == 3 + 3  # references and common networks
 
 
-def test_plan_and_status_count_what_is_done(call, made):
-    text = " ".join(call("plan", *PART, "--store", made).out.split())
-    assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
-    plan = found(call, "plan", *SMALL, "--store", made)
-    assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (62, RUNS, 62 - RUNS)
-    assert set(plan["rates"]) > {"decode", "train", "predict", "explain", "rank"}
-    status = found(call, "status", *SMALL, "--store", made)
-    assert (status["done"], status["missing"], status["running"], status["failed"]) == (RUNS, 62 - RUNS, 0, 0)
-    assert status["protocols"]["kar"]["done"] == 10
-    assert re.search(rf"all +{RUNS} +0 +{62 - RUNS} +0", call("status", *SMALL, "--store", made).out)
-
-
-def test_what_others_submitted_is_no_part_of_what_a_run_does(call, store):
+def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(call, store, tmp_path):
     with ResultsStore.open(default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
         cell = replace(row.run.cell, estimator="other@12345678", retrain=Retrain.IMAGES, t=0.5)
         results.failures.add(replace(row.run, cell=cell), "died")
-    assert found(call, "status", *SMALL, "--store", store)["failed"] == 0
-    assert f"all {RUNS} runs are done" in " ".join(call("plan", *PART, "--store", store).out.split())
+    text = " ".join(call("plan", *PART, "--store", store).out.split())
+    assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
     assert f"all {RUNS} runs are done" in call("run", *PART, "--store", store).err
-
-
-def test_a_plan_with_submissions_is_that_of_its_run(call, made, tmp_path):
-    """Ten runs more for each file, which a sandbox would have to be there for; nothing is run and nothing is kept."""
+    plan = record(call, "plan", *SMALL, "--store", store)
+    assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (62, RUNS, 62 - RUNS)
+    assert set(plan["rates"]) > {"decode", "train", "predict", "explain", "rank"}
+    status = record(call, "status", *SMALL, "--store", store)
+    assert (status["done"], status["missing"], status["running"], status["failed"]) == (RUNS, 62 - RUNS, 0, 0)
+    assert status["protocols"]["kar"]["done"] == 10
+    assert re.search(rf"all +{RUNS} +0 +{62 - RUNS} +0", call("status", *SMALL, "--store", store).out)
+    # ten runs more for each file, which a sandbox would have to be there for; nothing is run and nothing is kept
     words = []
     for name in ("mine", "yours"):
         source = f'NAME = "{name}"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n'
         (tmp_path / f"{name}.py").write_text(source)
         words += ["--submission", tmp_path / f"{name}.py"]
-    plan = found(call, "plan", *PART, "--store", made, *words)
+    plan = record(call, "plan", *PART, "--store", store, *words)
     assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (RUNS + 20, RUNS, 20 + 1)  # and the reference
     assert (plan["work"]["images_submitted"], plan["estimates"][0]["parts"]["submission"]) == (32, None)
-    assert found(call, "plan", *PART, "--store", made)["runs"] == RUNS
-    assert call("plan", *PART, "--store", made, "--trust-submission").code == 2
+    assert record(call, "plan", *PART, "--store", store)["runs"] == RUNS
+    assert call("plan", *PART, "--store", store, "--trust-submission").code == 2
 
 
 def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
@@ -167,17 +153,17 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert {row["estimator"] for row in json.loads(plain.out)["rows"]} == names
     assert {row["estimator"] for row in csv.DictReader(StringIO(table.out))} == names
     assert all(name in text.out and f" {name} |" in page.out for name in names)
-    shown = found(call, "validity", *SMALL, "--store", made)
+    shown = record(call, "validity", *SMALL, "--store", made)
     assert {row["estimator"] for row in shown["rows"]} == names
     assert "| truth |" in call("validity", *SMALL, "--store", made, "--format", "markdown").out
-    kar = found(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
+    kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
 
 
 @pytest.mark.slow
 def test_the_whole_and_the_small_version_are_apart_and_what_is_there_instead_is_told(call, made):
-    whole = found(call, "table", "--suite", "planted", "--store", made)
+    whole = record(call, "table", "--suite", "planted", "--store", made)
     assert (whole["limit"], whole["images"], {row["gain"] for row in whole["rows"]}) == (None, 0, {None})
     for word in ("table", "validity"):
         assert call(word, *SMALL, "--store", made).err == ""
@@ -185,13 +171,6 @@ def test_the_whole_and_the_small_version_are_apart_and_what_is_there_instead_is_
         shown = f"roarbench {word} --suite planted --limit 8 --store {made} (small version: 8 images a split)"
         assert (answer.code, answer.err) == (0, f"nothing of planted v1 is in this store, but: {shown}\n")
         assert call(word, "--suite", "quick", "--store", made).err == ""  # nor of any other version
-
-
-@pytest.mark.slow
-def test_suites_and_estimators(call):
-    assert [row["suite"] for row in found(call, "suites")] == list(SUITES)
-    assert [row["estimator"] for row in found(call, "estimators")] == list(ESTIMATORS)
-    assert "VarGrad" in call("estimators").out
 
 
 @pytest.mark.slow
@@ -208,7 +187,7 @@ def test_toy(call, tmp_path, monkeypatch):
     assert "Test accuracy in percent, mean of 2 draws" in call("toy").out
 
 
-def test_help_lists_every_command_and_the_version_is_the_packages(call):
+def test_help_lists_every_command_and_lists_have_every_suite_and_estimator(call):
     answer = call("--help")
     assert answer.code == 0
     assert call("-h") == answer and call("table", "-h") == call("table", "--help")
@@ -217,6 +196,9 @@ def test_help_lists_every_command_and_the_version_is_the_packages(call):
     assert (bare.code, bare.err, "Usage: roarbench" in bare.out) == (2, "", True)
     declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["version"]
     assert call("--version") == (0, f"roarbench {declared}\n", "")
+    assert [row["suite"] for row in record(call, "suites")] == list(SUITES)
+    assert [row["estimator"] for row in record(call, "estimators")] == list(ESTIMATORS)
+    assert "VarGrad" in call("estimators").out
 
 
 @pytest.mark.slow
@@ -236,6 +218,8 @@ def test_help_of_every_command_has_an_example_that_can_be_typed(call):
 
 
 QUESTION = ("plan", "--question", "beats random")
+RUN = "roarbench run --suite planted --store none --limit 8"
+NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
     (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
@@ -280,6 +264,10 @@ BAD = [
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
     (("export", "x"), "; write x.parquet"),
     (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; make it"),
+    (("table", *SMALL, "--store", "none"), NO_STORE),
+    (("status", *SMALL, "--store", "none"), NO_STORE),
+    (("validity", *SMALL, "--store", "none"), NO_STORE),
+    (("plot", *SMALL, "--store", "none", "-o", "x.png"), NO_STORE),
 ]
 
 
@@ -300,12 +288,4 @@ def test_a_mistake_is_one_line_and_nothing_changes(call, unchanged, words, messa
     (line,) = answer.err.splitlines()
     assert line.startswith("roarbench: ") and message in line
     assert len(line) < 1000 and "secret" not in line
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_reading_a_store_that_is_not_there(call, tmp_path):
-    run = f"roarbench run --suite planted --store {tmp_path}/none --limit 8"
-    said = f"roarbench: no results store at {tmp_path}/none/results.sqlite; `{run}` makes one\n"
-    for command in (("table",), ("status",), ("plot", "-o", "x.png"), ("validity",)):
-        assert call(*command, *SMALL, "--store", tmp_path / "none") == (2, "", said)
     assert list(tmp_path.iterdir()) == []

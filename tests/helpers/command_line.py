@@ -1,9 +1,10 @@
 """The command line within this process, with workers in it, too."""
 
+import json
 import signal
 import sys
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -25,6 +26,13 @@ class Answer(NamedTuple):
 
 
 Call = Callable[..., Answer]
+
+
+def record(call: Call, *words: object) -> Any:
+    """What a command tells a program."""
+    answer = call(*words, "--format", "json")
+    assert answer.code == 0, answer.err
+    return json.loads(answer.out)
 
 
 def publish(patch: pytest.MonkeyPatch, suite: Suite) -> None:

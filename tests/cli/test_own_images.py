@@ -1,15 +1,79 @@
-"""A suite from a TOML file by every command: run, shown, and shown without its file and on another machine."""
+"""Images of one's own: for a suite that comes with roarbench, and for one from a TOML file, by every command."""
 
 import json
 import shutil
+from dataclasses import replace
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from tests.helpers.command_line import command
+from roarbench.plan.suites import find_suite
+from roarbench.protocols.roar import ROAR
+from tests.helpers.command_line import command, record
 from tests.helpers.own_photos import TEXT, write_suite
+from tests.helpers.tiny_set import png, write_split
 
 pytestmark = pytest.mark.slow
+
+QUICK = ("--suite", "quick", "--limit", "10")
+PUBLISHED = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
+
+
+def write_photos(folder: Path) -> Path:
+    """Somebody's images in the hub's layout: noise, ten classes."""
+    for number, split in enumerate(("train", "validation")):
+        pixels = np.random.default_rng(number).integers(0, 256, (20, 64, 64, 3), np.uint8)
+        write_split(folder, split, [png(picture) for picture in pixels], [*range(10)] * 2, ("image", "label"))
+    return folder
+
+
+@pytest.fixture(scope="module")
+def photos(tmp_path_factory) -> Path:
+    """Somebody's images, and a store with three runs on them; to be read only."""
+    folder = tmp_path_factory.mktemp("photos")
+    assert command("run", *QUICK, "--data", write_photos(folder / "images"), "--store", folder / "store") == 0
+    return folder
+
+
+def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, photos, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    at = ("--store", photos / "store")
+    (manifest,) = photos.glob("store/data/*/manifest.json")
+    shown = json.loads(manifest.read_text())["fingerprint"][:8]
+    small = "(small version: 10 images a split"
+    for words in (("table",), ("claims",), ("plot", "-o", "x.svg")):
+        other = f"roarbench {words[0]} --suite quick --limit 10 --data {shown} --store {at[1]}"
+        told = (
+            f"nothing of quick v1 {small}) is in this store, but: {' '.join([other, *words[1:]])} {small}; images of "
+        )
+        assert call(*words, *QUICK, *at).err.removeprefix("roarbench: ").startswith(told)
+    moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with its files' times
+    for name in (photos / "images", shown, moved):
+        assert record(call, "table", *QUICK, *at, "--data", name)["images"] == 10
+    assert {row["gain"] for row in record(call, "table", *QUICK, *at)["rows"]} == {None}
+    folder = write_photos(tmp_path / "more")
+    run = f"roarbench run --suite quick --data {folder} --store {at[1]} --limit 10"
+    for name, said in ((folder, f"`{run}` makes it"), ("/nowhere", "--data /nowhere is missing")):
+        answer = call("table", *QUICK, *at, "--data", name)
+        assert (answer.code, answer.out, said in answer.err) == (2, "", True)
+
+
+def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(call, photos, tmp_path):
+    at = ("--store", shutil.copytree(photos / "store", tmp_path / "store"))
+    gone = shutil.copytree(photos / "images", tmp_path / "gone")
+    assert call("run", *QUICK, *at).code == 0
+    own, other = (record(call, "table", *QUICK, *at, *more)["rows"] for more in ((), ("--data", photos / "images")))
+    assert own != other
+    for words in ((), ("--data", photos / "images"), ("--data", gone)):
+        assert record(call, "plan", *QUICK, *at, *words)["done"] == 3
+    answer = call("run", *QUICK, "--data", gone, *at)
+    asked = f"--suite quick --store {at[1]} --data {gone} --limit 10"
+    assert (answer.code, f"next:\n  roarbench table {asked}\n" in answer.err) == (0, True)
+    shutil.rmtree(gone)
+    assert record(call, "table", *QUICK, *at, "--data", gone)["images"] == 10
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +92,7 @@ def title(made):
 
 def test_it_is_printed_planned_and_run_by_its_file(call, made, title, tmp_path):
     file = ("--suite", made / "pictures.toml", "--store", made / "store")
-    found = json.loads(call("table", *file, "--format", "json").out)
+    found = record(call, "table", *file)
     assert (found["suite"], found["version"]) == tuple(title.split("@"))
     assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
     again = call("run", *file)
@@ -36,8 +100,8 @@ def test_it_is_printed_planned_and_run_by_its_file(call, made, title, tmp_path):
     assert "5 runs, 0 done, 5 to do" in call("plan", *file[:2], "--store", tmp_path).out
     shown = call("suites", made / "pictures.toml").out
     assert shown.startswith(title) and "18 training and 6 test images (drawn by seed 0) of 3 classes, 8 x 8" in shown
-    record = call("suites", made / "pictures.toml", "--format", "json").out
-    assert json.loads(record)["recipe"]["epochs"] == 1 and str(made) not in record
+    told = record(call, "suites", made / "pictures.toml")
+    assert told["recipe"]["epochs"] == 1 and str(made) not in repr(told)
 
 
 def test_results_are_shown_and_done_again_without_the_file(call, made, title, tmp_path):
@@ -47,9 +111,9 @@ def test_results_are_shown_and_done_again_without_the_file(call, made, title, tm
             answer = call(word, "--suite", name, "--store", store)
             assert (answer.code, "grad" in answer.out or "5" in answer.out) == (0, True), word
     assert "all 5 runs are done" in call("plan", "--suite", title, "--store", made / "store").out
-    keys = json.loads(call("keys", "--suite", title, "--store", store, "--format", "json").out)
+    keys = record(call, "keys", "--suite", title, "--store", store)
     key = next(row["key"] for row in keys if row["estimator"] == "grad")
-    assert json.loads(call("show", key, "--store", store, "--format", "json").out)["suites"] == [title]
+    assert record(call, "show", key, "--store", store)["suites"] == [title]
     answer = call("reproduce", key, "--store", made / "store")
     assert (answer.code, answer.out.startswith("equal:")) == (0, True)
     for name, place, more in (("pictures", tmp_path, ""), ("pictuers", store, "did you mean 'pictur")):
@@ -62,7 +126,7 @@ def test_results_go_from_store_to_store_with_their_suite_and_onto_the_board(call
     assert call("export", tmp_path / "x.parquet", "--store", made / "store").code == 0
     assert str(made).encode() not in (tmp_path / "x.parquet").read_bytes()
     assert call("import", tmp_path / "x.parquet", *other).code == 0
-    rows = json.loads(call("table", "--suite", title, *other, "--format", "json").out)["rows"]
+    rows = record(call, "table", "--suite", title, *other)["rows"]
     assert all(row["curve"]["0.5"] is not None for row in rows)
     assert call("leaderboard", *other, "--export", tmp_path / "site").code == 0
     assert title in (tmp_path / "site" / "index.html").read_text()
@@ -81,7 +145,7 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
     (tmp_path / "was-run").unlink()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody-else"))
     assert call("import", tmp_path / "x.parquet", *other).code == 0
-    key = json.loads(call("keys", "--suite", title, *other, "--format", "json").out)[0]["key"]
+    key = record(call, "keys", "--suite", title, *other)[0]["key"]
     data = ("--data", tmp_path / "pictures")
     asked = [(command, "--suite", title) for command in ("plan", "run", "replicate")] + [("reproduce", key)]
     for words in asked:

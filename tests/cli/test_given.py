@@ -1,0 +1,174 @@
+"""What the caller gives, each with rows of its own: weights in files or in a copied folder, and parameters."""
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import torch
+
+from leaderboard.views import read_views
+from roarbench.errors import CallerError
+from roarbench.execution import runner
+from roarbench.models.build import build
+from roarbench.plan.choosing import chosen_estimators, with_added
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import find_suite, with_entries
+from roarbench.plan.weights import title
+from roarbench.protocols.roar import ROAR
+from roarbench.report.profile import command as command_of
+from roarbench.report.profile import profile
+from roarbench.store.references import checksum
+from roarbench.store.results import ResultsStore, default_url
+from tests.helpers.board_store import results as made_up
+from tests.helpers.command_line import command, record
+
+NAME = "var-grad(noise=0.05)"
+PLANTED = ("--suite", "planted", "--limit", "40")
+PUBLISHED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad", "var-grad"), (0.9,), seeds=1),))
+
+
+class TwoFiles(NamedTuple):
+    at: tuple[object, ...]  # the option that names the store, and those that name both
+    asked: tuple[object, ...]
+    titles: tuple[str, str]
+    keys: dict[tuple[int, str], str]  # of the rows of grad, by their seed and the weights that they explain
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory) -> TwoFiles:
+    """A store with the runs of two checkpoints that were given together; to be read only."""
+    folder = tmp_path_factory.mktemp("two")
+    paths = [folder / f"{seed}.pt" for seed in (7, 8)]
+    for seed, path in zip((7, 8), paths, strict=True):
+        torch.save(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).state_dict(), path)
+    asked = tuple(word for path in paths for word in ("--reference", path))
+    assert command("run", *PLANTED, *asked, "--estimators", "grad", "--store", folder) == 0
+    with ResultsStore.open(default_url(folder), read_only=True) as results:
+        runs = [row.run for row in results.results(results.keys("")).values() if row.run.cell.estimator == "grad"]
+    keys = {(run.seed, run.given): run.key for run in runs}
+    return TwoFiles(("--store", folder), asked, tuple(title(str(path)) for path in paths), keys)
+
+
+@pytest.mark.slow
+def test_file_number_i_is_explained_by_seed_i_and_the_title_names_both(call, two):
+    assert set(two.keys) == set(enumerate(two.titles))
+    again = call("run", *PLANTED, *two.asked, "--estimators", "grad", *two.at)
+    assert (again.code, "runs are done" in again.err) == (0, True)
+    assert "2 references 25.0%, 25.0% correct" in again.err and "near chance" in again.err
+    answer = call("table", *PLANTED, *(word for name in two.titles for word in ("--reference", name[:13])), *two.at)
+    assert f"(references {', '.join(name[:13] for name in two.titles)})" in " ".join(answer.out.split())
+    found = record(call, "table", *PLANTED, *two.asked, *two.at)
+    assert (found["reference"], found["references"], found["one_network"]) == (",".join(two.titles), 2, False)
+    assert {row["estimator"]: row["seeds"] for row in found["rows"] if row["seeds"]} == {"random": 2, "grad": 2}
+    for word in ("plan", "status", "validity", "claims"):
+        answer = call(word, *PLANTED, *two.asked, *two.at)
+        assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
+
+
+@pytest.mark.slow
+def test_every_file_can_be_reproduced_by_itself(call, two, tmp_path):
+    again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
+    wrong, right = (call(*again, *two.asked[at : at + 2]) for at in (0, 2))
+    assert (wrong.code, "name that one" in wrong.err) == (2, True)
+    assert (right.code, right.out.startswith("equal: ")) == (0, True)
+
+
+@pytest.mark.slow
+def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, two, tmp_path, monkeypatch):
+    monkeypatch.delattr(torch.hub, "download_url_to_file")  # nothing is to be fetched
+    copied = shutil.copy(two.asked[1], tmp_path / "copy.pt")
+    for words, said in (
+        (("--reference", "torchvision:resnet50-v1"), "torchvision:resnet50-v1 is a resnet50 of 1,000 classes, suite"),
+        (("--reference", "none.pt"), "--reference none.pt is no file"),
+        (two.asked[:2] * 2, f"--reference {two.asked[1]} is named twice; name each network once"),
+        ((*two.asked[:2], "--reference", copied), f"--reference {copied} has the weights of {two.asked[1]}; name each"),
+        ((*two.asked, "--seeds", "1"), "--seeds 1 and 2 references"),
+    ):
+        answer = call("run", *PLANTED, *words, "--store", tmp_path / "store")
+        assert (answer.code, answer.out, answer.err.count("\n"), said in answer.err) == (2, "", 1, True)
+    assert not (tmp_path / "store").exists()
+    torch.save({"a": torch.zeros(1)}, tmp_path / "other.pt")
+    answer = call("run", *PLANTED, "--reference", tmp_path / "other.pt", "--store", tmp_path / "store")
+    assert (answer.code, "does not fit the suite's network" in answer.err) == (2, True)
+    assert not list(tmp_path.glob("store/data/*")), "nothing was decoded"
+
+
+def alter_network(folder: Path) -> None:
+    weights = {name: value + 1 for name, value in torch.load(folder / "weights.pt").items()}
+    torch.save(weights, folder / "weights.pt")
+    manifest = json.loads((folder / "manifest.json").read_text())
+    (folder / "manifest.json").write_text(json.dumps(manifest | {"weights": checksum(weights)}))
+
+
+@pytest.mark.slow
+def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_refused(call, tmp_path, monkeypatch):
+    first, copy = tmp_path / "first", tmp_path / "copy"
+    run = ("run", *PLANTED, "--estimators", "grad", "--db", f"sqlite:///{tmp_path}/results.sqlite")
+    assert call(*run, "--seeds", "1", "--store", first).code == 0
+    for name in ("references", "rankings"):
+        shutil.copytree(first / name, copy / name)
+    assert call(*run, "--seeds", "2", "--store", copy).code == 0
+    monkeypatch.delattr(runner, "make_plan")  # by which work begins
+    alter_network(next(path for path in (copy / "references").iterdir() if path.is_dir()))
+    before = sorted(copy.rglob("*"))
+    answer = call(*run, "--seeds", "3", "--store", copy)
+    assert (answer.code, answer.out) == (2, "")
+    line = answer.err.splitlines()[-1]
+    said = f"roarbench: {copy} has another reference of planted v1 (train images) than the one made in "
+    assert line.startswith(said) and f":{first}, on which " in line
+    assert sorted(copy.rglob("*")) == before
+
+
+def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key():
+    suite = find_suite("quick@1")
+    joined = with_entries(suite, [NAME])
+    assert joined.title == suite.title
+    assert set(expand(suite)) < set(expand(joined))
+    for block, added in zip(suite.blocks, joined.blocks, strict=True):
+        assert (NAME in added.estimators) == ("var-grad" in block.estimators)
+        assert (f"{NAME}~blurred" in added.estimators) == ("var-grad~blurred" in block.estimators)
+    assert with_entries(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
+    with pytest.raises(CallerError, match=r"suite 'quick' has no 'sg-ig\(noise=0.05\)'; it has: random"):
+        chosen_estimators(with_added(find_suite("quick"), ["sg-ig(noise=.05)"]), ["sg-ig(noise=.05)"])
+    # ids are chosen by the name that rows have
+    asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
+    assert chosen_estimators(with_added(suite, asked), asked) == ["random", f"{NAME}~blurred", "grad", "var-grad"]
+
+
+@pytest.mark.slow
+def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_run_again(call, tmp_path):
+    run = ("run", *PLANTED, "--store", tmp_path, "--estimators")
+    assert call(*run, "var-grad(noise=.05),var-grad").code == 0
+    gains = {}
+    for more in ((), ("--estimators", "random,var-grad(noise=0.050)"), ("--estimators", "var-grad(noise=0.3)")):
+        found = record(call, "table", *PLANTED, "--store", tmp_path, *more)
+        gains[more] = {row["estimator"]: row["gain"] for row in found["rows"]}
+    whole, chosen, missing = gains.values()
+    assert set(whole) == {"random", "grad", "var-grad", NAME} and whole[NAME] is not None
+    assert set(chosen) == {"random", NAME}
+    assert missing["var-grad(noise=0.3)"] is None
+    with ResultsStore.open(default_url(tmp_path), read_only=True) as results:
+        stored = {row.run.cell.estimator: row for row in results.results(results.keys("")).values()}
+        (view,) = read_views(results, tmp_path).values()
+    assert stored[NAME].rankings != stored["var-grad"].rankings
+    assert stored[NAME].weights == stored["var-grad"].weights
+    assert view.results.suite.placed == ("random", "grad", "var-grad", NAME)
+    noise, samples = profile(NAME).settings
+    assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
+    assert f"--estimators '{NAME}' --limit 40" in command_of(view.results, NAME)
+    assert "all 3 runs are done" in call(*run, NAME).err
+
+
+def test_a_row_of_a_newer_version_is_left_out(tmp_path):
+    """A store whose rows have a parameter that this version does not know is read all the same."""
+    found = made_up(PUBLISHED, limit=40)
+    point = next(point for point in found if point.cell.estimator == "var-grad")
+    newer = replace(found[point].run, cell=replace(point.cell, estimator="var-grad(copies=50)"))
+    with ResultsStore.open(default_url(tmp_path)) as results:
+        results.add_all([*found.values(), replace(found[point], run=newer)])
+        (view,) = read_views(results, tmp_path).values()
+    assert "var-grad(copies=50)" not in view.results.suite.estimators
