@@ -1,9 +1,13 @@
+"""Leases: one owner for each step, who is heard of, and what is done with what a dead one had."""
+
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from sqlalchemy import select, text, update
@@ -22,6 +26,7 @@ RUNS = [make_run(seed) for seed in range(6)]
 KEYS = tuple(run.key for run in RUNS)
 ELSEWHERE = Owner("e15e", "another host", 1, "1")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
 
 
 @pytest.fixture
@@ -33,12 +38,11 @@ def store(store_url, monkeypatch):
         yield store
 
 
-def age(store, owner, seconds):
+def age(store, owner, age):
     """Pretend that an owner was last heard of so long ago."""
     with store.database.write() as connection:
-        beats = connection.execute(select(leases.c.beat).where(leases.c.owner == owner.id)).scalars()
-        older = min(beats) - timedelta(seconds=seconds)
-        connection.execute(update(leases).where(leases.c.owner == owner.id).values(beat=older))
+        mine = update(leases).where(leases.c.owner == owner.id)
+        connection.execute(mine.values(beat=datetime.now(UTC) - age))
 
 
 def number_of(store, key, owner):
@@ -83,8 +87,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     store.failures.add(RUNS[0], "no", number)
     assert store.running() == []
     answer = store.claim([Wanted((key,)) for key in KEYS[:2]], owner, 9)
-    assert answer.stopped == {KEYS[0]: "no"}
-    assert [wish.keys for wish in answer.granted] == [(KEYS[1],)]
+    assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: "no"}, [(KEYS[1],)])
     assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
     assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == ["no"], "its history stays"
@@ -134,7 +137,7 @@ def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(s
 def test_whoever_has_lost_its_lease_writes_nothing(store):
     """A lease that expires while its worker still computes: that of a machine that slept, or was cut off."""
     numbers = [number_of(store, key, ELSEWHERE) for key in KEYS[:2]]
-    age(store, ELSEWHERE, SILENCE.total_seconds() + 1)
+    age(store, ELSEWHERE, SILENCE + SECOND)
     heir = Owner.here()
     later = number_of(store, KEYS[0], heir)
     again = number_of(store, KEYS[1], ELSEWHERE)
@@ -172,11 +175,10 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
 @pytest.mark.postgres
 def test_nobody_is_silent_while_the_database_is_away(postgres_url):
     with ResultsStore.open(postgres_url) as store:
+        lease(store, KEYS, ELSEWHERE)
         with store.database.read() as connection:
             statement = text("SELECT pg_postmaster_start_time() AT TIME ZONE 'utc'")
             start = connection.execute(statement).scalar_one().replace(tzinfo=UTC)
-        lease(store, KEYS, ELSEWHERE)
-        with store.database.read() as connection:
             row = connection.execute(select(leases.c.beat, *leases_module._clocks(connection)).limit(1)).one()
         assert row.up == start <= row.now
         older = update(leases).values(beat=start - timedelta(hours=1))
@@ -190,69 +192,49 @@ def test_an_owner_is_dead_at_once_here_and_elsewhere_when_it_falls_silent(store)
     lease(store, KEYS, replace(Owner.here(), pid=2**22 + 1))  # above the largest number there is
     assert store.running() == []
     assert lease(store, KEYS, ELSEWHERE) == set(KEYS)
-    age(store, ELSEWHERE, SILENCE.total_seconds() - 30)
+    age(store, ELSEWHERE, SILENCE - 30 * SECOND)
     assert lease(store, KEYS, Owner.here()) == set()
     assert len(store.running()) == len(KEYS)
+    age(store, ELSEWHERE, SILENCE + SECOND)
     store.beat(Owner.here())  # is nobody else's
-    age(store, ELSEWHERE, 31)
     assert store.running() == []
     assert lease(store, KEYS, Owner.here()) == set(KEYS)
 
 
 def test_a_living_process_is_known_by_number_and_start_and_one_elsewhere_by_its_heartbeat():
-    here = Owner.here()
-    assert is_alive(here, NOW - timedelta(days=9), NOW)
-    assert not is_alive(replace(here, start="1"), NOW, NOW), "the number went to a later process"
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
+        here = replace(Owner.here(), pid=process.pid, start=start)
+        assert is_alive(here, NOW - timedelta(days=9), NOW)
+        assert not is_alive(replace(here, start="1"), NOW, NOW), "the number went to a later process"
+        process.kill()
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        assert not is_alive(here, NOW, NOW), "it has ended, though nobody has asked how"
     for owner in (ELSEWHERE, replace(here, start="")):  # no kernel can be asked
-        assert is_alive(owner, NOW - timedelta(seconds=119), NOW)
-        assert not is_alive(owner, NOW - timedelta(seconds=121), NOW)
+        assert is_alive(owner, NOW - 119 * SECOND, NOW)
+        assert not is_alive(owner, NOW - 121 * SECOND, NOW)
 
 
 @pytest.mark.parametrize("error", [FileNotFoundError, PermissionError])  # hidepid=2 and hidepid=1
 def test_a_process_that_the_kernel_hides_lives_while_it_is_heard_of(monkeypatch, error):
     """Its number may have gone to a later process meanwhile, since when is not to be seen."""
-    owner = Owner("x", Owner.here().host, 1234567, "77")
-    seen, sent = Path.read_text, []
-
-    def hidden(path, *rest, **more):
-        if path == Path("/proc/1234567/stat"):
-            raise error(path)
-        return seen(path, *rest, **more)
-
-    def kill(pid, number):
-        sent.append((pid, number))
-        raise answer
-
-    monkeypatch.setattr(Path, "read_text", hidden)
+    kill = Mock(side_effect=PermissionError("another user's"))
     monkeypatch.setattr(os, "kill", kill)
-    answer = PermissionError("another user's")
+    monkeypatch.setattr(Path, "read_text", Mock(side_effect=error))
+    owner = replace(Owner.here(), pid=1234567, start="77")
     assert is_alive(owner, NOW - SILENCE / 2, NOW)
     assert not is_alive(owner, NOW - 2 * SILENCE, NOW)
-    answer = ProcessLookupError("nobody's")
+    kill.side_effect = ProcessLookupError("nobody's")
     assert not is_alive(owner, NOW, NOW), "nobody has this number, whatever was heard"
-    assert set(sent) == {(1234567, 0)}
-
-
-def test_a_zombie_is_dead():
-    process = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
-    start = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()[19]
-    owner = Owner("x", Owner.here().host, process.pid, start)
-    assert is_alive(owner, NOW, NOW)
-    process.kill()
-    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # ended, though nobody has asked how
-    assert not is_alive(owner, NOW, NOW)
-    process.stdin.close()
-    process.wait()
+    kill.assert_called_with(1234567, 0)
 
 
 def test_a_file_that_another_machine_works_on_is_refused_and_a_server_is_not(store):
-    lease(store, KEYS[:1], Owner.here())
-    container = Owner("c0", f"box {Owner.here().host.split()[1]} pid:[1]", 1, "1")
-    lease(store, KEYS[1:2], container)
-    store.refuse_other_machines()  # of this machine are both
+    here = Owner.here()
+    lease(store, KEYS[:1], here)
+    lease(store, KEYS[1:2], Owner("c0", f"box {here.host.split()[1]} pid:[1]", 1, "1"))  # a container of this machine
+    store.refuse_other_machines()
     lease(store, KEYS[2:], Owner("e15e", "node7 0b007-1d pid:[1]", 1, "1"))
-    if store.database.is_file:
-        with pytest.raises(StoreError, match="node7 is at work on it; for several machines write --db postgresql://"):
-            store.refuse_other_machines()
-    else:
+    refused = pytest.raises(StoreError, match="node7 is at work on it; for several machines write --db postgresql://")
+    with refused if store.database.is_file else nullcontext():
         store.refuse_other_machines()

@@ -1,10 +1,10 @@
 """A folder of published results: what belongs into it passes, and each kind of tampering is refused in one line."""
 
 import json
+import os
 import shutil
 import subprocess
 import sys
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pyarrow.parquet as pq
@@ -30,9 +30,11 @@ OTHER = "quick-matched/2/mine.parquet"
 
 @pytest.fixture(scope="module")
 def store(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("store")
-    with ResultsStore.open(default_url(folder)) as results:
+    """A store with the runs of a study, as if all of them had been computed there."""
+    with ResultsStore.open(default_url(tmp_path_factory.mktemp("store"))) as results:
         import_results(results, ROWS)
+        with results.database.write() as connection:
+            connection.execute(imports.delete())
         yield results
 
 
@@ -44,8 +46,7 @@ def published(store, tmp_path_factory):
     wanted = {"random", "random~matched", "none", "sobel", "sobel~matched"}
     found = collect(find_suite("quick-matched@2"), store).results.values()
     keys = {result.run.key for result in found if result.run.cell.estimator in wanted}
-    count = export_results(store, folder / NAME, keys=keys)
-    add_file(folder, NAME, count, "the project")
+    add_file(folder, NAME, export_results(store, folder / NAME, keys=keys), "the project")
     return folder
 
 
@@ -54,44 +55,34 @@ def folder(published, tmp_path):
     return Path(shutil.copytree(published, tmp_path / "results"))
 
 
-def edit_index(folder, change):
-    values = json.loads((folder / INDEX).read_text("utf-8"))
-    change(values)
-    (folder / INDEX).write_text(json.dumps(values), "utf-8")
+def entry(**values):
+    """Change what the index says of the file."""
+
+    def tamper(folder):
+        index = json.loads((folder / INDEX).read_text("utf-8"))
+        index["files"][0] |= values
+        (folder / INDEX).write_text(json.dumps(index), "utf-8")
+
+    return tamper
 
 
-def edit_rows(folder, change):
+def rows(change):
     """Change rows of the file, and make the hashes fit again."""
-    table = pq.read_table(folder / NAME)
-    lines = table.to_pylist()
-    change(lines)
-    for line in lines:
-        line.pop("sha256")
-        line["sha256"] = _checksum(line)
-    pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
-    edit_index(folder, lambda values: values["files"][0].update(sha256=sha256(folder / NAME), rows=len(lines)))
+
+    def tamper(folder):
+        table = pq.read_table(folder / NAME)
+        lines = table.to_pylist()
+        change(lines)
+        for line in lines:
+            line["sha256"] = _checksum({name: value for name, value in line.items() if name != "sha256"})
+        pq.write_table(type(table).from_pylist(lines, schema=table.schema), folder / NAME)
+        entry(sha256=sha256(folder / NAME), rows=len(lines))(folder)
+
+    return tamper
 
 
-def test_a_folder_that_is_as_it_says_passes(published):
-    found = check_folder(published, published)
-    assert [file.path for file in found] == [NAME]
-    assert {result.run.cell.estimator for result in found[next(iter(found))]} >= {"random", "sobel~matched", "none"}
-
-
-def forged(values):
-    values["files"][0]["state"] = "verified"
-
-
-def set_in_row(name, value):
-    return lambda folder: edit_rows(folder, lambda lines: lines[0].__setitem__(name, value(lines[0])))
-
-
-def set_in_file(name, value):
-    return lambda folder: edit_index(folder, lambda values: values["files"][0].__setitem__(name, value))
-
-
-def flip_answer(row):
-    return bytes([row["bits"][0] ^ 128]) + row["bits"][1:]
+def row(**values):
+    return rows(lambda lines: lines[0].update(values))
 
 
 def link(folder):
@@ -100,9 +91,8 @@ def link(folder):
 
 
 def other_suite(folder):
-    (folder / "quick-specific/1").mkdir(parents=True)
-    shutil.move(folder / NAME, folder / "quick-specific/1/roarbench.parquet")
-    set_in_file("path", "quick-specific/1/roarbench.parquet")(folder)
+    os.renames(folder / NAME, folder / "quick-specific/1/roarbench.parquet")
+    entry(path="quick-specific/1/roarbench.parquet")(folder)
 
 
 def twice(folder):
@@ -110,26 +100,21 @@ def twice(folder):
     add_file(folder, OTHER, len(list(read_results(folder / OTHER))), "again")
 
 
-def add_to(folder, name, text):
-    (folder / name).parent.mkdir(parents=True, exist_ok=True)
-    (folder / name).write_text(text, "utf-8")
-
-
 TAMPERED = {
-    "answers that are no more than their count": (set_in_row("bits", flip_answer), "the bits say otherwise"),
-    "a formula": (set_in_row("code_version", lambda row: "=HYPERLINK(1)"), "computed by a spreadsheet"),
-    "a file with another hash": (set_in_file("sha256", "0" * 64), "has the SHA-256"),
-    "a number of rows": (set_in_file("rows", 3), "rows, index.json says 3"),
-    "a path out of the folder": (set_in_file("path", "../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
-    "a forged state": (lambda f: edit_index(f, forged), "no index of results"),
-    "a file that is gone": (lambda f: (f / NAME).unlink(), "not in the folder"),
-    "a file that is in no index": (lambda f: add_to(f, "quick/2/more.parquet", "x"), "is not in index.json"),
+    "answers that are no more than their count": (row(correct=1), "the bits say otherwise"),
+    "a formula": (row(code_version="=HYPERLINK(1)"), "computed by a spreadsheet"),
+    "a file with another hash": (entry(sha256="0" * 64), "has the SHA-256"),
+    "a number of rows": (entry(rows=3), "rows, index.json says 3"),
+    "a path out of the folder": (entry(path="../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
+    "a forged state": (entry(state="verified"), "no index of results"),
+    "a file that is gone": (lambda folder: (folder / NAME).unlink(), "not in the folder"),
+    "a file that is in no index": (lambda folder: (folder / OTHER).write_text("x"), "is not in index.json"),
     "a link": (link, "is a link"),
     "rows of another suite": (other_suite, "no run of quick-specific v1 has these settings"),
-    "a suite that nobody knows": (set_in_file("path", "nobody/1/roarbench.parquet"), "is not in"),
+    "a suite that nobody knows": (entry(path="nobody/1/roarbench.parquet"), "is not in"),
     "a run twice": (twice, "keep one of them"),
-    "an endless index": (lambda f: add_to(f, INDEX, " " * 2**21), "bytes at most"),
-    "an index that is nested without end": (lambda f: add_to(f, INDEX, "[" * 100_000), "no index of results"),
+    "an endless index": (lambda folder: (folder / INDEX).write_text(" " * 2**21), "bytes at most"),
+    "an index nested without end": (lambda folder: (folder / INDEX).write_text("[" * 10**5), "no index of results"),
 }
 
 
@@ -143,68 +128,59 @@ def test_tampering_is_refused_in_one_line(folder, kind):
 
 
 def test_a_published_row_may_neither_go_nor_change(published, folder):
-    edit_rows(folder, lambda rows: rows.pop())
+    found = check_folder(published, published)
+    assert [file.path for file in found] == [NAME]
+    assert {result.run.cell.estimator for result in found[next(iter(found))]} >= {"random", "sobel~matched", "none"}
+    rows(lambda lines: lines.pop())(folder)
     with pytest.raises(StoreError, match="was published and is gone"):
         check_folder(folder, published)
     shutil.copytree(published, folder, dirs_exist_ok=True)
-    set_in_row("seconds", lambda row: row["seconds"] + 1)(folder)
+    row(seconds=12345.0)(folder)
     check_folder(folder)
     with pytest.raises(StoreError, match="rows never change"):
         check_folder(folder, published)
 
 
-@pytest.fixture
-def own(tmp_path):
-    """A store with the same rows, as if all of them had been computed there."""
-    with ResultsStore.open(default_url(tmp_path)) as results:
-        import_results(results, ROWS)
-        with results.database.write() as connection:
-            connection.execute(imports.delete())
-        yield results
-
-
 @pytest.mark.slow
-def test_a_row_is_prepared_written_and_told(own, published, folder):
-    prepared = prepare(own, "quick-matched@2", "ig(baseline=mean)", folder, "A. Author")
+def test_a_row_is_prepared_written_and_told(store, published, folder):
+    prepared = prepare(store, "quick-matched@2", "ig(baseline=mean)", folder, "A. Author")
     assert prepared.path == "quick-matched/2/ig-baseline-mean.parquet"
     assert prepared.text.endswith(" runs. A. Author\n")
-    write(own, folder, prepared, "A. Author")
-    (new,) = (rows for file, rows in check_folder(folder, published).items() if file.path == prepared.path)
+    write(store, folder, prepared, "A. Author")
+    (new,) = (found for file, found in check_folder(folder, published).items() if file.path == prepared.path)
     assert {result.run.cell.estimator for result in new} == {"ig(baseline=mean)", "ig(baseline=mean)~matched"}
     told = comment(folder, published)
     assert "| `quick-matched/2/ig-baseline-mean.parquet` |" in told and "| A. Author |" in told
     assert NAME not in told and "ig(baseline=mean) (!) | +2" in told
     assert comment(folder, folder).startswith("No file is new")
-
-
-@pytest.mark.slow
-def test_suites_that_share_runs_have_whole_files_each(own, folder):
-    one = prepare(own, "quick-matched@2", "grad", folder, "A. Author")
-    write(own, folder, one, "A. Author")
-    other = prepare(own, "quick@5", "grad", folder, "A. Author")
+    one = prepare(store, "quick-matched@2", "grad", folder, "A. Author")
+    write(store, folder, one, "A. Author")
+    other = prepare(store, "quick@5", "grad", folder, "A. Author")
+    assert other.path == "quick/5/grad.parquet" and other.keys >= one.keys, "suites that share runs have whole files"
     with pytest.raises(CallerError, match="no runs of gard in .*; there are: class-template, .*, grad, .*, ig, "):
-        prepare(own, "quick-matched@2", "gard", folder, "A. Author")
-    assert other.path == "quick/5/grad.parquet" and other.keys >= one.keys
+        prepare(store, "quick-matched@2", "gard", folder, "A. Author")
 
 
-def test_rows_that_were_trained_on_imported_rankings_are_published_as_such(own, folder):
-    stored = own.results(own.keys("")).values()
-    with own.database.write() as connection:
-        put_remarks(connection, {f"{Kind.IMPORTED} {row.rankings}": True for row in stored if row.rankings})
-    prepared = prepare(own, "quick-matched@2", "grad", folder, "A. Author")
-    assert prepared.text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
-    taken = {"key": sorted(prepared.keys)[0], "file": "0" * 64, "created": datetime.now(UTC)}
-    with own.database.write() as connection:
-        connection.execute(imports.insert(), taken)
-    with pytest.raises(CallerError, match="publish what was run here"):
-        prepare(own, "quick-matched@2", "grad", folder, "A. Author")
+def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(published, tmp_path):
+    (tmp_path / "new").mkdir()
+    (tmp_path / "new" / INDEX).write_text('{"format": 1, "files": []}')
+    asked = ("quick-matched@2", "sobel", tmp_path / "new", "A. Author")
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        import_results(store, published / NAME)
+        with pytest.raises(CallerError, match="publish what was run here"):
+            prepare(store, *asked)
+        found = store.results(store.keys("")).values()
+        with store.database.write() as connection:
+            connection.execute(imports.delete())
+            put_remarks(connection, {f"{Kind.IMPORTED} {result.rankings}": True for result in found if result.rankings})
+        assert prepare(store, *asked).text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
 
 
 @pytest.mark.slow
 def test_import_takes_a_folder_and_refuses_a_tampered_one(folder, tmp_path, capsys):
     assert command("import", folder, "--store", tmp_path / "store") == 0
     assert "results are new" in capsys.readouterr().err
-    set_in_file("rows", 3)(folder)
+    entry(rows=3)(folder)
     assert command("import", folder, "--store", tmp_path / "other") == 2
     said = capsys.readouterr().err
     assert "index.json says 3" in said and said.count("\n") == 1

@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+from contextlib import contextmanager, suppress
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +13,6 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock
 
-from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.ranking import sort_keys, tie_order
@@ -43,13 +44,13 @@ def write(store, split, start, stop, **made):
 
 
 def write_all(store, **made):
-    for split, count in COUNTS.items():
-        for start in range(0, count, 16):
-            write(store, split, start, min(start + 16, count), **made)
+    for split, images in COUNTS.items():
+        for start in range(0, images, 16):
+            write(store, split, start, min(start + 16, images), **made)
 
 
-def by_device(images, device):
-    return [ExplainedBatches(images, 16, Making.FLOAT32, device)]
+def made_by(device):
+    return {"batches": [ExplainedBatches(4, 4, Making.FLOAT32, device)], "weights": "a"}
 
 
 @pytest.fixture
@@ -62,11 +63,6 @@ def sealed(store):
     write_all(store)
     store.seal(SPEC, COUNTS)
     return store
-
-
-@pytest.fixture
-def other(tmp_path):
-    return RankingsStore(tmp_path / "other")
 
 
 def contents(folder):
@@ -121,8 +117,9 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
     assert not parts_of(store).exists()
 
 
-def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, other):
+def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_path):
     """Workers that explained other numbers at once, one without bfloat16, a part that a restart made again."""
+    other = RankingsStore(tmp_path / "other")
     made = {
         (0, 16): [ExplainedBatches(16, 16, Making.BF16)],
         (16, 36): [ExplainedBatches(16, 16, Making.BF16), ExplainedBatches(4, 4, Making.BF16)],
@@ -165,13 +162,13 @@ def part_of_others(store):
         (lambda store: (parts_of(store) / "train-16-32.arrow").unlink(), "holds train image 16 of 50; rank these"),
         (lambda store: os.truncate(parts_of(store) / "test-0-16.arrow", 900), "cannot read .*test-0-16.arrow: .*; del"),
         (part_of_others, "is a part of other rankings"),
-        (lambda store: write(store, Split.TRAIN, 32, 50, batches=by_device(18, "NVIDIA H200"), weights="a"), MIXED),
-        (lambda store: write(store, Split.TEST, 16, 20, batches=by_device(4, "NVIDIA H200"), weights="a"), MIXED),
+        (lambda store: write(store, Split.TRAIN, 32, 50, **made_by("NVIDIA H200")), MIXED),
+        (lambda store: write(store, Split.TEST, 16, 20, **made_by("NVIDIA H200")), MIXED),
         (lambda store: write(store, Split.TEST, 16, 20, weights="b"), "from 2 different references; delete .*parts"),
     ],
 )
 def test_parts_that_do_not_do_are_named(store, spoil, said):
-    write_all(store, batches=by_device(16, "cpu"), weights="a")
+    write_all(store, **made_by("cpu"))
     spoil(store)
     with pytest.raises(StoreError, match=said):
         store.seal(SPEC, COUNTS)
@@ -182,24 +179,25 @@ class Killed(BaseException):
     """Stands for a kill at a certain step: nothing in the code catches it."""
 
 
-def killed_at(step, monkeypatch):
+@contextmanager
+def killed_at(step):
     """Raise at the n-th call that changes or flushes a file."""
-    calls = 0
+    calls = count(1)
 
     def counted(function):
         def call(*arguments, **options):
-            nonlocal calls
-            calls += 1
-            if calls == step:
+            if next(calls) == step:
                 raise Killed
             return function(*arguments, **options)
 
         return call
 
-    for owner, name in ((files.os, "replace"), (files.os, "fsync"), (Path, "unlink"), (shutil, "rmtree")):
-        monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
-    for name in ("write_planes", "sha256"):
-        monkeypatch.setattr(rankings, name, counted(getattr(rankings, name)))
+    steps = [(os, "replace"), (os, "fsync"), (Path, "unlink"), (shutil, "rmtree")]
+    steps += [(rankings, "write_planes"), (rankings, "sha256")]
+    with pytest.MonkeyPatch.context() as monkeypatch:
+        for owner, name in steps:
+            monkeypatch.setattr(owner, name, counted(getattr(owner, name)))
+        yield
 
 
 @pytest.mark.slow
@@ -210,13 +208,9 @@ def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed,
     for step in range(1, 23):
         store = RankingsStore(tmp_path / str(step))
         write_all(store)
-        with pytest.MonkeyPatch.context() as monkeypatch:
-            killed_at(step, monkeypatch)
-            try:
-                store.seal(SPEC, COUNTS)
-                finished += 1
-            except Killed:
-                pass
+        with suppress(Killed), killed_at(step):
+            store.seal(SPEC, COUNTS)
+            finished += 1
         if store.has(SPEC):
             assert contents(store.folder(SPEC)) == expected  # done means all of it
         else:
@@ -230,10 +224,8 @@ def test_sealing_killed_at_any_step_and_begun_again_gives_the_same_bytes(sealed,
 
 @pytest.mark.parametrize("step", [1, 2, 3])
 def test_a_part_killed_while_it_is_written_does_not_exist(store, step):
-    with pytest.MonkeyPatch.context() as monkeypatch:
-        killed_at(step, monkeypatch)
-        with pytest.raises(Killed):
-            write(store, Split.TRAIN, 0, 16)
+    with pytest.raises(Killed), killed_at(step):
+        write(store, Split.TRAIN, 0, 16)
     assert not store.has_part(SPEC, Split.TRAIN, 0, 16)
 
 
@@ -249,51 +241,39 @@ def test_lock_keeps_others_from_the_same_images(store):
             pass
 
 
-def changed_places(folder):
-    path = folder / "manifest.json"
+def change_places(path):
     manifest = json.loads(path.read_text())
-    shutil.copy(folder / "train.arrow", folder / "test.arrow")
+    shutil.copy(path.with_name("train.arrow"), path.with_name("test.arrow"))
     manifest["files"]["test"] = manifest["files"]["train"]
     path.write_text(json.dumps(manifest))
 
 
-def truncated(size):
-    return lambda folder: os.truncate(path := folder / "train.arrow", size % path.stat().st_size)
+def written(text):
+    return lambda path: path.write_text(text, encoding="latin-1")
 
 
-def zeroed(folder):
-    (folder / "test.arrow").write_bytes(bytes((folder / "test.arrow").stat().st_size))
-
-
-def manifest(text):
-    return lambda folder: (folder / "manifest.json").write_text(text, encoding="latin-1")
-
-
+ALTERED = r"^ranking of var-grad \(scalar\): .*train.arrow was altered, .*; delete "
 BAD_MANIFEST = r"manifest.json.*; delete .* and run again"
 NEWER = f"has format {FORMAT + 1}, this version reads up to {FORMAT}; upgrade roarbench"
+SHORTER = r"train.arrow has \d+ bytes, expected \d+; delete .* and run again"
 
 
 @pytest.mark.parametrize(
-    ("damage", "said"),
+    ("name", "damage", "said"),
     [
-        *((truncated(size), r"train.arrow has \d+ bytes, expected \d+; delete .* and run again") for size in (0, -1)),
-        (lambda folder: (folder / "test.arrow").unlink(), "test.arrow has 0 bytes"),
-        (zeroed, "cannot read .*test.arrow"),
-        (changed_places, "test.arrow is not the file of its manifest"),
-        *((manifest(text), BAD_MANIFEST) for text in ("", "[]", "{}", '{"format": 1}', "\xff")),
-        (manifest('{"format": 1, "files": {"train": {}}}'), BAD_MANIFEST),
-        (manifest(json.dumps({"format": FORMAT + 1})), NEWER),
+        ("train.arrow", lambda path: os.truncate(path, path.stat().st_size - 1), SHORTER),
+        ("train.arrow", lambda path: flip(path, PLANES[Split.TRAIN].tobytes()), ALTERED),
+        ("test.arrow", Path.unlink, "test.arrow has 0 bytes"),
+        ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
+        ("manifest.json", change_places, "test.arrow is not the file of its manifest"),
+        *(("manifest.json", written(text), BAD_MANIFEST) for text in ("", "[]", "{}", '{"format": 1}', "\xff")),
+        ("manifest.json", written('{"format": 1, "files": {"train": {}}}'), BAD_MANIFEST),
+        ("manifest.json", written(json.dumps({"format": FORMAT + 1})), NEWER),
     ],
 )
-def test_damaged_files_are_refused(sealed, damage, said):
-    damage(sealed.folder(SPEC))
+def test_damaged_files_are_refused(sealed, name, damage, said):
+    damage(sealed.folder(SPEC) / name)
     with pytest.raises(StoreError, match=said):
-        sealed.open(SPEC)
-
-
-def test_an_altered_bit_is_found_when_every_byte_is_read(sealed):
-    flip(sealed.folder(SPEC) / "train.arrow", PLANES[Split.TRAIN].tobytes())
-    with pytest.raises(StoreError, match=r"^ranking of var-grad \(scalar\): .*train.arrow was altered, .*; delete "):
         sealed.verify(SPEC)
 
 
@@ -307,9 +287,8 @@ def test_rankings_in_the_wrong_folder(sealed, change):
         sealed.open(wanted)
 
 
-def test_a_store_that_cannot_be_written(tmp_path):
-    (tmp_path / "file").write_text("")
-    store = RankingsStore(tmp_path / "file" / "rankings")
+def test_a_store_that_cannot_be_written(store):
+    store.root.write_text("")
     with pytest.raises(StoreError, match=r"cannot write .*: Not a directory; free space or choose another --store"):
         write(store, Split.TRAIN, 0, 16)
     with pytest.raises(StoreError, match="cannot write"):

@@ -18,6 +18,11 @@ from roarbench.terms import Split
 from tests.helpers.damage import halve
 
 REFERENCE = Reference("planted", "da7a", "resnet-planted", "planted@1", 1000)
+DRAWN = np.random.default_rng(0)
+PREDICTIONS = {
+    split: Predictions(DRAWN.integers(10, size=n), DRAWN.random(n, dtype=np.float32))
+    for split, n in ((Split.TRAIN, 12), (Split.TEST, 7))
+}
 
 
 def make_model(seed=0):
@@ -25,57 +30,47 @@ def make_model(seed=0):
     return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).to(memory_format=torch.channels_last)
 
 
-def make_predictions():
-    generator = np.random.default_rng(0)
-    return {
-        split: Predictions(generator.integers(10, size=n), generator.random(n, dtype=np.float32))
-        for split, n in ((Split.TRAIN, 12), (Split.TEST, 7))
-    }
-
-
 def save(store, seed=0):
     with store.lock():
         store.save(make_model(seed), 12.5)
-        for split, said in make_predictions().items():
+        for split, said in PREDICTIONS.items():
             store.save_predictions(split, said)
 
 
 @pytest.fixture
-def saved(tmp_path):
-    store = StoredReference(tmp_path, REFERENCE)
-    assert not store.has()
+def store(tmp_path):
+    return StoredReference(tmp_path, REFERENCE)
+
+
+@pytest.fixture
+def saved(store):
     save(store)
     return store
 
 
-def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(saved):
-    assert saved.has()
-    torch.testing.assert_close(saved.weights(), dict(make_model().state_dict()), rtol=0, atol=0)
-    for split, said in make_predictions().items():
-        found = saved.predictions(split)
-        np.testing.assert_array_equal(found.targets, said.targets)
-        np.testing.assert_array_equal(found.probability, said.probability)
-        assert (found.targets.dtype, found.probability.dtype) == (np.int64, np.float32)
-    assert saved.folder.name == "planted-resnet-planted-553a411d1f07c93c"
-    assert {path.name for path in saved.folder.iterdir()} == {"weights.pt", "train.npz", "test.npz", "manifest.json"}
-    assert '"recipe": "planted@1"' in (saved.folder / "manifest.json").read_text()
+def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(store):
+    assert not store.has()
+    save(store)
+    assert store.has()
+    torch.testing.assert_close(store.weights(), dict(make_model().state_dict()), rtol=0, atol=0)
+    for split, said in PREDICTIONS.items():
+        for found, expected in zip(store.predictions(split), said, strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
+    assert store.folder.name == "planted-resnet-planted-553a411d1f07c93c"
+    assert {path.name for path in store.folder.iterdir()} == {"weights.pt", "train.npz", "test.npz", "manifest.json"}
+    assert '"recipe": "planted@1"' in (store.folder / "manifest.json").read_text()
 
 
-def test_the_weights_have_a_checksum_of_names_types_shapes_and_bits(saved):
-    weights = make_model().state_dict()
+def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_refused(saved):
+    weights = dict(make_model().state_dict())
     assert saved.checksum() == checksum(weights) == checksum(dict(reversed(weights.items())))
-    others = [
-        {**weights, "0.bias": weights["0.bias"] * (1 + 2**-23)},
-        {**weights, "0.bias": weights["0.bias"].double()},
-        {**weights, "0.bias": weights["0.bias"][:, None]},
-        {(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()},
-    ]
-    assert len({checksum(other) for other in (weights, *others)}) == 5
-
-
-def cut(*_, **__):
-    """Stand in for a step at which a writer is ended."""
-    raise KeyboardInterrupt
+    bias = weights["0.bias"]
+    others = [weights | {"0.bias": other} for other in (bias * (1 + 2**-23), bias.double(), bias[:, None])]
+    others.append({(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()})
+    for other in others:
+        torch.save(other, saved.folder / "weights.pt")
+        with pytest.raises(StoreError, match="the weights are not those of the manifest"):
+            saved.weights()
 
 
 @pytest.mark.parametrize(
@@ -98,20 +93,18 @@ def test_a_damaged_reference_is_one_line_that_says_what_to_delete(saved, name, d
     assert "\n" not in str(caught.value)
 
 
-def test_other_weights_than_those_that_were_saved_are_refused(saved):
-    torch.save(dict(make_model(1).state_dict()), saved.folder / "weights.pt")
-    with pytest.raises(StoreError, match="the weights are not those of the manifest"):
-        saved.weights()
+def cut(*_, **__):
+    """Stand in for a step at which a writer is ended."""
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize("owner, step", [(np, "savez"), (os, "replace")])
-def test_predictions_cut_off_are_not_there_and_can_be_written_again(tmp_path, monkeypatch, owner, step):
-    store, said = StoredReference(tmp_path, REFERENCE), make_predictions()[Split.TEST]
+def test_predictions_cut_off_are_not_there_and_can_be_written_again(store, monkeypatch, owner, step):
+    said = PREDICTIONS[Split.TEST]
     store.save(make_model(), 12.5)
-    with monkeypatch.context() as patch:
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(owner, step, cut)
-        with pytest.raises(KeyboardInterrupt):
-            store.save_predictions(Split.TEST, said)
+        store.save_predictions(Split.TEST, said)
     assert store.has()
     assert not store.predicted(Split.TEST)
     store.save_predictions(Split.TEST, said)
@@ -120,30 +113,28 @@ def test_predictions_cut_off_are_not_there_and_can_be_written_again(tmp_path, mo
 
 
 @pytest.mark.parametrize("step", ["write_text", "replace"])
-def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(tmp_path, monkeypatch, step):
-    store = StoredReference(tmp_path, REFERENCE)
-    with monkeypatch.context() as patch:
+def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(store, tmp_path, monkeypatch, step):
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(Path, step, cut)
-        with pytest.raises(KeyboardInterrupt):
-            save(store, seed=1)
+        save(store, seed=1)
     assert not store.has()
     save(store, seed=2)
     torch.testing.assert_close(store.weights(), dict(make_model(2).state_dict()), rtol=0, atol=0)
-    assert len([path for path in tmp_path.iterdir() if path.is_dir()]) == 1
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == [store.folder]
 
 
-def test_all_is_on_the_disk_before_the_name_counts(tmp_path, monkeypatch):
+def test_all_is_on_the_disk_before_the_name_counts(store, tmp_path, monkeypatch):
     steps = []
     sync, replace = references.sync, Path.replace
     monkeypatch.setattr(references, "sync", lambda path: (steps.append(path.name), sync(path)))
     monkeypatch.setattr(Path, "replace", lambda path, target: (steps.append("replace"), replace(path, target))[1])
-    save(StoredReference(tmp_path, REFERENCE))
+    save(store)
     assert {"weights.pt", "manifest.json"} < set(steps[: steps.index("replace")])
     assert steps[-2:] == ["replace", tmp_path.name]
 
 
-def test_one_process_at_a_time(tmp_path):
-    with StoredReference(tmp_path, REFERENCE).lock():
+def test_one_process_at_a_time(store, tmp_path):
+    with store.lock():
         (path,) = tmp_path.rglob("*.lock")
         with pytest.raises(TimeoutError):
             FileLock(path, timeout=0).acquire()

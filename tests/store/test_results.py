@@ -1,7 +1,11 @@
-import sqlite3
+"""Rows of the store, and what each says of the code and the machine that computed it."""
+
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import datetime, timedelta, timezone
+from importlib.metadata import version
 
 import numpy as np
 import pytest
@@ -12,17 +16,13 @@ from sqlalchemy import select
 from roarbench.errors import StoreError
 from roarbench.identity import canonical, record
 from roarbench.store import opening, schema
+from roarbench.store import provenance as provenance_module
+from roarbench.store.provenance import Provenance, code_version, provenance
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.scores import Score, ScoreSpec
 from roarbench.store.watched import WatchedRow, note_watched, watched_rows
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
-
-
-@pytest.fixture
-def store(store_url):
-    with ResultsStore.open(store_url) as store:
-        yield store
 
 
 def test_a_row_by_hand(tmp_path):
@@ -32,11 +32,9 @@ def test_a_row_by_hand(tmp_path):
     result = Result(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(result)
-    connection = sqlite3.connect(tmp_path / "results.sqlite")
-    connection.row_factory = sqlite3.Row
-    (row,) = connection.execute("SELECT * FROM results").fetchall()
-    connection.close()
-    assert dict(row) == {
+        with store.database.read() as connection:
+            row = connection.exec_driver_sql("SELECT * FROM results").mappings().one()
+    assert row == {
         "key": run.key,
         "record": '{"cell":{"dataset":"planted","estimator":"var-grad","fill":"mean","model":"resnet8","order":"lerf",'
         '"retrain":"masks","t":0.3,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"fast@1",'
@@ -51,7 +49,7 @@ def test_a_row_by_hand(tmp_path):
         "hardware": '{"cpu": "some", "cores": 2}',
         "created": "2026-01-02 03:04:05.000600",
     }
-    assert canonical(record(run)) == dict(row)["record"]
+    assert canonical(record(run)) == row["record"]
     assert result.answers.tolist() == [True, False, True] + [False] * 6 + [True]
 
 
@@ -81,14 +79,19 @@ def test_an_outcome_that_contradicts_itself_is_refused(correct, total, bits, pro
         Result(make_run(), correct, total, bits, 1.0, ORIGIN, probability)
 
 
-def test_a_stored_row_never_changes(store):
-    first = make_result(make_run())
-    other = replace(make_result(make_run(), total=9), seconds=99.0)
+def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
+    first, second = (make_result(make_run(seed)) for seed in range(2))
+    states = [store.state()]
     assert store.add(first)
+    states.append(store.state())
     assert not store.add(first)
-    assert not store.add(other)
-    assert store.results([first.run.key])[first.run.key] == first
-    assert len(store.keys("")) == 1
+    assert not store.add(replace(make_result(first.run, total=9), seconds=99.0))
+    assert store.results(store.keys("")) == {first.run.key: first}
+    assert store.state() == states[-1]
+    store.failures.add(second.run, "no")
+    states.append(store.state())
+    store.add(second)
+    assert len({*states, store.state()}) == 4
 
 
 def test_many_keys_at_once(store):
@@ -110,36 +113,19 @@ def test_a_reason_is_one_clean_line(store):
     assert [failure.reason for failure in found] == list(reasons.values())
 
 
-def test_the_state_changes_with_every_addition_alone(store):
-    states = [store.state()]
-    store.done([make_run().key])
-    store.add(make_result(make_run()))
-    states.append(store.state())
-    store.add(make_result(make_run()))
-    assert store.state() == states[-1]
-    store.failures.add(make_run(1), "no")
-    states.append(store.state())
-    store.add(make_result(make_run(1)))
-    states.append(store.state())
-    assert len(set(states)) == 4
-
-
 def test_a_damaged_row_is_told_in_one_line(tmp_path):
-    run = make_run()
+    damage = {"bits": b"\xff" * 126, "record": "{}", "versions": "{", "created": "yesterday"}
     with ResultsStore.open(default_url(tmp_path)) as store:
-        store.add(make_result(run))
-    for column, value in [("bits", b"\xff" * 126), ("record", "{}"), ("versions", "{"), ("created", "yesterday")]:
-        path = tmp_path / f"{column}.sqlite"
-        path.write_bytes((tmp_path / "results.sqlite").read_bytes())
-        connection = sqlite3.connect(path)
-        connection.execute(f"UPDATE results SET {column} = ?", [value])
-        connection.commit()
-        connection.close()
-        with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store, pytest.raises(StoreError) as caught:
-            store.results([run.key])
-        named = f"damaged (var-grad t=0.9 seed 0, {run.key}: " if column == "bits" else "damaged"
-        assert named in str(caught.value)
-        assert "\n" not in str(caught.value)
+        for seed, (column, value) in enumerate(damage.items()):
+            run = make_run(seed)
+            store.add(make_result(run))
+            with store.database.write() as connection:
+                connection.exec_driver_sql(f"UPDATE results SET {column} = ? WHERE key = ?", (value, run.key))
+            with pytest.raises(StoreError) as caught:
+                store.results([run.key])
+            named = f"damaged (var-grad t=0.9 seed 0, {run.key}: " if column == "bits" else "damaged"
+            assert named in str(caught.value)
+            assert "\n" not in str(caught.value)
 
 
 def test_sqlite_commits_to_the_disk_and_readers_do_not_wait(tmp_path):
@@ -195,3 +181,45 @@ def test_what_was_watched_is_told_of_its_suite_and_data_alone(store):
     found = watched_rows(store.database, "quick v2", "da7a", None, "")
     assert found == {("common", "grad"): 3, ("common", "ig"): 3}
     assert watched_rows(store.database, "quick v2", "da7a", 500, "") == {("common", "grad"): 9}
+
+
+def test_the_machine_and_the_libraries_are_named():
+    found = provenance("cuda: some card", "bf16", {"cuda": "12.8"})
+    python = sys.version.split()[0]
+    assert found.versions.items() >= {"python": python, "torch": version("torch"), "cuda": "12.8"}.items()
+    assert (found.hardware["device"], found.hardware["precision"]) == ("cuda: some card", "bf16")
+    assert all(found.hardware.values()) and found.hardware["cores"] >= 1
+    assert found.code_version == code_version()
+
+
+def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):
+    folder = tmp_path / "package"
+    folder.mkdir()
+    (folder / "provenance.py").write_text("1")
+    for words in ("init -q", "add .", "-c user.name=a -c user.email=a@b commit -qm one"):
+        subprocess.run(["git", "-C", tmp_path, *words.split()], check=True)
+    commit = provenance_module._git(folder, "log", "-1", "--format=%h")
+    assert provenance_module._commit(folder) == commit
+    (folder / "notes.txt").write_text("not part of the code")
+    assert provenance_module._commit(folder) == commit
+    (folder / "provenance.py").write_text("2")
+    assert provenance_module._commit(folder) == f"{commit}+dirty"
+    (folder / "venv").mkdir()  # an environment inside a checkout is not of it
+    (folder / "venv" / "provenance.py").write_text("1")
+    for elsewhere in (folder / "venv", folder / "absent"):
+        assert provenance_module._commit(elsewhere) == ""
+    monkeypatch.setenv("PATH", "")
+    assert provenance_module._commit(folder) == ""
+
+
+def test_what_is_not_known_is_not_said_and_what_somebody_else_says_is_no_markup():
+    """Rows from before workers were asked say `cpu` whatever the device was."""
+    old = Provenance("0", {"torch": "2"}, {"cpu": "EPYC", "cores": 2, "device": "cpu"})
+    assert old.known == {"torch": "2", "cpu": "EPYC", "cores": "2"}
+    assert old.computed_with == {"processor": "EPYC"}
+    new = Provenance("0", {"torch": "2", "cuda": "12.8"}, {"cpu": "EPYC", "device": "H200", "precision": "bf16"})
+    assert new.computed_with == {"device": "H200", "precision": "bf16", "processor": "EPYC", "CUDA": "12.8"}
+    hostile = {"cpu": "[red]x[/red] <b>*[a](http://b)*\x1b\n" + "y" * 100, "precision": ["`", 1]}
+    said = Provenance("0", {}, hostile).computed_with
+    assert not set("[]<>*:`\x1b\n") & set("".join(said.values()))
+    assert len(said["processor"]) == 60

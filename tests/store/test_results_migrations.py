@@ -2,6 +2,7 @@
 
 import re
 import shutil
+from contextlib import contextmanager
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -19,33 +20,27 @@ from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
 
 NEXT_HEAD = f"{int(schema.HEAD) + 1:04d}"
-NEXT = """
+NEXT = f"""
 import sqlalchemy as sa
 from alembic import op
 
-revision = "{revision}"
-down_revision = "{head}"
+revision = "{NEXT_HEAD}"
+down_revision = "{schema.HEAD}"
 
 
 def upgrade():
     op.add_column("results", sa.Column("origin", sa.Text, nullable=False, server_default="own"))
-    {end}
 """
 
 
-@pytest.fixture
-def next_release(tmp_path, monkeypatch):
-    """Pretend that this version has one more migration, ending with these statements."""
-
-    def pretend(end=""):
-        folder = tmp_path / "migrations"
-        shutil.copytree(opening.MIGRATIONS, folder, dirs_exist_ok=True)
-        text = NEXT.format(revision=NEXT_HEAD, head=schema.HEAD, end=end)
-        (folder / "versions" / f"r{NEXT_HEAD}_next.py").write_text(text)
-        monkeypatch.setattr(opening, "MIGRATIONS", folder)
-        monkeypatch.setattr(schema, "HEAD", NEXT_HEAD)
-
-    return pretend
+@contextmanager
+def release(migrations, head):
+    """Be the release with these migrations, which reads no older store."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(opening, "MIGRATIONS", migrations)
+        patch.setattr(schema, "HEAD", head)
+        patch.setattr(schema, "READABLE", head)
+        yield
 
 
 def test_the_head_is_the_newest_migration():
@@ -58,65 +53,55 @@ def test_the_head_is_the_newest_migration():
     assert revisions == sorted(revisions, reverse=True)
 
 
-def test_migrations_and_tables_agree(store_url):
-    with ResultsStore.open(store_url) as store, store.database.read() as connection:
+def test_migrations_and_tables_agree(store):
+    with store.database.read() as connection:
         options = {"version_table": schema.VERSION_TABLE, "compare_type": True}
         assert compare_metadata(MigrationContext.configure(connection, opts=options), schema.metadata) == []
-        # what compare_metadata does not look at
+        seen = inspect(connection)  # what compare_metadata does not look at
         for name, table in schema.metadata.tables.items():
-            found = {column["name"]: column["nullable"] for column in inspect(connection).get_columns(name)}
-            assert found == {column.name: column.nullable for column in table.columns}
-            assert inspect(connection).get_pk_constraint(name)["constrained_columns"] == list(
-                table.primary_key.columns.keys()
-            )
+            nullable = {column["name"]: column["nullable"] for column in seen.get_columns(name)}
+            assert nullable == {column.name: column.nullable for column in table.columns}
+            assert seen.get_pk_constraint(name)["constrained_columns"] == table.primary_key.columns.keys()
 
 
-def test_a_store_of_the_first_release_is_brought_up_to_date_and_loses_nothing(store_url, tmp_path, monkeypatch):
+def test_a_store_of_the_first_release_is_brought_up_to_date_and_loses_nothing(store_url, tmp_path):
     result, older = make_result(make_run()), tmp_path / "100% first"
     shutil.copytree(opening.MIGRATIONS, older)
     for script in sorted((older / "versions").glob("r*.py"))[1:]:
         script.unlink()
-    with monkeypatch.context() as release:
-        release.setattr(opening, "MIGRATIONS", older)
-        release.setattr(schema, "HEAD", "0001")
-        with ResultsStore.open(store_url) as store, store.database.write() as connection:
-            connection.execute(insert(schema.results), row_of(result))
+    with release(older, "0001"), ResultsStore.open(store_url) as store, store.database.write() as connection:
+        connection.execute(insert(schema.results), row_of(result))
     with ResultsStore.open(store_url) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
         assert store.add(make_result(make_run(1)))
         with store.database.read() as connection:
-            assert connection.exec_driver_sql("SELECT version_num FROM roarbench_version").scalar_one() == schema.HEAD
+            assert opening._version(connection, "") == schema.HEAD
 
 
-def test_a_migration_that_breaks_off_leaves_the_older_store(store_url, next_release, monkeypatch):
-    result = make_result(make_run())
+def test_a_store_is_migrated_once_and_whole_and_one_that_is_too_old_is_not_read(store_url, tmp_path, monkeypatch):
+    result, head, newer = make_result(make_run()), schema.HEAD, tmp_path / "newer"
+    calls, migrate = [], opening._migrate
     with ResultsStore.open(store_url) as store:
         store.add(result)
-    next_release(end="raise KeyboardInterrupt")
-    with pytest.raises(KeyboardInterrupt):
-        ResultsStore.open(store_url)
-    monkeypatch.undo()
-    with ResultsStore.open(store_url) as store:
-        assert store.results([result.run.key]) == {result.run.key: result}
-        with store.database.read() as connection:
-            assert set(inspect(connection).get_table_names()) == {*schema.metadata.tables, schema.VERSION_TABLE}
-            assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
-
-
-def test_a_store_at_the_head_needs_no_alembic_and_one_that_is_too_old_is_not_read(store_url, next_release, monkeypatch):
-    ResultsStore.open(store_url).close()
-    head = schema.HEAD
-    calls, migrate = [], opening._migrate
     monkeypatch.setattr(opening, "_migrate", lambda connection: calls.append(schema.HEAD) or migrate(connection))
-    ResultsStore.open(store_url).close()
-    assert calls == []
-    next_release()
-    monkeypatch.setattr(schema, "READABLE", NEXT_HEAD)
-    with pytest.raises(StoreError, match=f"has schema {head}, this version reads {NEXT_HEAD}"):
-        ResultsStore.open(store_url, read_only=True)
-    for _ in range(2):
-        ResultsStore.open(store_url).close()
-    assert calls == [NEXT_HEAD]
+    with ResultsStore.open(store_url):
+        assert calls == [], "one at the head needs no Alembic"
+    shutil.copytree(opening.MIGRATIONS, newer)
+    script = newer / "versions" / f"r{NEXT_HEAD}_next.py"
+    script.write_text(f"{NEXT}    raise KeyboardInterrupt\n")
+    with release(newer, NEXT_HEAD), pytest.raises(KeyboardInterrupt):
+        ResultsStore.open(store_url)
+    with ResultsStore.open(store_url) as store, store.database.read() as connection:
+        assert store.results([result.run.key]) == {result.run.key: result}
+        assert set(inspect(connection).get_table_names()) == {*schema.metadata.tables, schema.VERSION_TABLE}
+        assert "origin" not in {column["name"] for column in inspect(connection).get_columns("results")}
+    script.write_text(NEXT)
+    with release(newer, NEXT_HEAD):
+        with pytest.raises(StoreError, match=f"has schema {head}, this version reads {NEXT_HEAD}"):
+            ResultsStore.open(store_url, read_only=True)
+        for _ in range(2):
+            ResultsStore.open(store_url).close()
+    assert calls == [NEXT_HEAD] * 2, "once where it broke off, once to its end"
 
 
 def test_a_store_of_release_4_is_read_as_it_is_and_gets_what_came_later(tmp_path):

@@ -1,10 +1,12 @@
-"""Stores that cannot be used: one line, nothing changed, nothing made."""
+"""Stores that cannot be used: one line, nothing changed, nothing made. Stores that come with the repository."""
 
 import os
+import shutil
 import sqlite3
 import tempfile
 import threading
 from contextlib import closing, contextmanager
+from importlib import import_module
 from pathlib import Path
 
 import psycopg
@@ -14,10 +16,14 @@ from sqlalchemy import event
 from roarbench.cli.proposals import worded
 from roarbench.errors import StoreError
 from roarbench.store import opening, schema
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from tests.helpers.store_rows import make_result, make_run
 
+ROOT = Path(__file__).parents[2]
+COMMITTED = [path for folder in ("demo", "studies") for path in sorted((ROOT / folder).rglob("*.sqlite"))]
 NOBODY = 65534
+NEWER = f"has schema 0042, this version knows {schema.HEAD}; write `pip install --upgrade roarbench`"
+WAL, ROLLBACK = b"\2\2", b"\1\1"  # bytes 18 and 19: https://sqlite.org/fileformat.html, section 1.3.3
 
 
 def refusal(url, read_only):
@@ -38,15 +44,7 @@ def contents(folder):
 def filled(tmp_path):
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
-    return tmp_path / "results.sqlite"
-
-
-@pytest.fixture
-def shared_folder():
-    """A folder that every user can reach; pytest's own are private."""
-    with tempfile.TemporaryDirectory() as name:
-        Path(name).chmod(0o755)
-        yield Path(name)
+    return tmp_path / DEFAULT_FILE
 
 
 @contextmanager
@@ -62,28 +60,30 @@ def ordinary_user():
             os.seteuid(0)
 
 
-@pytest.mark.parametrize("there", ["", "results.sqlite"])
-def test_a_store_that_is_missing_or_empty_is_not_made_by_reading(tmp_path, there):
-    if there:
-        (tmp_path / there).touch()
+def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_folder_is_a_file(tmp_path):
+    (tmp_path / "file").touch()
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "empty" / DEFAULT_FILE).touch()
     before = contents(tmp_path)
-    assert "roarbench run" in refusal(default_url(tmp_path), read_only=True)
+    for name in ("absent", "empty", "file"):
+        message = refusal(default_url(tmp_path / name), read_only=True)
+        assert f"no results store at {tmp_path / name / DEFAULT_FILE}" in message and "roarbench run" in message
+    message = refusal(default_url(tmp_path / "file"), read_only=False)
+    assert f"{tmp_path / 'file' / DEFAULT_FILE}: File exists; check the path" in message
     assert contents(tmp_path) == before
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        assert len(store.keys("")) == 0
+    for name in ("absent", "empty"):
+        with ResultsStore.open(default_url(tmp_path / name)) as store:
+            assert len(store.keys("")) == 0
 
 
-def other_program(path):
-    path.unlink()
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("CREATE TABLE bookmarks (url TEXT)")
+def changed(statements):
+    """Change a store as another program does, and leave nothing beside it."""
 
+    def spoil(path):
+        with closing(sqlite3.connect(path)) as connection:
+            connection.executescript(f"PRAGMA journal_mode=DELETE; {statements}")
 
-def newer(path):
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode=DELETE")
-        connection.execute("UPDATE roarbench_version SET version_num = '0042'")
-        connection.commit()
+    return spoil
 
 
 def folder(path):
@@ -91,84 +91,59 @@ def folder(path):
     path.mkdir()
 
 
-def without_tables(path):
-    with closing(sqlite3.connect(path)) as connection:
-        connection.execute("PRAGMA journal_mode=DELETE")
-    content = bytearray(path.read_bytes())
-    content[100:4096] = b"\xff" * 3996  # the page that lists them
-    path.write_bytes(content)
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda path: path.write_bytes(b"hello, world\n" * 500), ["no SQLite database"]),
-        (lambda path: path.write_bytes(b"x"), ["no SQLite database"]),
-        (other_program, ["bookmarks"]),
-        (newer, ["0042", schema.HEAD, "pip install --upgrade roarbench"]),
-        (folder, ["directory"]),
-        (without_tables, ["damaged"]),
+        (lambda path: path.write_bytes(b"hello, world\n" * 500), "no SQLite database"),
+        (lambda path: path.write_bytes(b"x"), "no SQLite database"),
+        (folder, "directory"),
+        (changed("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
+        (changed("UPDATE roarbench_version SET version_num = '0042'"), NEWER),
+        (changed("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'"), "damaged"),
     ],
 )
 def test_what_is_no_store_of_this_version(filled, spoil, said, read_only):
     spoil(filled)
     before = contents(filled.parent)
-    message = refusal(f"sqlite:///{filled}", read_only)
-    assert all(words in message for words in said)
+    assert said in refusal(f"sqlite:///{filled}", read_only)
     assert contents(filled.parent) == before
 
 
-@pytest.mark.parametrize(("read_only", "seen"), [(True, "no results store at"), (False, "File exists; check the path")])
-def test_a_file_instead_of_the_folder(tmp_path, read_only, seen):
-    (tmp_path / "store").touch()
-    message = refusal(f"sqlite:///{tmp_path}/store/results.sqlite", read_only)
-    assert seen in message and f"{tmp_path}/store/results.sqlite" in message
-    assert contents(tmp_path) == {f"{tmp_path}/store": b""}
+def test_what_cannot_be_written_is_read_and_no_more():
+    with tempfile.TemporaryDirectory() as name:  # pytest's own are private
+        folder, path = Path(name), Path(name, DEFAULT_FILE)
+        with ResultsStore.open(default_url(folder)) as store:
+            store.add(make_result(make_run()))
+        path.chmod(0o444)
+        folder.chmod(0o555)
+        with ordinary_user():
+            for other in (DEFAULT_FILE, "other.sqlite", "new/results.sqlite"):
+                assert "permissions" in refusal(f"sqlite:///{folder}/{other}", read_only=False)
+            with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store:
+                assert store.done(store.keys("")) == {make_run().key}
+        for closed in (path, folder):
+            closed.chmod(0)
+            with ordinary_user():
+                assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
+        folder.chmod(0o755)
+        assert list(folder.iterdir()) == [path]
 
 
-def test_damage_that_only_reading_finds(filled):
-    with closing(sqlite3.connect(filled)) as connection:
-        (size,) = connection.execute("PRAGMA page_size").fetchone()
-        (page,) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'results'").fetchone()
-    content = bytearray(filled.read_bytes())
-    content[size * (page - 1) : size * page] = b"\xff" * size
-    filled.write_bytes(content)
-    with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store, pytest.raises(StoreError) as caught:
-        store.results([make_run().key])
-    assert "damaged" in str(caught.value)
-
-
-def test_what_cannot_be_written_is_read_and_no_more(shared_folder):
-    path = shared_folder / "results.sqlite"
-    with ResultsStore.open(f"sqlite:///{path}") as store:
-        store.add(make_result(make_run()))
-    path.chmod(0o444)
-    shared_folder.chmod(0o555)
-    with ordinary_user():
-        for name in ("results.sqlite", "other.sqlite", "new/results.sqlite"):
-            assert "permissions" in refusal(f"sqlite:///{shared_folder}/{name}", read_only=False)
-        with ResultsStore.open(f"sqlite:///{path}", read_only=True) as store:
-            assert store.done(store.keys("")) == {make_run().key}
-    path.chmod(0)
-    with ordinary_user():
-        assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
-    shared_folder.chmod(0)
-    with ordinary_user():
-        assert "permissions" in refusal(f"sqlite:///{path}", read_only=True)
-    shared_folder.chmod(0o755)
-    assert [file.name for file in shared_folder.iterdir()] == ["results.sqlite"]
-
-
-def test_reading_changes_nothing(filled):
+def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
         assert len(store.keys("")) == 1
-        with pytest.raises(StoreError):
-            store.add(make_result(make_run(1)))
-        with pytest.raises(StoreError):
-            store.failures.add(make_run(1), "no")
+        for write in (lambda: store.add(make_result(make_run(1))), lambda: store.failures.add(make_run(1), "no")):
+            with pytest.raises(StoreError):
+                write()
+        with store.database.read() as connection:
+            size = connection.exec_driver_sql("PRAGMA page_size").scalar()
+            page = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = 'results'").scalar()
     assert filled.read_bytes() == before
+    filled.write_bytes(before[: size * (page - 1)] + b"\xff" * size + before[size * page :])
+    with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store, pytest.raises(StoreError, match="damaged"):
+        store.results([make_run().key])
 
 
 def test_the_change_to_wal_waits_for_a_writer(filled):
@@ -197,29 +172,24 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(filled):
+    def leave_no_room(connection):  # the same answer from SQLite as on a full disk, without one
+        connection.exec_driver_sql("PRAGMA max_page_count=1")  # SQLite takes the present size instead
+
+    large = make_result(make_run(1), total=400_000)
     with ResultsStore.open(f"sqlite:///{filled}") as store:
-        # the same answer from SQLite as on a full disk, without one
-        event.listen(store.database._engine, "begin", _leave_no_room, insert=True)
-        with pytest.raises(StoreError) as caught:
-            store.add(make_result(make_run(1), total=400_000))
-        assert "disk is full" in str(caught.value)
+        event.listen(store.database._engine, "begin", leave_no_room, insert=True)
+        with pytest.raises(StoreError, match="disk is full") as caught:
+            store.add(large)
         assert "\n" not in str(caught.value)
-        assert store.done([make_run().key, make_run(1).key]) == {make_run().key}
+        assert store.done([make_run().key, large.run.key]) == {make_run().key}
     with ResultsStore.open(f"sqlite:///{filled}") as store:
-        assert store.add(make_result(make_run(1), total=400_000))
-
-
-def _leave_no_room(connection):
-    connection.exec_driver_sql("PRAGMA max_page_count=1")  # SQLite takes the present size instead
-
-
-@pytest.mark.parametrize("url", ["", "sqlite:///:memory:", "postgresql://host", "postgresql://host:port/name"])
-def test_a_url_that_names_no_store(url):
-    assert "postgresql://HOST/NAME" in refusal(url, read_only=False)
+        assert store.add(large)
 
 
 @pytest.mark.parametrize("read_only", [True, False])
-def test_a_server_that_cannot_be_reached(tmp_path, read_only):
+def test_an_address_where_no_store_is(tmp_path, read_only):
+    for url in ("", "sqlite:///:memory:", "postgresql://host", "postgresql://host:port/name"):
+        assert "postgresql://HOST/NAME" in refusal(url, read_only)
     message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only)
     assert "server" in message and "hush" not in message
     assert "host" in refusal("postgresql://host.invalid/name", read_only)
@@ -227,6 +197,10 @@ def test_a_server_that_cannot_be_reached(tmp_path, read_only):
 
 @pytest.mark.postgres
 def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_older_version(postgres_url):
+    def ask(statements):
+        with psycopg.connect(postgres_url) as connection:
+            connection.execute(statements)
+
     assert "createdb" in refusal(postgres_url.replace("@/postgres", "@/absent"), read_only=False)
     assert "roarbench run" in refusal(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()
@@ -234,12 +208,31 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_
         assert len(store.keys("")) == 0
         with pytest.raises(StoreError, match="cannot be written"):
             store.add(make_result(make_run()))
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
+    ask("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
     assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("UPDATE roarbench_version SET version_num = '0042'")
+    ask("UPDATE roarbench_version SET version_num = '0042'")
     assert "0042" in refusal(postgres_url, read_only=False)
-    with psycopg.connect(postgres_url) as connection:
-        connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE bookmarks (url TEXT)")
+    ask("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE bookmarks (url TEXT)")
     assert "bookmarks" in refusal(postgres_url, read_only=False)
+
+
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_reading_a_committed_store_leaves_no_file_behind(tmp_path, path):
+    copy = Path(shutil.copy(path, tmp_path / DEFAULT_FILE))
+    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
+        assert len(store.results(store.keys(""))) > 0
+    assert contents(tmp_path) == {str(copy): path.read_bytes()}
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_what_is_shipped_has_a_rollback_journal_and_all_rows(tmp_path, own):
+    store, rows = tmp_path / "store", {make_run(seed).key: make_result(make_run(seed)) for seed in range(3)}
+    with ResultsStore.open(default_url(store)) as worked_on:
+        worked_on.add_all(rows.values())
+    assert (store / DEFAULT_FILE).read_bytes()[18:20] == WAL
+    folder = store if own else tmp_path / "shipped"
+    assert import_module("make_demo").ship_results(store, folder) == folder / DEFAULT_FILE
+    assert (folder / DEFAULT_FILE).read_bytes()[18:20] == ROLLBACK
+    with ResultsStore.open(default_url(folder), read_only=True) as shipped:
+        assert shipped.results(shipped.keys("")) == rows
+    assert [file.name for file in folder.iterdir()] == [DEFAULT_FILE]

@@ -1,6 +1,8 @@
-"""Jobs in processes: what comes back, and what a death takes with it."""
+"""Jobs in processes: what comes back, what a death takes with it, what logs say, and how a process is ended."""
 
 import errno
+import json
+import logging
 import multiprocessing
 import os
 import signal
@@ -8,21 +10,33 @@ import subprocess
 import sys
 import threading
 import time
-from operator import add
-from pathlib import Path
+import warnings
+from operator import add, truediv
+from types import SimpleNamespace
+from unittest.mock import Mock
 
 import pytest
 import torch
 
 from roarbench.devices import SHARING
 from roarbench.errors import CallerError, Diverged, MachineError, RoarbenchError, RunError
-from roarbench.workers import local
+from roarbench.store.leases import _start_time
+from roarbench.workers import local, stopping
 from roarbench.workers.job import Job, perform
 from roarbench.workers.local import LocalEngine
 from tests.helpers.commands import eventually
 from tests.helpers.engines import PATIENCE, check_outcomes, collect, do
 
-pytestmark = [pytest.mark.process, pytest.mark.usefixtures("forking")]
+pytestmark = pytest.mark.process
+
+
+@pytest.fixture(scope="module", autouse=True)
+def forking():
+    """Fork workers from this process, which has imported all that they need, instead of starting a Python for each."""
+    context = multiprocessing.get_context("fork")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(local, "multiprocessing", SimpleNamespace(get_context=lambda method: context))
+        yield
 
 
 @pytest.fixture(scope="module")
@@ -37,15 +51,7 @@ def raising(error):
 
 
 def is_alive(pid):
-    """Whether a process still runs; a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
-
-
-def test_jobs_bring_values_or_errors_of_one_line_and_a_worker_outlives_them(engine):
-    check_outcomes(engine)
+    return bool(_start_time(pid))  # a zombie has none
 
 
 @pytest.mark.parametrize(
@@ -71,38 +77,20 @@ def test_each_class_of_error(raised, kind, line):
     assert str(error) == (f"{type(raised).__name__}: {raised}" if line is None else line)
 
 
-class DeadGpu:
-    """After one fault all that asks CUDA for something is told of it, in the words of whatever asked."""
-
-    def __init__(self, monkeypatch, told):
-        self.asked, self._told = 0, told
-        monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
-        monkeypatch.setattr(torch, "ones", self._answer)
-
-    def _answer(self, *shape, device):
-        self.asked += 1
-        if self._told:
-            raise self._told
-        return torch.zeros(shape)
-
-
-@pytest.mark.parametrize(
-    ("told", "kind"),
-    [
-        (RuntimeError("an illegal memory access was encountered"), MachineError),
-        (torch.OutOfMemoryError("CUDA out of memory"), RunError),
-        (None, RunError),
-    ],
-    ids=["dead", "full", "alive"],
-)
-def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(told, kind, monkeypatch):
+def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(monkeypatch):
     """Then all its jobs would fail, each with words of its own; a fault of one run must not end a worker."""
-    gpu, seen = DeadGpu(monkeypatch, told), RuntimeError("Triton Error [CUDA]: unspecified launch failure")
-    _, error, _ = perform(Job("job", raising, (seen,)))
-    assert (type(error), str(error), gpu.asked) == (kind, f"RuntimeError: {seen}", 1)
+    asked, seen = Mock(), RuntimeError("Triton Error [CUDA]: unspecified launch failure")
+    monkeypatch.setattr(torch.cuda, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch, "ones", asked)
     for planned in (RunError("no map"), CallerError("no suite"), Diverged("loss nan")):
         perform(Job("job", raising, (planned,)))
-    assert gpu.asked == 1
+    assert not asked.called
+    dead, full = RuntimeError("an illegal memory access was encountered"), torch.OutOfMemoryError("CUDA out of memory")
+    for told, kind in ((dead, MachineError), (full, RunError), (None, RunError)):
+        asked.side_effect = told
+        _, error, _ = perform(Job("job", raising, (seen,)))
+        assert (type(error), str(error)) == (kind, f"RuntimeError: {seen}"), told
+    assert asked.call_count == 3
 
 
 def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
@@ -169,29 +157,18 @@ def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends
             engine.wait(0.0)
 
 
-def test_a_worker_that_stands_still_is_replaced(engine, monkeypatch):
+def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_sleep_of_the_command(engine, monkeypatch):
+    monkeypatch.setattr(local, "STILL", 30.0)
+    engine.submit(Job("long", time.sleep, (1.0,)))
+    assert engine.wait(0.1) == []
+    engine._looked -= 1000.0  # this process was stopped, and its workers with it
+    assert collect(engine, 1)["long"].error is None
     monkeypatch.setattr(local, "STILL", 2.0)
     pid = do(engine, os.getpid).value
     engine.submit(Job("job", time.sleep, (PATIENCE,)))
     os.kill(pid, signal.SIGSTOP)
     assert str(collect(engine, 1)["job"].error) == "its process died (it stood still for 2 s)"
     assert do(engine, os.getpid).value != pid
-
-
-def test_a_long_job_is_no_stand_still_nor_is_a_sleep_of_the_command(engine, monkeypatch):
-    monkeypatch.setattr(local, "STILL", 30.0)
-    engine.submit(Job("job", time.sleep, (1.0,)))
-    assert engine.wait(0.1) == []
-    engine._looked -= 1000.0  # this process was stopped, and its workers with it
-    assert collect(engine, 1)["job"].error is None
-
-
-def test_a_worker_that_dies_before_it_reads_its_job_fails_that_job(spawning):
-    with LocalEngine(1) as engine:
-        engine.submit(Job("job", add, (1, 1)))
-        worker, _ = next(iter(engine._busy.values()))
-        os.kill(worker.process.pid, signal.SIGKILL)  # it is still importing torch
-        assert "its process died" in str(collect(engine, 1)["job"].error)
 
 
 def test_a_second_interrupt_ends_workers_at_once():
@@ -210,8 +187,8 @@ def test_leaving_the_context_ends_workers_whatever_they_do():
     assert not is_alive(pid)
 
 
-def test_a_worker_does_not_hear_an_interrupt_and_its_parent_does(engine):
-    pid = do(engine, os.getpid).value
+def test_a_worker_outlives_its_jobs_and_does_not_hear_an_interrupt_as_its_parent_does(engine):
+    pid = check_outcomes(engine)
     os.kill(pid, signal.SIGINT)
     assert do(engine, os.getpid).value == pid
     with pytest.raises(KeyboardInterrupt):
@@ -219,12 +196,19 @@ def test_a_worker_does_not_hear_an_interrupt_and_its_parent_does(engine):
         time.sleep(PATIENCE)
 
 
-def test_a_worker_that_starts_does_not_hear_an_interrupt(spawning, capfd):
-    with LocalEngine(1) as engine:
+def test_workers_that_start_do_not_hear_an_interrupt_and_the_death_of_one_fails_its_job(monkeypatch, capfd):
+    monkeypatch.setattr(local, "multiprocessing", multiprocessing)  # as outside of tests
+    with LocalEngine(2) as engine:
+        interrupted, killed = (worker.process for worker in engine._idle)
+        engine.submit(Job("job", add, (1, 1)))
+        killed.kill()  # it is still importing torch
         for pause in (0.05, 0.0):  # at once, and amid its imports
-            os.kill(engine._idle[0].process.pid, signal.SIGINT)
+            os.kill(interrupted.pid, signal.SIGINT)
             time.sleep(pause)
-        assert do(engine, add, 1, 1).value == 2
+        assert "its process died" in str(collect(engine, 1)["job"].error)
+        for name in ("one", "other"):
+            engine.submit(Job(name, os.getpid, ()))
+        assert interrupted.pid in {outcome.value for outcome in collect(engine, 2).values()}
     assert "Traceback" not in capfd.readouterr().err
 
 
@@ -263,3 +247,51 @@ def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts
     )
     done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=PATIENCE)
     assert (done.stdout, done.stderr, done.returncode) == ("sum 3\n", "", 0)
+
+
+@pytest.mark.filterwarnings("default")
+def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_traceback(tmp_path):
+    jobs = (
+        Job("sum", add, (2, 3)),
+        Job("quotient", truediv, (1, 0)),
+        Job("warning", warnings.warn, ("mind this",)),
+        Job("library", logging.getLogger("library").info, ("nobody asked",)),
+        Job("process", os.getpid, ()),
+    )
+    with LocalEngine(1, logs=tmp_path) as engine:
+        for job in jobs:
+            engine.submit(job)
+            (outcome,) = engine.wait(PATIENCE)
+    (path,) = tmp_path.iterdir()
+    assert path.name.endswith(f"-{outcome.value}.jsonl")
+    found = [json.loads(line) for line in path.read_text().splitlines()]
+    (warned,) = (line for line in found if "mind this" in line["message"])
+    assert (warned["job"], warned["level"]) == ("warning", "warning")
+    ends = [("quotient", "failed") if job.name == "quotient" else (job.name, "done") for job in jobs]
+    said = [(line["job"], line["message"]) for line in found if line is not warned]
+    assert said == [each for name, end in ends for each in ((name, "begun"), (name, end))]
+    (traced,) = (line["traceback"] for line in found if "traceback" in line)
+    assert "ZeroDivisionError: division by zero" in traced
+
+
+ENDED_TWICE = """
+import time
+from roarbench.workers.stopping import asked, deferred, end_when_asked
+end_when_asked()
+with deferred():
+    print("ready", flush=True)
+    while not asked():
+        time.sleep(0.01)
+    print("kept", flush=True)
+print("ready", flush=True)
+time.sleep(600)
+"""
+
+
+def test_a_process_ends_at_once_but_for_the_block_that_keeps_something():
+    with subprocess.Popen([sys.executable, "-c", ENDED_TWICE], stdout=subprocess.PIPE, text=True) as process:
+        for word in ("ready", "kept", "ready"):
+            assert process.stdout.readline().strip() == word
+            if word == "ready":
+                process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == stopping.ENDED == 143
