@@ -18,8 +18,7 @@ def main() -> None:
     st.set_page_config(layout="wide", initial_sidebar_state="collapsed")
     for name in ("board.css", "app.css"):
         st.html(TEMPLATES / name)
-    scripts = "\n".join((TEMPLATES / name).read_text(encoding="utf-8") for name in ("board.js", "app.js"))
-    st.html(f"<script>{scripts}</script>", unsafe_allow_javascript=True)
+    st.html(f"<script>{(TEMPLATES / 'board.js').read_text('utf-8')}</script>", unsafe_allow_javascript=True)
     show()
 
 

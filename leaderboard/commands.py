@@ -25,11 +25,11 @@ def serve(url: str, store: Path, port: int, selection: Selection = ALL) -> None:
     """
     _need("streamlit")
     _check_port(port)
-    folder = selection.data and Path(selection.data).is_dir()
-    data = str(Path(selection.data).resolve()) if folder else selection.data
+    data, reference = selection
+    data = str(Path(data).resolve()) if data and Path(data).is_dir() else data
     head, mark, path = url.partition("sqlite:///")
     anywhere = f"{mark}{Path(path).resolve()}" if mark and not head else url
-    shown = Shown(anywhere, str(store.resolve()), data, selection.reference)
+    shown = Shown(anywhere, str(store.resolve()), data, reference)
     if any(selection):
         from leaderboard.views import live_store
 

@@ -16,20 +16,12 @@ from roarbench.store.results import ResultsStore
 ASKED = "ROARBENCH_BOARD"  # environment variable that tells the app's script what to show, as JSON
 judged, seen = Event(), Event()  # set once this process has read all and judged a board; once a visitor saw a page
 _kept: dict[Path, str] = {}  # stamps of the pages that this process has kept
-
-
-class Selection(NamedTuple):
-    """Boards that are shown: those of these images and of this reference, as `analysis.load.fits` takes them."""
-
-    data: str = ""
-    reference: str = ""
-
-
-ALL = Selection()
+Selection = tuple[str, str]  # boards of these images and of this reference, as `analysis.load.fits` takes them
+ALL: Selection = ("", "")
 
 
 class Shown(NamedTuple):
-    """Results that an app shows: their URL, their store's folder, and which boards, as a `Selection`."""
+    """Results that an app shows: their URL, their store's folder, and which boards, as in `Selection`."""
 
     url: str
     folder: str

@@ -2,21 +2,20 @@
 
 from collections.abc import Iterator, Mapping
 
-from leaderboard.doubts import LONGEST, doubts_of
 from leaderboard.headline import headline
-from leaderboard.records import BoardRecord, BoardRow, Doubt, cost_axis, linear_axis
-from leaderboard.source import slug
-from leaderboard.words import capital, plain
+from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
+from leaderboard.words import plain, slug
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
+from roarbench.report.doubts import LONGEST, Doubt, doubts_of
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.curves import Scores
-from roarbench.stats.places import Place
-from roarbench.text import counted
+from roarbench.stats.places import Place, reversed_by
+from roarbench.text import capital, counted
 
 
 def board_record(
@@ -88,21 +87,6 @@ def about(suite_results: SuiteResults, name: str) -> str:
     """Return what an estimator is, in a sentence: of a submission its author's."""
     submission, row = suite_results.submissions.get(name), lookup_estimator(name)
     return capital(plain(submission.description if submission and not row.twin else row.about))
-
-
-def reversed_by(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
-    """Return the rows that one board has significantly above a row and the other significantly below it."""
-    if name not in here or name not in there:
-        return ()
-    others = [other for other in here if other in there and other != name]
-    return tuple(other for other in others if _above(here[name], here[other]) * _above(there[name], there[other]) < 0)
-
-
-def _above(one: Place, other: Place) -> int:
-    """Return 1 where a row is significantly above another, -1 below, 0 where they share a tie group."""
-    if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
-        return 0
-    return 1 if one.place < other.place else -1
 
 
 def _gap(table: SuiteTable, scores: Scores, row: Row) -> Iterator[Doubt]:

@@ -6,6 +6,7 @@ from math import ceil, floor, log10
 from typing import NamedTuple
 
 from roarbench.protocols.declaration import Protocol
+from roarbench.report.doubts import Doubt
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
@@ -19,17 +20,6 @@ KINDS = {  # of rows, by what they are coloured, in words
     CONTROL: "control: asks no network",
     UNJUDGED: "no verdict: too few runs",
 }
-
-
-class Doubt(NamedTuple):
-    """A reason to doubt a row: in a few words that name the rival and the size (`masks alone 53 %`), and in full.
-
-    A grave one alone takes the row's success away.
-    """
-
-    short: str
-    sentence: str
-    grave: bool = False
 
 
 @dataclass(frozen=True)
@@ -141,8 +131,3 @@ class BoardRecord:
     def by_id(self) -> Mapping[str, BoardRow]:
         """Return the rows by id."""
         return {row.id: row for row in self.rows}
-
-    @property
-    def stem(self) -> str:
-        """Return the name of its files, without ending."""
-        return f"board-{self.slug}-{self.protocol.name}-{self.unit.stem}"

@@ -13,12 +13,12 @@ from leaderboard.links import Address, NotThere, Site, address, data_uri, file_n
 from leaderboard.page import board, compare, images, method, share, suites, trust
 from leaderboard.records import KINDS
 from leaderboard.views import Views
-from leaderboard.words import ADVICE, REPOSITORY, plain, typeset
+from leaderboard.words import REPOSITORY, plain
 from roarbench.errors import CallerError
 from roarbench.estimators.naming import human_name
 from roarbench.plan.points import describe
 from roarbench.store.provenance import code_version
-from roarbench.text import counted, interval, place_interval, signed, some
+from roarbench.text import counted, interval, place_interval, signed, some, typeset
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
@@ -53,7 +53,7 @@ def render(site: Site, at: Address) -> Page:
 
 def message(text: str, site: Site) -> Page:
     """Return a page that says in a sentence what is not there, and what to do."""
-    return _rendered("message", site, text=plain(text), advice=ADVICE, nav=[("board", "Board", site.to("board"))])
+    return _rendered("message", site, text=plain(text), nav=[("board", "Board", site.to("board"))])
 
 
 def _rendered(page: str, site: Site, **fields: Any) -> Page:

@@ -5,8 +5,7 @@ import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from leaderboard.figure import Figure, figure
-from leaderboard.records import BoardRecord
+from leaderboard.figure import figure
 from leaderboard.render import TEMPLATES, templates
 from leaderboard.views import SuiteView
 from leaderboard.words import plain
@@ -23,13 +22,14 @@ _SECONDS = 120  # that a browser may take to print
 
 def report_html(view: SuiteView) -> str:
     """Return a page that needs no other file: the boards of the leading protocol and of ROAR, and all behind them."""
-    boards = view.leading_boards
-    rows = [row for board in boards for row in board.rows]
+    rows = [row for board in view.leading_boards for row in board.rows]
     profiles = [profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (templates().get_template("report.html")).render(
         title=plain(view.title),
         to=lambda *page, **choices: "",
-        boards=[(board, methods(view.table(board.protocol)), _curves(view, board)) for board in boards],
+        boards=[(board, view.table(board.protocol)) for board in view.leading_boards],
+        figure=figure,
+        methods=methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         origin=list(origin(view.results)),
         called=view.results.suite.called,
@@ -37,11 +37,6 @@ def report_html(view: SuiteView) -> str:
         style=(TEMPLATES / "board.css").read_text("utf-8"),
         version=code_version(),
     )
-
-
-def _curves(view: SuiteView, board: BoardRecord) -> list[tuple[str, Figure]]:
-    drawn = [(row.name, figure(view.table(board.protocol), row.id)) for row in board.rows if not row.control]
-    return [(name, found) for name, found in drawn if found]
 
 
 def write_report(view: SuiteView, path: Path) -> None:

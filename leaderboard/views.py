@@ -13,19 +13,26 @@ from leaderboard.first import ALL, Selection, Shown, judged, seen
 from leaderboard.judged import board_record
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.source import may_lead, read_suite, shown_first, shown_order, slug
+from leaderboard.words import slug
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect_all
+from roarbench.analysis.entered import with_entered, without_idle
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.load import fits, only_part
+from roarbench.analysis.noisy_copies import with_kept
+from roarbench.analysis.versions import image_notes
 from roarbench.errors import StoreError
 from roarbench.plan.points import Point
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import leading
+from roarbench.plan.suites import SUITES, VERSIONS, leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states
 from roarbench.report.table import SuiteTable, table_of
 from roarbench.stats.bootstrap import Bootstrap
+from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
 
@@ -184,9 +191,10 @@ class LiveStore:
     def _needed(self, order: list[Suite]) -> list[Suite]:
         """Return the first suite, those on its data set and network, and those that were read before."""
         near = "", ""
-        for suite in sorted(order, key=may_lead, reverse=True):
+        may_lead = {suite: any(block.protocol == MATCHED for block in suite.blocks) for suite in order}
+        for suite in sorted(order, key=may_lead.__getitem__, reverse=True):
             self._read[suite] = self._fresh(suite)
-            if any(shown_first(view.results) == (False, not may_lead(suite)) for view in self._read[suite][1]):
+            if any(shown_first(view.results) == (False, not may_lead[suite]) for view in self._read[suite][1]):
                 near = suite.dataset, suite.model  # no suite that follows can stand before it
                 break
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
@@ -213,6 +221,36 @@ class LiveStore:
             sleep(_PAUSE)
 
 
+def shown_order(store: ResultsStore) -> list[Suite]:
+    """Return the suites that a store may have, in the order of the pages: what matched gain leads, then as listed.
+
+    Of each name the newest version is first. Those from somebody's file are last.
+    """
+    listed, there = list(SUITES), store.places()
+    order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
+    named = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
+    found = [*named, *reversed(kept_suites(store.database))]
+    return [suite for suite in found if (suite.dataset, suite.model) in there]
+
+
+def shown_first(results: SuiteResults) -> tuple[bool, bool]:
+    """Return what suites are sorted by: with rows, then those whose first question is what only a network can know."""
+    return not results.has_rows, results.leading != MATCHED
+
+
+def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
+    """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
+
+    Where the store has it on several sets of images or with several references, each has results of its own, the
+    suite's own first. The store's folder has rankings and images, if there are any.
+    """
+    notes = image_notes(store, folder, suite.dataset)
+    versions = collect_all(with_entered(suite, store), store, notes)
+    found = [without_idle(each, suite, store) for each in versions if fits(each, *selection, notes)]
+    newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may have all runs of an older one
+    return [with_kept(each, folder) for each in found if (each.complete and newest) or not only_part(each, store)]
+
+
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:
     """Return the suites of a store that have results, as they are now."""
     return LiveStore(store, folder, selection).views()
@@ -226,4 +264,4 @@ def live_store(shown: Shown) -> LiveStore:
         StoreError: The store cannot be opened.
     """
     store = ResultsStore.open(shown.url, read_only=True)
-    return LiveStore(store, Path(shown.folder), Selection(shown.data, shown.reference))
+    return LiveStore(store, Path(shown.folder), (shown.data, shown.reference))

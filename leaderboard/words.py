@@ -1,13 +1,10 @@
 """Words of the pages, and text from outside made plain."""
 
-import re
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, metadata
 
-from roarbench.protocols.declaration import Protocol
+from roarbench.analysis.boards import SuiteResults
 from roarbench.text import one_line
-
-ADVICE = "Results come with roarbench run --suite quick-matched --store STORE; open the board on the same store."
 
 
 def _repository() -> str:
@@ -28,16 +25,13 @@ def plain(text: str, longest: int = 300) -> str:
     return one_line(text, longest)
 
 
-def capital(words: str) -> str:
-    """Return words with a capital at their beginning; the others stay as they are."""
-    return words[:1].upper() + words[1:]
+def slug(suite_results: SuiteResults) -> str:
+    """Return the name of a suite and version in addresses and file names.
 
-
-def typeset(text: str) -> str:
-    """Return a text with real minus signs, and a narrow space before percent signs."""
-    return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
-
-
-def lede(protocol: Protocol) -> str:
-    """Return what one dot of a board shows, as HTML of ours."""
-    return re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’"))
+    Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than
+    the suite's own are shown.
+    """
+    small = f"-small-{suite_results.limit}" if suite_results.limit else ""
+    asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)
+    whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{asked}"
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
@@ -65,6 +66,16 @@ def one_line(text: str, longest: int | None = None) -> str:
     """Return a text from outside as one printable line, with an ellipsis where it is longer than `longest`."""
     line = " ".join(printable(text).split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
+
+
+def capital(words: str) -> str:
+    """Return words with a capital at their beginning; the others stay as they are."""
+    return words[:1].upper() + words[1:]
+
+
+def typeset(text: str) -> str:
+    """Return a text with real minus signs, and a narrow space before percent signs."""
+    return re.sub(r"(?<!\w)-(?=\d)", "−", text.replace("%", "\N{NARROW NO-BREAK SPACE}%"))
 
 
 def markdown_table(headings: Sequence[str], rows: Iterable[Iterable[str]]) -> str:

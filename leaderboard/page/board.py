@@ -1,13 +1,14 @@
 """The board: who wins, and why to believe it."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
-from leaderboard.card import card
+from leaderboard.figure import card
 from leaderboard.links import Address, NotThere, Site, address
 from leaderboard.records import BoardRecord
 from leaderboard.views import SuiteView
-from leaderboard.words import lede, plain
+from leaderboard.words import plain
 from roarbench.plan.suites import leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
@@ -35,15 +36,15 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
     level = _chosen(view, at, "level", ["", *measured])
     levels = (float(level),) if level else ()
-    board, table = view.board_of(protocol, unit, levels), view.table(protocol, unit, levels)
+    board, tables = view.board_of(protocol, unit, levels), [view.table(protocol, unit, levels)] if live else view.tables
     heading = board.headline or f"{view.title}: {protocol.tab}"
-    units, written = view.results.units(protocol), "-".join((board.stem, *map(str, levels)))
+    units, stem = view.results.units(protocol), f"board-{view.slug}-{protocol.name}-{unit.stem}"
     return {
         "view": view,
         "board": board,
-        "card": "" if live else site.file(f"{board.stem}.png", card(board, heading)),
+        "card": "" if live else site.file(f"{stem}.png", card(board, heading)),
         "heading": heading,
-        "lede": lede(protocol),
+        "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
         "tabs": list(_tabs(site, view, protocol)),
         "units": [(str(each), site.at(board_at(view, protocol, each)), each == unit) for each in units],
         "levels": [
@@ -54,7 +55,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
             (plain(each.title, 80), site.at(board_at(each, each.leading)), each is view) for each in site.views.values()
         ],
         "key": list(key_of(board, view.results.suite.entered)),
-        "files": _files(site, view, written, [table]) if live else _files(site, view, view.slug, view.tables),
+        "files": _files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
 

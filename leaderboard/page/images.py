@@ -6,7 +6,7 @@ from leaderboard.links import Address, NotThere, Site
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
 from leaderboard.words import plain
-from roarbench.analysis.shown_images import Answers, answers_of
+from roarbench.analysis.shown_images import ImageAnswers, answers_of
 from roarbench.estimators.naming import human_name
 from roarbench.text import counted
 
@@ -50,7 +50,7 @@ def photos(site: Site, view: SuiteView) -> str:
     return site.file(f"images-{view.slug}.webp", view.pictures.sheet(""))
 
 
-def sheet(site: Site, view: SuiteView, name: str) -> tuple[str, Answers]:
+def sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswers]:
     """Return the address of a row's pictures, and how many answers to each image are right."""
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
@@ -58,7 +58,7 @@ def sheet(site: Site, view: SuiteView, name: str) -> tuple[str, Answers]:
     return href, answers_of(view.results, view.leading, view.evidence.unit, name, found.numbers)
 
 
-def shown(found: Pictures, of: Answers) -> list[tuple[str, int, str, tuple[int, ...], int]]:
+def shown(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], int]]:
     """Return the lines of a row's sheet for a template: sheet, line, what it shows, right answers, of how many."""
     right = {"own": of.own, found.kinds[2] if found.kinds[2:] else "": of.against}
     return [("a", line, _LINES[kind], right.get(kind, ()), of.of) for line, kind in enumerate(found.kinds)]

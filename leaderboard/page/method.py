@@ -11,12 +11,12 @@ from leaderboard.page import images
 from leaderboard.page.board import board_at
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
-from leaderboard.words import plain, typeset
+from leaderboard.words import plain
 from roarbench.estimators.ids import TRUSTED
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
 from roarbench.report.profile import command, profile
-from roarbench.text import interval, place_interval
+from roarbench.text import interval, place_interval, typeset
 
 _FIGURES, _PICTURES = 3, 6  # of a page
 
@@ -116,20 +116,14 @@ def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure
                     yield f"{plain(view.title)}: {protocol.tab}", drawn
 
 
-def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> dict[str, Any] | None:
-    """Return its pictures on the first suite that has any."""
+def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
+    """Return its pictures on the first suite that has any, as `parts.pictures` takes them, and where all are."""
     view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
     if not view or not view.pictures:
         return None
     found, (sheet, answers) = view.pictures, images.sheet(site, view, name)
-    return {
-        "found": found,
-        "photos": images.photos(site, view),
-        "sheet": sheet,
-        "shown": images.shown(found, answers),
-        "places": [i * len(found.numbers) // _PICTURES for i in range(_PICTURES)],
-        "href": site.to("images", view.slug),
-    }
+    places = [i * len(found.numbers) // _PICTURES for i in range(_PICTURES)]
+    return found, images.photos(site, view), [sheet], places, images.shown(found, answers), site.to("images", view.slug)
 
 
 def doubts_of(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:

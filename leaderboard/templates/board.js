@@ -87,4 +87,14 @@ if (!window.roarbenchBoard) {
   });
   addEventListener("hashchange", showRow);
   showRow();
+
+  // Links within the app go on in its session, as the browser's back and forward do, instead of loading it anew.
+  document.addEventListener("click", (event) => {
+    const link = event.target.closest(".stHtml a[href^='?']");
+    if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
+    event.preventDefault();
+    history.pushState({}, "", link.href);
+    dispatchEvent(new PopStateEvent("popstate"));
+    if (!link.closest("thead")) document.querySelector("[data-testid=stMain]").scrollTo(0, 0);
+  });
 }

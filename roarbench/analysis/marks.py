@@ -15,7 +15,7 @@ from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.shares import share
 from roarbench.terms import OTHER_IMAGE, Retrain
-from roarbench.text import interval
+from roarbench.text import capital, interval
 
 SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
 BLURRED_MAP, MASKS = "random-blurred", "masks"
@@ -130,7 +130,7 @@ def flag_of(evidence: Evidence, name: str) -> Flag:
 
 def _sentence(reasons: Iterable[str]) -> str:
     text = "; ".join(filter(None, reasons))
-    return text and f"{text[0].upper()}{text[1:]}."
+    return text and f"{capital(text)}."
 
 
 def row_marks(evidence: Evidence, name: str) -> tuple[Mark, ...]:

@@ -20,7 +20,7 @@ RULE = (
 )
 
 
-class Answers(NamedTuple):
+class ImageAnswers(NamedTuple):
     """Counts of right answers to each image: with a row's own masks, and with those it is held against.
 
     Of all levels together; the second are empty where there are none.
@@ -31,11 +31,13 @@ class Answers(NamedTuple):
     of: int
 
 
-def answers_of(results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]) -> Answers:
+def answers_of(
+    results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
+) -> ImageAnswers:
     """Return how many answers of a row's networks to these images are right."""
     own, others = (_answers(results, protocol, unit, each) for each in (name, protocol.counterpart(name)))
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
-    return Answers(counts[0], counts[1], len(own))
+    return ImageAnswers(counts[0], counts[1], len(own))
 
 
 def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, name: str) -> list[Bits]:

@@ -7,7 +7,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
-from roarbench.text import one_line, percent
+from roarbench.text import capital, one_line, percent
 
 
 def origin(results: SuiteResults) -> Iterable[tuple[str, str]]:
@@ -34,7 +34,7 @@ def methods(table: SuiteTable) -> str:
         f"{len(table.rows) - len(controls)} estimators and {len(controls)} controls were compared by "
         f"{protocol.gain or protocol.title} with roarbench, suite {one_line(results.title, 300)}. {suite.references} "
         f"networks ({suite.model}) trained on {data.train_images:,} images of {data.name} were explained{seen}. "
-        f"{protocol.method[:1].upper()}{protocol.method[1:]}. Unit of features: {table.unit}. Removed features are set "
+        f"{capital(protocol.method)}. Unit of features: {table.unit}. Removed features are set "
         f"to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
         f"Controls, which ask no network: {', '.join(controls)}. {table.caption}. {remarks(table, signs=False)}"
     )

@@ -119,3 +119,18 @@ def tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
         largest = {group for group in joined if not any(group < other for other in joined)}
         groups = {group for group in groups if not group <= tied} | largest
     return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
+
+
+def reversed_by(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
+    """Return the rows that one board has significantly above a row and the other significantly below it."""
+    if name not in here or name not in there:
+        return ()
+    others = [other for other in here if other in there and other != name]
+    return tuple(other for other in others if _above(here[name], here[other]) * _above(there[name], there[other]) < 0)
+
+
+def _above(one: Place, other: Place) -> int:
+    """Return 1 where a row is significantly above another, -1 below, 0 where they share a tie group."""
+    if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
+        return 0
+    return 1 if one.place < other.place else -1

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from leaderboard.judged import board_record, reversed_by
+from leaderboard.judged import board_record
 from leaderboard.links import NotThere, Site, address
 from leaderboard.records import cost_axis, linear_axis
 from leaderboard.render import known, render
@@ -22,7 +22,7 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.report.table import table_of
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.places import Place
+from roarbench.stats.places import Place, reversed_by
 from roarbench.store.result import pack_answers
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Order, Retrain, Unit

@@ -8,8 +8,7 @@ import pytest
 import torch
 from PIL import Image
 
-from leaderboard.pictures import pictures_file, read_pictures, save_pictures
-from leaderboard.remains import Makes
+from leaderboard.pictures import Makes, pictures_file, read_pictures, save_pictures
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.shown_images import answers_of, chosen
 from roarbench.estimators.catalogue import find_estimator

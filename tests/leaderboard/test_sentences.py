@@ -5,15 +5,16 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard import doubts
 from leaderboard.headline import headline
 from leaderboard.page.board import key_of
 from leaderboard.page.method import both_true, doubts_of, sentence
-from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRow, Doubt
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRow
 from roarbench.analysis.evidence import Evidence
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
+from roarbench.report import doubts
+from roarbench.report.doubts import Doubt
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate

@@ -14,14 +14,13 @@ import pytest
 from PIL import Image
 
 from leaderboard import words
-from leaderboard.card import card
+from leaderboard.figure import card
 from leaderboard.links import Address, Site, address
 from leaderboard.page import share
 from leaderboard.page.trust import TRUST, context
 from leaderboard.render import templates
 from leaderboard.report import report_html, write_report
-from leaderboard.source import shown_first
-from leaderboard.views import SuiteView
+from leaderboard.views import SuiteView, shown_first
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols import SHOWN

@@ -8,7 +8,7 @@ import pytest
 
 from leaderboard import first
 from leaderboard.figure import figure
-from leaderboard.first import Selection, Shown
+from leaderboard.first import Shown
 from leaderboard.page.method import figures
 from leaderboard.views import LiveStore, live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
@@ -129,9 +129,9 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
             store.add_all(replace(row, run=bind(suite, point, data, None)) for point, row in made.items())
         store.add_all(results(PLANTED, 20, limit=40).values())
 
-    def read(*only):
+    def read(data="", reference=""):
         with reading(tmp_path) as store:
-            return {slug: view.results for slug, view in read_views(store, tmp_path, Selection(*only)).items()}
+            return {slug: view.results for slug, view in read_views(store, tmp_path, (data, reference)).items()}
 
     slugs = ["quick-v1", "quick-v1-data-07e407e4", "quick-v1-reference-file-0a1b2c3d"]
     found = read()

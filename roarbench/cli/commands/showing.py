@@ -216,12 +216,11 @@ def leaderboard(
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.commands import export_site, serve
-    from leaderboard.first import Selection
     from roarbench.plan.weights import title
     from roarbench.store.results import default_url
 
     url = db or default_url(store)
-    selection = Selection(data, title(reference) if reference and "@" not in reference else reference)
+    selection = data, title(reference) if reference and "@" not in reference else reference
     if export is None:
         serve(url, store, port, selection)
         return

@@ -1,9 +1,8 @@
 """Say what speaks against a row: the rival and the size in a few words, and the sentence that they open."""
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
-from leaderboard.records import Doubt
-from leaderboard.words import capital, plain, typeset
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
@@ -12,7 +11,7 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
-from roarbench.text import SAME, interval
+from roarbench.text import SAME, capital, interval, one_line, typeset
 
 LONGEST = 500  # characters of a sentence that has text from outside
 _WEAKER = {  # what has a share of a gain under ROAR, within a few words
@@ -28,6 +27,17 @@ _TWINS = {  # what a twin explains instead, and what a gain owes nothing to wher
     "other-target": ("another class", "to the class that is explained"),
     "constant-target": ("one class for all", "to the class that is explained"),
 }
+
+
+class Doubt(NamedTuple):
+    """A reason to doubt a row: in a few words that name the rival and the size (`masks alone 53 %`), and in full.
+
+    A grave one alone takes the row's success away.
+    """
+
+    short: str
+    sentence: str
+    grave: bool = False
 
 
 def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, ...]:
@@ -70,7 +80,7 @@ def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
     results = evidence.suite_results
     for short, text in (("see validate", results.findings.get(name)), ("run elsewhere", results.doubts.get(name))):
         if text:
-            yield Doubt(short, f"{capital(plain(text, LONGEST)).rstrip('.')}.", grave=short == "see validate")
+            yield Doubt(short, f"{capital(one_line(text, LONGEST)).rstrip('.')}.", grave=short == "see validate")
     made = results.by_estimator.get(name, ())
     changed = sum("dirty" in result.provenance.code_version for _, result in made)
     if changed:
