@@ -3,7 +3,9 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.estimators.base import Batch
-from tests.helpers.networks import CLASSES, images_like_photographs, residual_network
+from roarbench.models.build import build
+from tests.helpers.networks import CLASSES, SIDE, images_like_photographs, residual_network
+from tests.helpers.streamed import seeded
 
 
 @pytest.fixture(scope="session")
@@ -14,12 +16,7 @@ def model() -> nn.Module:
 @pytest.fixture(scope="session")
 def tiny() -> nn.Module:
     """For tests of the bookkeeping, where only the number of passes costs time."""
-    generator = torch.Generator().manual_seed(4)
-    layers = (nn.Conv2d(3, 4, 3, stride=2), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(100, CLASSES))
-    model = nn.Sequential(*layers).double().eval()
-    for values in model.parameters():
-        nn.init.normal_(values, generator=generator)
-    return model
+    return build("mlp", CLASSES, 3, SIDE, seeded(4)).double().eval()
 
 
 @pytest.fixture(scope="session")

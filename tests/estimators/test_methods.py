@@ -13,14 +13,12 @@ from torch.nn.functional import interpolate
 from roarbench.errors import RunError
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.families.cam import block_of, blocks_of
 from roarbench.estimators.families.occlusion import count_squares, squares
 from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
 from roarbench.models.build import build
 from roarbench.plan.suites import SUITES, find_suite
-from roarbench.terms import Precision
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
@@ -33,50 +31,48 @@ BRIEF = {  # small enough to be derived by loops; 12 pixels a side
 NAMES = [BRIEF.get(name, name) for name, row in ESTIMATORS.items() if row.own_passes and not row.most_features]
 
 
-def each(batch: Batch):
-    return zip(batch.images, batch.targets.tolist(), batch.ids, strict=True)
-
-
 def test_gradient_shap(model, batch, black):
     slow = torch.zeros_like(batch.images)
-    for row, (image, target, number) in enumerate(each(batch)):
-        for j in range(3):
-            noisy = noisy_copies(image[None], number[None], j, SEED, 0.1)
-            share = path_points(image[None], number[None], j, SEED).item()
-            assert 0 <= share < 1
-            point = (black + share * (noisy - black)).requires_grad_()
-            (slope,) = torch.autograd.grad(model(point)[0, target], point)
-            slow[row] += ((noisy - black) * slope)[0] / 3
+    for j in range(3):
+        noisy = noisy_copies(batch.images, batch.ids, j, SEED, 0.1)
+        share = path_points(batch.images, batch.ids, j, SEED)
+        assert ((share >= 0) & (share < 1)).all()
+        point = (black + share * (noisy - black)).requires_grad_()
+        total = model(point).gather(1, batch.targets[:, None]).sum()
+        slow += (noisy - black) * torch.autograd.grad(total, point)[0] / 3
     assert_near(importance(BRIEF["gradient-shap"], model, batch, black), slow)
 
 
-def channels_and_gradient(model: nn.Module, image: Tensor, target: int) -> tuple[Tensor, Tensor]:
-    """What the network's blocks put out, by its parts, and the gradient there; (k, a, b) each."""
-    with torch.no_grad():
-        out = model.blocks(model.relu(model.norm(model.conv(image[None]))))
-    out.requires_grad_()
-    (back,) = torch.autograd.grad(model.linear(out.mean((2, 3)))[0, target], out)
-    return out[0].detach(), back[0]
+def blocks_out(model: nn.Module, images: Tensor) -> Tensor:
+    """What the network's blocks put out, (n, k, a, b), by its parts."""
+    return model.blocks(model.relu(model.norm(model.conv(images)))).detach()
 
 
-def stretched(small: Tensor, side: int) -> Tensor:
-    """Bilinear, (a, b) to (side, side)."""
-    return interpolate(small[None, None], side, mode="bilinear")[0, 0]
+def stretched(maps: Tensor, side: int = 12) -> Tensor:
+    return interpolate(maps, (side, side), mode="bilinear")
 
 
-def test_score_cam(model, batch, black):
-    slow, batch = [], batch.part(slice(1, 2))
-    for image, target, _ in each(batch):
-        out, _ = channels_and_gradient(model, image, target)
-        masks = [stretched(channel, image.shape[-1]) for channel in out]
-        scores = torch.full((len(masks),), -math.inf, dtype=torch.float64)
-        for k, mask in enumerate(masks):
-            if mask.max() > mask.min():
-                shown = image * (mask - mask.min()) / (mask.max() - mask.min())
-                scores[k] = model(shown[None])[0, target].detach()
-        total = (scores.softmax(0)[:, None, None] * out).sum(0)
-        slow.append(stretched(total.clamp(min=0), image.shape[-1]))
-    assert_near(importance("score-cam", model, batch, black), torch.stack(slow)[:, None])
+def test_layer_cam(model, batch):
+    """Captum has Grad-CAM and HiResCAM, see tests/oracles."""
+    channels = blocks_out(model, batch.images).requires_grad_()
+    logits = model.linear(channels.mean((2, 3))).gather(1, batch.targets[:, None])
+    (slopes,) = torch.autograd.grad(logits.sum(), channels)
+    total = (channels * slopes.clamp(min=0)).sum(1, keepdim=True).detach()
+    assert_near(importance("layer-cam", model, batch), stretched(total.clamp(min=0)))
+
+
+@torch.no_grad()
+def test_score_cam(model, batch):
+    """Image by image and channel by channel."""
+    for number, target in enumerate(batch.targets):
+        one = batch.part(slice(number, number + 1))
+        channels, scores = blocks_out(model, one.images), []
+        for mask in stretched(channels)[0]:
+            shape = (mask - mask.min()) / (mask.max() - mask.min())
+            scores.append(model(one.images * shape)[0, target] if mask.max() > mask.min() else torch.tensor(-math.inf))
+        weights = torch.stack(scores).double().softmax(0)[:, None, None]
+        total = (weights * channels).sum(1, keepdim=True)
+        assert_near(importance("score-cam", model, one), stretched(total.clamp(min=0)))
 
 
 def test_channels_without_a_shape_have_no_weight():
@@ -99,16 +95,6 @@ def test_blocks_of_a_resnet_are_its_residual_blocks(name, inside):
     names = {module: path for path, module in network.named_modules()}
     assert [names[block] for block in blocks_of(network)] == inside
     assert block_of(network, "last") is block_of(network, f"block{len(inside)}")
-
-
-def test_layer_cam(model, batch, black):
-    """Captum has the other two, see tests/oracles."""
-    slow = []
-    for image, target, _ in each(batch):
-        channels, slopes = channels_and_gradient(model, image, target)
-        total = (channels * slopes.clamp(min=0)).sum(0)
-        slow.append(stretched(total.clamp(min=0), image.shape[-1]))
-    assert_near(importance("layer-cam", model, batch, black), torch.stack(slow)[:, None])
 
 
 def test_squares_by_hand():
@@ -143,29 +129,18 @@ def test_coalitions_follow_the_shapley_kernel():
     assert len(coalitions(4, 3, 0)) == 3
 
 
+@torch.no_grad()
 def test_rise(model, batch, black):
-    masks = []
+    slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
     for j in range(5):
         cells, (down, across) = mask_cells(4, j, SEED)
         assert set(np.unique(cells)) <= {0.0, 1.0}
-        whole = stretched(torch.from_numpy(cells).double(), 16)  # 3 cells of 4 pixels, and one more
+        whole = stretched(torch.from_numpy(cells).double()[None, None], 16)  # 3 cells of 4 pixels, and one more
         top, left = int(down * 4), int(across * 4)
-        masks.append(whole[top : top + 12, left : left + 12])
-    slow = torch.zeros(len(batch.ids), 1, 12, 12, dtype=torch.float64)
-    for row, (image, target, _) in enumerate(each(batch)):
-        for mask in masks:
-            with torch.no_grad():
-                probability = model((image * mask)[None]).softmax(1)[0, target]
-            slow[row, 0] += probability * mask / (5 * 0.5)
+        mask = whole[:, :, top : top + 12, left : left + 12]
+        probability = model(batch.images * mask).softmax(1).gather(1, batch.targets[:, None])
+        slow += probability[:, :, None, None] * mask / (5 * 0.5)
     assert_near(importance(BRIEF["rise"], model, batch, black), slow)
-
-
-def test_maps_are_float32_where_those_of_the_shared_pass_are_bf16(model, batch, black):
-    name = "gradcam"
-    short, images = copy.deepcopy(model).float(), batch._replace(images=batch.images.float())
-    maps = importance_maps([find_estimator(name), find_estimator("grad")], short, images, black.float(), Precision.BF16)
-    torch.testing.assert_close(maps[name], importance(name, short, images, black.float()), rtol=0, atol=0)
-    assert not torch.equal(maps["grad"], importance("grad", short, images, black.float()))
 
 
 @pytest.mark.gpu

@@ -21,10 +21,12 @@ def images(n: int) -> torch.Tensor:
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(0))
 
 
-def test_noise_is_philox_under_the_images_key():
-    x = images(2)
-    found = noisy_copies(x, torch.tensor([11, 5]), 3, seed=9)
-    for row, image in enumerate((11, 5)):
+def test_chance_is_philox_under_the_images_key():
+    x, ids = images(2), torch.tensor([2**40, 5])
+    found, drawn = noisy_copies(x, ids, 3, seed=9), random_importance(x, ids, seed=9)
+    for row, image in enumerate(ids.tolist()):
+        generator = np.random.Generator(np.random.Philox(key=[9, 1], counter=[0, 0, 0, image]))
+        np.testing.assert_array_equal(drawn[row], generator.random(SHAPE, dtype=np.float32))
         generator = np.random.Generator(np.random.Philox(key=[9, 0], counter=[0, 0, 3, image]))
         z = generator.standard_normal((16, 16, 3), dtype=np.float32).transpose(2, 0, 1)
         expected = x[row].numpy() + np.float32(0.15) * (x[row].max() - x[row].min()).numpy() * z
@@ -42,18 +44,6 @@ def test_chance_does_not_depend_on_batch_or_order(order, cut):
     ):
         parts = torch.cat([draw(rows[:cut]), draw(rows[cut:])])
         torch.testing.assert_close(parts, draw(slice(None))[rows], rtol=0, atol=0)
-
-
-def test_every_key_has_its_own_chance():
-    x = torch.zeros(1, *SHAPE)
-    x[0, 0, 0, 0] = 1  # a range of 1
-    draws = [
-        noisy_copies(x, torch.tensor([image]), j, seed) for image in (0, 1, 2**40) for j in (0, 1) for seed in (0, 1)
-    ]
-    draws += [random_importance(x, torch.tensor([image]), seed) for image in (0, 1) for seed in (0, 1)]
-    correlations = torch.corrcoef(torch.stack([(draw - x).flatten() for draw in draws]))
-    # of 768 independent numbers: five standard errors
-    assert (correlations - torch.eye(len(draws))).abs().max() < 5 / 768**0.5
 
 
 @given(classes=st.integers(2, 12), first=st.integers(0, 2**40), seed=st.integers(0, 99))

@@ -16,10 +16,10 @@ from tests.helpers.networks import CLASSES, dense, importance, randomised
 from tests.helpers.streamed import seeded
 
 
-def of_pixel(name: str, model: nn.Module, *numbers: float) -> Tensor:
-    """The map of an image of one pixel, which starts at black, 0."""
+def of_pixel(model: nn.Module, *numbers: float) -> Tensor:
+    """LRP's map of an image of one pixel."""
     batch = Batch(torch.tensor(numbers).view(1, -1, 1, 1), torch.tensor([0]), torch.tensor([0]))
-    return importance(name, model.eval(), batch, torch.zeros(1, 1, 1)).flatten()
+    return importance("lrp", model.eval(), batch).flatten()
 
 
 def convolution(*rows: tuple[float, ...]) -> nn.Conv2d:
@@ -30,10 +30,10 @@ def convolution(*rows: tuple[float, ...]) -> nn.Conv2d:
 
 def test_lrp_by_the_rules_epsilon_and_z_plus_by_hand():
     model = nn.Sequential(nn.Flatten(), dense((1.0, -1.0), (1.0, 1.0)), nn.ReLU(), dense((3.0, 5.0)))
-    torch.testing.assert_close(of_pixel("lrp", model, 2.0, 1.0), torch.tensor([16.0, 2.0]))
+    torch.testing.assert_close(of_pixel(model, 2.0, 1.0), torch.tensor([16.0, 2.0]))
     unit = convolution((1.0, 0.0, 0.0), (0.0, 1.0, 0.0), (0.0, 0.0, 1.0))
     model = nn.Sequential(unit, nn.ReLU(), convolution((1.0, -1.0, 1.0)), nn.ReLU(), nn.Flatten(), dense((2.0,)))
-    torch.testing.assert_close(of_pixel("lrp", model, 3.0, 1.0, 2.0), torch.tensor([8 * 3 / 5, 0.0, 8 * 2 / 5]))
+    torch.testing.assert_close(of_pixel(model, 3.0, 1.0, 2.0), torch.tensor([8 * 3 / 5, 0.0, 8 * 2 / 5]))
 
 
 class Residual(nn.Module):
@@ -110,15 +110,6 @@ def test_passes_of_lrp_are_counted(model, batch, monkeypatch):
     monkeypatch.setattr(nn.Linear, "forward", counting)
     importance("lrp", model, batch)
     assert (counted.count("forward"), counted.count("backward")) == passes([find_estimator("lrp")]) == (2, 1)
-
-
-def test_deeplift_by_hand():
-    # x = (2, 1), x0 = 0: z = (2 - 1, 2 + 1 - 4) = (1, -1), z0 = (0, -4); y = (1, 0), y0 = (0, 0): slopes 1/1 and 0/3
-    first = nn.Linear(2, 2)
-    first.weight.data, first.bias.data = torch.tensor([[1.0, -1.0], [1.0, 1.0]]), torch.tensor([0.0, -4.0])
-    # multipliers (3 * 1, 5 * 0) at z, so (3, -3) at x; times x - x0
-    found = of_pixel("deeplift", nn.Sequential(nn.Flatten(), first, nn.ReLU(), dense((3.0, 5.0))), 2.0, 1.0)
-    torch.testing.assert_close(found, torch.tensor([6.0, -3.0]))
 
 
 @pytest.mark.parametrize(

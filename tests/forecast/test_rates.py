@@ -72,7 +72,7 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(le
 
 
 def test_assumed_rates_are_operations_over_speed():
-    found = assume(SUITE, CORE)  # 4,415,744 operations of one pass forward (tests/models/test_cost.py)
+    found = assume(SUITE, CORE)  # 4,415,744 operations of one pass forward (tests/models/test_models.py)
     assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
     assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
     assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40

@@ -10,23 +10,25 @@ from roarbench.errors import NoRoom
 from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment
-from roarbench.kernels.degrade import DegradedImages, RedrawnImages
-from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.degrade import RedrawnImages
+from roarbench.kernels.inputs import normalise
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import _Training, fit
 from roarbench.models.build import build
-from roarbench.plan.recipe import Augmentation, Decay, Recipe
+from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Order, Precision, Unit
+from tests.helpers import trainings
+from tests.helpers.networks import randomised
 from tests.helpers.streamed import CPU, both, seeded
+from tests.helpers.trainings import NORM, network
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device; this machine has none"),
 ]
 GPU = torch.device("cuda")
-NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
-RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.CROP_FLIP, Precision.FLOAT32)
+RECIPE, LABELS = replace(trainings.RECIPE, augmentation=Augmentation.CROP_FLIP, peak=0.05), torch.arange(40) % 4
 
 
 def on_gpu(held):
@@ -44,8 +46,7 @@ def test_degraded_and_redrawn_images_are_the_same(unit):
 
 def begun(recipe=RECIPE):
     _, held = both(n=40)
-    model = build("resnet-planted", 4, 3, 8, seeded(0)).to(GPU)
-    return _Training(model, on_gpu(held), torch.arange(40) % 4, NORM, recipe, seed=3)
+    return _Training(network(8).to(GPU), on_gpu(held), LABELS, NORM, recipe, seed=3)
 
 
 def weights_after(training, steps):
@@ -85,10 +86,10 @@ def test_streamed_images_go_through_pinned_buffers_unharmed():
 def test_a_compiled_training_learns_what_the_plain_one_learns(precision, micro_batch):
     _, held = both(n=40)
     recipe = replace(RECIPE, precision=precision, micro_batch=micro_batch)
-    labels, logits = torch.arange(40) % 4, []
+    logits = []
     for where, inputs in ((CPU, held), (GPU, on_gpu(held))):
-        model = build("resnet-planted", 4, 3, 8, seeded(0)).to(where)
-        loss = fit(model, inputs, labels, NORM, recipe, seed=3)
+        model = network(8).to(where)
+        loss = fit(model, inputs, LABELS, NORM, recipe, seed=3)
         assert 0 < loss < 3
         logits.append(predict(model, inputs, NORM, batch=128))
     # twenty steps; bfloat16 has 8 bits, and batch norm passes differences on
@@ -150,10 +151,7 @@ def test_a_recording_that_fails_leaves_the_process_as_it_was(monkeypatch):
 
 def test_evaluation_is_float32_on_a_gpu_too():
     _, held = both(n=40)
-    model = build("resnet8", 4, 3, 8, seeded(0))
-    for module in model.modules():
-        if isinstance(module, torch.nn.BatchNorm2d):
-            torch.nn.init.ones_(module.weight)
+    model = randomised(build("resnet8", 4, 3, 8, seeded(0)), seeded(1))
     expected = predict(model, held, NORM, batch=128)
     found = predict(model.to(GPU), on_gpu(held), NORM, batch=128)
     # sums of float32 in another order; TF32 has 10 bits and would be off by a thousandth
@@ -164,13 +162,12 @@ def test_a_step_that_does_not_fit_is_refused_before_the_training_begins():
     """In a quarter of a gigabyte; batch norm allows no smaller parts."""
     model = build("resnet18", 4, 3, 64, seeded(0)).to(GPU)
     before = {name: value.clone() for name, value in model.state_dict().items()}
-    pixels = torch.randint(256, (128, 3, 64, 64), dtype=torch.uint8, generator=seeded(1)).to(GPU)
-    inputs = DegradedImages(pixels, None, torch.zeros(3, device=GPU), Unit.SCALAR)
+    inputs, labels = trainings.pictures(128, 64)
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(0.25e9 / torch.cuda.mem_get_info()[1])
     try:
         with pytest.raises(NoRoom, match="a step of 128 images takes more than"):
-            fit(model, inputs, torch.arange(128) % 4, NORM, replace(RECIPE, batch=128), seed=3)
+            fit(model, on_gpu(inputs), labels, NORM, replace(RECIPE, batch=128), seed=3)
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)

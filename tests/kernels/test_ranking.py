@@ -1,30 +1,27 @@
+"""Rankings and their bit-planes: against plain sorting, by hand, and byte for byte as a GPU makes them."""
+
 import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+import torch
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 
 from roarbench.errors import CallerError, RunError
+from roarbench.kernels import device_ranking
 from roarbench.kernels.bit_planes import Layout, encode, removed_bits
-from roarbench.kernels.ranking import TIE_RULE, features, rank, removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import TIE_RULE, features, rank, removed_count, tie_order
 from roarbench.terms import PAPER_LEVELS, Order, Unit
+from tests.helpers.fake_gpu import GPU, fake_gpu
+from tests.helpers.slow_pipeline import features_of
+from tests.helpers.streamed import CPU, encoded
 
-FEW_VALUES = st.sampled_from([-2.5, -1.0, -0.0, 0.0, 1e-45, 1.0, 3.0])  # many ties, both zeros, a subnormal
-FLOATS = st.floats(width=32, allow_nan=False, allow_infinity=False)
-VALUES = st.one_of(FEW_VALUES, FLOATS)
-
-
-@st.composite
-def maps(draw: st.DrawFn, values: st.SearchStrategy[float] = VALUES) -> NDArray[np.float32]:
-    n, d = draw(st.integers(1, 4)), draw(st.integers(1, 45))
-    return draw(arrays(np.float32, (n, d), elements=values))
-
-
-def ties_of(importance: NDArray[np.float32]) -> NDArray[np.int32]:
-    return tie_order(np.arange(len(importance)), importance.shape[1])
+EVERY = (-2.5, -1.0, -0.0, 0.0, 1e-45, -1e-45, 1.0, 3.0, 3.4e38, -3.4e38)  # ties, both zeros, subnormals, the ends
+FLOATS = st.one_of(st.sampled_from(EVERY), st.floats(width=32, allow_nan=False, allow_infinity=False))
+ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 45)), elements=FLOATS)  # features of images
 
 
 def slow_rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> list[list[int]]:
@@ -35,51 +32,18 @@ def slow_rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> list[
     ]
 
 
-def slow_removed(importance: NDArray[np.float32], t: float, order: Order, d: int) -> NDArray[np.bool_]:
-    """The features at one end of the ranking, by the plain definition."""
-    removed = np.zeros(importance.shape, bool)
-    count = removed_count(t, d)
-    for image, ranking in enumerate(slow_rank(importance, ties_of(importance))):
-        gone = ranking[:count] if order is Order.MORF else list(reversed(ranking))[:count]
-        removed[image, gone] = True
-    return removed
-
-
-def read(importance: NDArray[np.float32], t: float, order: Order, levels: tuple[float, ...] = PAPER_LEVELS):
-    layout = Layout((1, 1, importance.shape[1]), Unit.PIXEL, levels)
-    planes = encode(sort_keys(importance, ties_of(importance)), layout)
-    packed = removed_bits(planes, t, order, layout)
-    assert packed.shape == (len(importance), layout.width)
-    bits = np.unpackbits(packed, axis=1)
-    assert not bits[:, layout.features :].any()
-    return bits[:, : layout.features].astype(bool)
-
-
-def slow_sums(importance: NDArray[np.float64], side: int) -> list[list[float]]:
-    """Number by number: the sum of what lies in each square, row of squares by row."""
-    n, channels, height, width = importance.shape
-    rows, columns = math.ceil(height / side), math.ceil(width / side)
-    sums = [[0.0] * (rows * columns) for _ in range(n)]
-    for i, c, y, x in np.ndindex(n, channels, height, width):
-        sums[i][(y // side) * columns + x // side] += float(importance[i, c, y, x])
-    return sums
-
-
 @pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 8, 8), (2, 5, 3)])
-@pytest.mark.parametrize("unit", [Unit.PIXEL, Unit.PATCH_4, Unit.PATCH_8])
-def test_features_of_squares_are_sums_over_them(shape: tuple[int, int, int], unit: Unit) -> None:
+@pytest.mark.parametrize("unit", Unit)
+def test_features_are_sums_over_them(shape: tuple[int, int, int], unit: Unit) -> None:
     """Whole numbers, so that sums are exact; a side that is no multiple leaves smaller squares at the border."""
     importance = np.random.default_rng(0).integers(-99, 99, (3, *shape)).astype(np.float64)
     flat = features(importance, shape, unit)
-    np.testing.assert_array_equal(flat, slow_sums(importance, unit.side))
+    members = features_of(shape, str(unit))
+    np.testing.assert_array_equal(flat, [[sum(one[at] for at in feature) for feature in members] for one in importance])
     assert flat.shape[1] == Layout(shape, unit, (0.5,)).features
-    whole = features(importance.sum(axis=1), shape, unit)  # a map without channels
-    np.testing.assert_array_equal(whole, flat)
-
-
-def test_a_map_without_channels_counts_for_every_channel() -> None:
-    importance = np.arange(8.0).reshape(2, 2, 2)
-    np.testing.assert_array_equal(features(importance, (3, 2, 2), Unit.SCALAR), [[0, 1, 2, 3] * 3, [4, 5, 6, 7] * 3])
+    alike = np.repeat(importance[:, :1], shape[0], axis=1)  # a map without channels counts for every one, or once
+    expected = features(alike, shape, unit) / (1 if unit is Unit.SCALAR else shape[0])
+    np.testing.assert_array_equal(features(importance[:, 0], shape, unit), expected.astype(np.float32))
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
@@ -113,17 +77,10 @@ def test_tie_order_never_changes() -> None:
     )
 
 
-def test_ranking_by_hand() -> None:
-    importance = np.array([[0.5, -3.0, 2.0, -0.0, 0.0, 1e-45]], np.float32)
-    ties = np.array([[0, 1, 2, 3, 4, 5]], np.int32)
-    np.testing.assert_array_equal(rank(importance, ties), [[2, 0, 5, 4, 3, 1]])
-    np.testing.assert_array_equal(rank(importance, ties[:, ::-1].copy()), [[2, 0, 5, 3, 4, 1]])
-
-
-@given(maps())
+@given(ROWS)
 def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
     importance.flags.writeable = False  # raises if written to
-    ties = ties_of(importance)
+    ties = tie_order(np.arange(len(importance)), importance.shape[1])
     np.testing.assert_array_equal(rank(importance, ties), slow_rank(importance, ties))
 
 
@@ -148,14 +105,6 @@ def test_levels_outside_0_and_1_are_refused(t: float) -> None:
         removed_count(t, 10)
 
 
-def test_codes_of_the_papers_levels() -> None:
-    """The code of the bin that begins at t = .1, .3, .5, .7, .9: its ones end where the level's planes end."""
-    layout = Layout((3, 64, 64), Unit.SCALAR, PAPER_LEVELS)
-    assert layout.boundaries == (1229, 3686, 6144, 8602, 11059)
-    assert layout.codes == (0b001, 0b010, 0b100, 0b110, 0b111)
-    assert (layout.features, layout.planes, layout.width) == (12288, 3, 1536)
-
-
 def test_planes_by_hand() -> None:
     """Ten features, the most important one first: their bins are 0 1 1 2 2 3 3 4 4 5."""
     layout = Layout((1, 2, 5), Unit.SCALAR, PAPER_LEVELS)
@@ -167,11 +116,16 @@ def test_planes_by_hand() -> None:
     np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
 
 
-@given(maps(), st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.data())
-def test_any_set_of_levels_can_be_stored(importance: NDArray[np.float32], levels: list[float], data) -> None:
-    t, order = data.draw(st.sampled_from([0.0, *levels, 1.0])), data.draw(st.sampled_from(Order))
-    expected = slow_removed(importance, t, order, importance.shape[1])
-    np.testing.assert_array_equal(read(importance, t, order, tuple(levels)), expected)
+@given(ROWS, st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.sampled_from(Order), st.data())
+def test_any_set_of_levels_can_be_stored(importance, levels, order, data) -> None:
+    (n, d), t = importance.shape, data.draw(st.sampled_from([0.0, *levels, 1.0]))
+    layout = Layout((1, 1, d), Unit.PIXEL, tuple(levels))
+    packed = removed_bits(encoded(importance[:, None, None], layout), t, order, layout)
+    assert packed.shape == (n, layout.width)
+    expected = np.zeros((n, 8 * layout.width), bool)
+    for row, ranking in zip(expected, slow_rank(importance, tie_order(np.arange(n), d)), strict=True):
+        row[(ranking if order is Order.MORF else ranking[::-1])[: removed_count(t, d)]] = True
+    np.testing.assert_array_equal(np.unpackbits(packed, axis=1), expected)
 
 
 def test_a_level_that_is_not_stored_is_refused() -> None:
@@ -179,3 +133,68 @@ def test_a_level_that_is_not_stored_is_refused() -> None:
     planes = np.zeros((1, layout.planes, layout.width), np.uint8)
     with pytest.raises(CallerError, match=r"level 0.5 is not in these rankings; stored: 0.3, 0.9 \(0 and 1 always\)"):
         removed_bits(planes, 0.5, Order.MORF, layout)
+
+
+@pytest.fixture
+def as_on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the way of maps on a GPU, wherever they are."""
+    own = device_ranking._on_gpu
+
+    class Claimed:
+        def __init__(self, maps: torch.Tensor) -> None:
+            self.is_cuda, self.shape = True, maps.shape
+
+    monkeypatch.setattr(device_ranking, "_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
+    monkeypatch.setattr(device_ranking, "_ROWS", 2)
+
+
+def planes_there(maps: NDArray[np.float32], layout: Layout, where: torch.device = CPU) -> NDArray[np.uint8]:
+    ties = torch.from_numpy(tie_order(np.arange(len(maps)), layout.features))
+    return device_ranking.planes_of(torch.from_numpy(maps).to(where), ties.to(where), layout)
+
+
+@pytest.mark.usefixtures("as_on_gpu")
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])  # all examples are taken for maps on a GPU
+@given(
+    n=st.integers(1, 5),
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6)),
+    unit=st.sampled_from([Unit.SCALAR, Unit.PIXEL]),
+    channels=st.booleans(),
+    data=st.data(),
+)
+def test_planes_of_a_gpu_are_the_processors(n, shape, unit, channels, data):
+    maps = data.draw(arrays(np.float32, (n, *shape) if channels else (n, *shape[1:]), elements=FLOATS))
+    layout = Layout(shape, unit, PAPER_LEVELS)
+    try:
+        expected = encoded(maps, layout)
+    except RunError as error:  # the sum of two of the largest numbers
+        with pytest.raises(RunError) as told:
+            planes_there(maps, layout)
+        assert str(told.value) == str(error)
+    else:
+        np.testing.assert_array_equal(planes_there(maps, layout), expected)
+
+
+ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
+
+
+@pytest.mark.usefixtures("as_on_gpu")
+@pytest.mark.parametrize("where", [CPU, pytest.param(GPU, marks=ON_GPU)], ids=str)
+@pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit.PATCH_4])
+def test_zeros_of_both_signs_tie(unit, where):
+    """Long runs of them, as guided backprop makes them, channels last in memory."""
+    generator = np.random.default_rng(0)
+    maps = generator.standard_normal((5, 20, 21, 3)).astype(np.float32)
+    maps *= generator.random(maps.shape) < 0.3
+    maps, layout = maps.transpose(0, 3, 1, 2), Layout((3, 20, 21), unit, PAPER_LEVELS)
+    np.testing.assert_array_equal(planes_there(maps, layout, where), encoded(maps, layout))
+
+
+def test_maps_on_a_gpu_are_ranked_there():
+    """Squares are not: NumPy's order of additions is its own."""
+    with fake_gpu():
+        maps = torch.zeros(5, 3, 20, 21, device=GPU)
+        for unit, there in ((Unit.SCALAR, True), (Unit.PIXEL, True), (Unit.PATCH_4, False)):
+            layout = Layout((3, 20, 21), unit, PAPER_LEVELS)
+            assert device_ranking._on_gpu(maps, layout) is there
+            assert not device_ranking._on_gpu(torch.zeros(5, 3, 20, 21), layout)

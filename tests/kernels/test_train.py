@@ -4,7 +4,6 @@ import copy
 import math
 import signal
 from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,85 +18,25 @@ from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.inputs import Inputs, Normalisation, normalise
+from roarbench.kernels.inputs import Inputs, normalise
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import decay_groups, fit
 from roarbench.models.build import build
-from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe, learning_rate, side
+from roarbench.plan.recipe import Augmentation, Optimiser, Recipe, learning_rate, side
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import seeded
-
-NORM = Normalisation((120.0, 110.0, 100.0), (60.0, 50.0, 40.0))
-RECIPE = Recipe("test", 1, 4, 8, 0.1, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP, Precision.FLOAT32)
-
-
-class FixedImages:
-    """Inputs held in memory."""
-
-    def __init__(self, images: Tensor) -> None:
-        self.images = images
-
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def batch(self, index: Tensor) -> Tensor:
-        return self.images[index]
-
-
-class Linear(nn.Module):
-    """Logits that are a linear function of the pixels; remembers what it was given."""
-
-    def __init__(self, features: int, classes: int) -> None:
-        super().__init__()
-        self.linear = nn.Linear(features, classes)
-        nn.init.normal_(self.linear.weight, generator=seeded(9))
-        nn.init.zeros_(self.linear.bias)
-        self.seen: list[Tensor] = []
-
-    def forward(self, x: Tensor) -> Tensor:
-        self.seen.append(x.detach().clone())
-        out: Tensor = self.linear(x.flatten(1))
-        return out
-
-
-def pictures(n: int, size: int = 16) -> tuple[FixedImages, Tensor]:
-    """Four classes: which quadrant is bright."""
-    images = 100 * torch.rand(n, 3, size, size, generator=seeded(1))
-    labels = torch.randint(0, 4, (n,), generator=seeded(2))
-    half = size // 2
-    for image, label in zip(images, labels.tolist(), strict=True):
-        row, column = divmod(label, 2)
-        image[:, row * half : (row + 1) * half, column * half : (column + 1) * half] += 100
-    return FixedImages(images), labels
-
-
-def degraded_pictures(n: int) -> tuple[DegradedImages, Tensor]:
-    pixels = torch.randint(0, 256, (n, 3, 16, 16), dtype=torch.uint8, generator=seeded(1))
-    removed = torch.randint(0, 256, (n, 96), dtype=torch.uint8, generator=seeded(2))
-    return DegradedImages(pixels, removed, torch.tensor([9.5, 0.25, 77.0]), Unit.SCALAR), torch.arange(n) % 4
+from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
 
 
 def redrawn_of(fixed: DegradedImages) -> RedrawnImages:
     return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
 
 
-def network(size: int = 16) -> nn.Module:
-    return build("resnet-planted", 4, 3, size, seeded(0))
-
-
-def test_normalise_by_hand() -> None:
-    images = torch.tensor([180.0, 60.0, 100.0]).reshape(1, 3, 1, 1)
-    torch.testing.assert_close(normalise(images, NORM).flatten(), torch.tensor([1.0, -1.0, 0.0]))
-    assert images.flatten().tolist() == [180.0, 60.0, 100.0]  # not in place
-
-
 def test_a_training_that_diverges_says_so_early() -> None:
-    inputs, labels = pictures(40)
-    model = network()
     with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
-        fit(model, inputs, labels, NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
+        fit(network(), *pictures(40), NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
 
 
 def test_weight_decay_is_on_matrices_and_filters_only() -> None:
@@ -122,9 +61,8 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
     assert (logits.shape, logits.dtype, logits.requires_grad) == ((11, 4), torch.float32, False)
     assert not model.training
     for n in (1, 4, 9):
-        torch.testing.assert_close(
-            predict(model, FixedImages(inputs.images[:n]), NORM, batch=4), logits[:n], rtol=0, atol=0
-        )
+        first = replace(inputs, pixels=inputs.pixels[:n], removed=inputs.removed[:n])
+        torch.testing.assert_close(predict(model, first, NORM, batch=4), logits[:n], rtol=0, atol=0)
     # another batch size may round differently: float32 sums of a few hundred terms
     torch.testing.assert_close(predict(model, inputs, NORM, batch=11), logits, rtol=1e-4, atol=1e-6)
 
@@ -132,7 +70,7 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
 @pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
 def test_predict_is_the_network_on_normalised_batches(drawing: str) -> None:
     """Fixed images are read in parts, which changes no bit; the draws of redrawn ones depend on how they are read."""
-    fixed, _ = degraded_pictures(300)
+    fixed, _ = pictures(300)
     one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
     model = network().to(memory_format=torch.channels_last).eval()
     found = predict(model, one, NORM, batch=128)
@@ -183,26 +121,22 @@ TRAINED = [
 )
 def test_a_training_is_the_plain_loop_bit_for_bit(drawing: str, recipe: Recipe) -> None:
     """Published rows hang on every bit; images that stay the same are held for all epochs."""
-    fixed, labels = degraded_pictures(60)
-    models, loss = [network(), network()], []
-    for train_one, model in zip((partial(fit, norm=NORM), plain_fit), models, strict=True):
-        inputs = fixed if drawing == "held" else redrawn_of(fixed)
-        loss.append(train_one(model, inputs, labels, recipe=recipe, seed=3))
-    torch.testing.assert_close(models[0].state_dict(), models[1].state_dict(), rtol=0, atol=0)
-    assert loss[0] == pytest.approx(loss[1], rel=1e-5)  # float32 losses
+    fixed, labels = pictures(60)
+    model, plain = network(), network()
+    one, other = (fixed, fixed) if drawing == "held" else (redrawn_of(fixed), redrawn_of(fixed))
+    loss, plain_loss = fit(model, one, labels, NORM, recipe, 3), plain_fit(plain, other, labels, recipe, 3)
+    torch.testing.assert_close(model.state_dict(), plain.state_dict(), rtol=0, atol=0)
+    assert loss == pytest.approx(plain_loss, rel=1e-5)  # float32 losses
 
 
 def test_parts_in_a_batch_count_as_one_step() -> None:
-    inputs, labels = pictures(20, size=2)
     recipe = replace(RECIPE, epochs=3, batch=10, augmentation=Augmentation.NONE)
-    models = [Linear(12, 4), Linear(12, 4)]
-    losses = [
-        fit(model, inputs, labels, NORM, replace(recipe, micro_batch=size), seed=3)
-        for model, size in zip(models, (0, 3), strict=True)
-    ]
-    torch.testing.assert_close(models[1].linear.weight, models[0].linear.weight, rtol=1e-5, atol=1e-6)  # float32 sums
-    assert losses[1] == pytest.approx(losses[0], rel=1e-5)
-    assert [len(x) for x in models[1].seen] == [3, 3, 3, 1] * 6
+    whole, parted, seen = linear(2), linear(2), []
+    loss = fit(whole, *pictures(20, 2), NORM, recipe, 3)
+    parted.register_forward_pre_hook(lambda module, inputs: seen.append(len(inputs[0])))
+    assert fit(parted, *pictures(20, 2), NORM, replace(recipe, micro_batch=3), 3) == pytest.approx(loss, rel=1e-5)
+    torch.testing.assert_close(parted[1].weight, whole[1].weight, rtol=1e-5, atol=1e-6)  # float32 sums
+    assert seen == [3, 3, 3, 1] * 6
 
 
 class Memory:
@@ -219,11 +153,10 @@ class Memory:
 
 
 def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    inputs, labels = pictures(20)
     kept, asked = Memory(), iter([False, False, True])
     monkeypatch.setattr(train, "asked", lambda: next(asked))
     with pytest.raises(SystemExit) as ended:
-        fit(network(), inputs, labels, NORM, replace(RECIPE, epochs=3), 7, kept)
+        fit(network(), *pictures(20), NORM, replace(RECIPE, epochs=3), 7, kept)
     assert ended.value.code == 128 + signal.SIGTERM
     assert [state["step"] for state in kept.states] == [3]
 
@@ -237,16 +170,15 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
     recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
 
     def train_from(checkpoint: Memory | None) -> tuple[dict[str, Tensor], float]:
-        inputs, labels = pictures(20)
-        pixels, fill = inputs.images.to(torch.uint8), torch.tensor(NORM.mean)
-        if drawing == "redrawn":
-            inputs = RedrawnImages(pixels, 0.5, fill, Unit.SCALAR, seeded(4))
-        if drawing == "exchanged":
-            layout = Layout((3, 16, 16), Unit.PIXEL, (0.5,))
-            cut = Cut(
-                encode(np.random.default_rng(1).permuted([range(256)] * 20, axis=1), layout), layout, 0.5, Order.MORF
-            )
-            inputs = ExchangedImages(pixels, (cut,), fill, Unit.PIXEL, seeded(4))
+        fixed, labels = pictures(20)
+        layout = Layout((3, 16, 16), Unit.PIXEL, (0.5,))
+        planes = encode(np.random.default_rng(1).permuted([range(256)] * 20, axis=1), layout)
+        cuts = (Cut(planes, layout, 0.5, Order.MORF),)
+        inputs = {
+            "fixed": fixed,
+            "redrawn": redrawn_of(fixed),
+            "exchanged": ExchangedImages(fixed.pixels, cuts, fixed.fill, Unit.PIXEL, seeded(4)),
+        }[drawing]
         model = network()
         loss = fit(model, inputs, labels, NORM, recipe, 7, checkpoint)
         return model.state_dict(), loss
@@ -262,9 +194,8 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
 def dropping(before: int, recipe: Recipe, checkpoint: Memory | None = None, seed: int = 0) -> dict[str, Tensor]:
     """Weights of a network that draws itself, from the global generator, trained after others drew from that."""
     torch.manual_seed(before)
-    inputs, labels = pictures(24)
-    model = nn.Sequential(nn.Dropout(0.5), Linear(3 * 16 * 16, 4))
-    fit(model, inputs, labels, NORM, recipe, seed, checkpoint)
+    model = nn.Sequential(nn.Dropout(0.5), linear())
+    fit(model, *pictures(24), NORM, recipe, seed, checkpoint)
     return model.state_dict()
 
 
@@ -275,9 +206,7 @@ def test_what_a_network_draws_itself_hangs_on_the_seed_alone(
     recipe = replace(RECIPE, epochs=2, optimiser=optimiser)
     first = dropping(0, recipe)
     torch.testing.assert_close(dropping(1, recipe), first, rtol=0, atol=0)
-    assert not torch.equal(
-        dropping(0, replace(recipe, smoothing=0.1), seed=1)["1.linear.weight"], first["1.linear.weight"]
-    )
+    assert not torch.equal(dropping(0, recipe, seed=1)["1.1.weight"], first["1.1.weight"])
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
     kept = Memory()
     dropping(0, recipe, kept)
@@ -289,12 +218,10 @@ def test_adamw_by_its_formula() -> None:
     """Loshchilov & Hutter 2019, algorithm 2, by hand for one step: the update is the sign of the gradient."""
     plain = {"epochs": 1, "batch": 4, "warmup": 0, "augmentation": Augmentation.NONE, "smoothing": 0.0}
     recipe = replace(RECIPE, **plain, peak=0.01, optimiser=Optimiser.ADAMW, weight_decay=0.1)
-    inputs, labels = pictures(4)
-    model = Linear(3 * 16 * 16, 4)
-    before = model.linear.weight.detach().clone()
-    index = torch.randperm(4, generator=seeded(0))
-    logits = model(normalise(inputs.images[index], NORM))
-    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, labels[index]), model.linear.weight)
+    (inputs, labels), model = pictures(4), linear()
+    weight, index = model[1].weight, torch.randperm(4, generator=seeded(0))
+    logits, before = model(normalise(inputs.batch(index), NORM)), weight.detach().clone()
+    (gradient,) = torch.autograd.grad(nn.functional.cross_entropy(logits, labels[index]), weight)
     fit(model, inputs, labels, NORM, recipe, 0)
     expected = before * (1 - 0.01 * 0.1) - 0.01 * gradient / (gradient.abs() + 1e-8)
-    torch.testing.assert_close(model.linear.weight.detach(), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(weight.detach(), expected, rtol=1e-4, atol=1e-5)

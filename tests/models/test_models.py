@@ -1,30 +1,29 @@
-"""Networks: seeded weights, torchvision as oracle, and bits that published rows hang on."""
+"""Networks: seeded weights, torchvision as oracle, bits that published rows hang on, those of others, their cost."""
 
 import math
-from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
 from torch import Tensor, nn
+from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.errors import CallerError
 from roarbench.models import MODELS, vision
 from roarbench.models.build import build
+from roarbench.models.cost import network_cost
 from tests.helpers.streamed import seeded
 
-LARGE = pytest.param("resnet50", marks=pytest.mark.slow)
-ALL = [LARGE if name == "resnet50" else name for name in sorted(MODELS)]
-RESIDUAL = [name for name in ALL if name == LARGE or not MODELS[name].drawn]
-
-
-def make(name: str, channels: int = 3, size: int = 32, seed: int = 0) -> nn.Module:
-    return build(name, classes=7, channels=channels, size=size, generator=seeded(seed))
+RESIDUAL = [
+    pytest.param(name, marks=pytest.mark.slow if name == "resnet50" else ())
+    for name in sorted(MODELS)
+    if not MODELS[name].drawn
+]
 
 
 @pytest.mark.parametrize("name", RESIDUAL)
 def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
-    model = make(name)
-    for module in model.modules():
+    for module in build(name, 7, 3, 32, seeded(0)).modules():
         if isinstance(module, nn.Conv2d):
             expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
             spread = expected / math.sqrt(2 * module.weight.numel())  # standard deviation of a standard deviation
@@ -38,16 +37,18 @@ def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
             assert not module.bias.any()
 
 
-@pytest.mark.parametrize("name", ["resnet8", "vit-quick"])  # tests/frozen.json has all, from seed 0
+@pytest.mark.parametrize("name", ["resnet8", "vit-quick", "torchvision:squeezenet1_1"])  # tests/frozen.json has ours
 def test_weights_come_from_the_generator_alone(name: str) -> None:
     before = torch.get_rng_state()
-    first = make(name).state_dict()
+    first = build(name, 7, 3, 32, seeded(0))
     torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
     torch.rand(1)  # moves the global generator on
-    torch.testing.assert_close(make(name).state_dict(), first, rtol=0, atol=0)
-    other = make(name, seed=1).state_dict()
-    drawn = [key for key in first if first[key].ndim > 1 and key.endswith("weight")]
-    assert all(not torch.equal(other[key], first[key]) for key in drawn)
+    weights, other = first.state_dict(), build(name, 7, 3, 32, seeded(1)).state_dict()
+    torch.testing.assert_close(build(name, 7, 3, 32, seeded(0)).state_dict(), weights, rtol=0, atol=0)
+    drawn = [key for key in weights if weights[key].ndim > 1 and key.endswith("weight")]
+    assert all(not torch.equal(other[key], weights[key]) for key in drawn)
+    assert first.training
+    assert first.eval()(torch.zeros(2, 3, 32, 32)).shape == (2, 7)
 
 
 @pytest.mark.slow
@@ -63,11 +64,11 @@ def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> N
 
 def test_a_transformer_has_patches_that_cover_the_image() -> None:
     for size in (28, 60):
-        model = make("vit-quick", size=size)
+        model = build("vit-quick", 7, 3, size, seeded(0))
         side = size // model.conv_proj.kernel_size[0]
         assert (model.encoder.pos_embedding.shape[1] - 1, side * model.conv_proj.kernel_size[0]) == (side**2, size)
     with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
-        make("vit-quick", size=31)
+        build("vit-quick", 7, 3, 31, seeded(0))
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
@@ -76,21 +77,103 @@ def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(
     precision: torch.dtype, memory_format: torch.memory_format
 ) -> None:
     """Maps and trained weights of published suites hang on every bit."""
-    model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(0))
-    images = torch.randn(8, 3, 64, 64, generator=torch.Generator().manual_seed(1)).contiguous(
-        memory_format=memory_format
-    )
-
-    def results(forward: Callable[[Tensor], Tensor]) -> list[Tensor]:
-        model.zero_grad()
-        given = images.clone().requires_grad_()
-        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
-            logits = forward(given)
-        logits.float().square().sum().backward()
-        return [logits.detach(), *(part.grad.clone() for part in (given, *model.parameters()) if part.grad is not None)]
+    model = build("resnet-quick", 10, 3, 64, seeded(0))
+    images = torch.randn(8, 3, 64, 64, generator=seeded(1)).contiguous(memory_format=memory_format).requires_grad_()
 
     def plain(x: Tensor) -> Tensor:
         x = model.blocks(model.relu(model.norm(model.conv(x))))
         return model.linear(x.mean(dim=(2, 3)))
 
-    torch.testing.assert_close(results(model), results(plain), rtol=0, atol=0)
+    results = []
+    for forward in (model, plain):
+        with torch.autocast("cpu", torch.bfloat16, enabled=precision is torch.bfloat16):
+            logits = forward(images)
+        total = logits.float().square().sum()
+        results.append([logits, *torch.autograd.grad(total, [images, *model.parameters()], allow_unused=True)])
+    torch.testing.assert_close(*results, rtol=0, atol=0)
+
+
+NET = """
+from torch import nn
+
+def build(classes, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
+
+def broken(classes, channels, size):
+    return 1 / 0
+
+def wrong(classes):
+    return nn.Identity()
+
+def text(classes, channels, size):
+    return "a network"
+"""
+
+SLOW = """
+import time
+from torch import nn
+
+def build(classes, channels, size):
+    first = nn.Linear(4, 4)
+    time.sleep(0.05)
+    return nn.Sequential(first, nn.Linear(4, 4))
+"""
+
+
+def test_a_network_of_a_file():
+    model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(0), NET)
+    assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
+    assert network_cost("net.build@1a2b3c4d", 7, 3, 8, NET).parameters == 7 * 3 * 64 + 7
+
+
+def test_threads_share_no_chance_and_leave_the_caller_s_alone():
+    def weights(seed):
+        model = build("slow.build@1a2b3c4d", 2, 3, 8, seeded(seed), SLOW)
+        return torch.cat([p.flatten() for p in model.parameters()])
+
+    before = torch.get_rng_state()
+    with ThreadPoolExecutor(3) as pool:
+        at_once = list(pool.map(weights, range(3)))
+    torch.testing.assert_close(at_once, [weights(seed) for seed in range(3)], rtol=0, atol=0)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "channels", "said"),
+    (
+        ("torchvision:resnet19", "", 3, "no network of torchvision 'resnet19'; did you mean 'resnet1"),
+        ("torchvision:resnet18", "", 1, "is made for colour images, these have 1 channel; write channels = 3"),
+        ("torchvision:vit_b_16", "", 3, "cannot be made for images of 8 pixels"),
+        ("timm:resnet18", "", 3, "timm:resnet18 needs timm, which is not installed; write pip install timm"),
+        ("net.build@0", "import nowhere", 3, "net.py raised ModuleNotFoundError: .*; a network's file has to"),
+        ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
+        ("net.wrong@0", NET, 3, r"wrong of net.py does not take three arguments; write def wrong\(classes, chan"),
+        ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
+        ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
+    ),
+)
+def test_what_cannot_be_made_is_refused(name, source, channels, said):
+    with pytest.raises(CallerError, match=said):
+        build(name, 7, channels, 8, seeded(0), source)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "size"), [("resnet8", 32), ("resnet-quick", 64), ("resnet18", 32), ("convnext-quick", 32)]
+)
+def test_operations_are_those_that_torch_counts(name, size):
+    model = build(name, 7, 3, size, torch.Generator()).eval()
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 3, size, size))
+    cost = network_cost(name, 7, 3, size)
+    assert cost.flops == counter.get_total_flops()
+    assert cost.parameters == sum(parameter.numel() for parameter in model.parameters())
+
+
+def test_attention_by_hand():
+    """vit-quick at 32: 64 patches of 4 pixels and a class token of 64 numbers, 4 layers, 7 logits."""
+    tokens, width, layers = 65, 64, 4
+    attention = 8 * tokens * width**2 + 4 * tokens**2 * width  # projections; scores and sums over values
+    mlp = 2 * 2 * tokens * width * 2 * width
+    patches, head = 2 * 64 * (3 * 4 * 4) * width, 2 * width * 7
+    assert network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head

@@ -8,13 +8,13 @@ import pytest
 import torch
 from torch import nn
 
-from roarbench.kernels.bit_planes import Layout, encode, removed_bits
+from roarbench.kernels.bit_planes import Layout, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.fill import interpolated
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.terms import Order, Unit
+from tests.helpers.streamed import encoded, seeded
 
 
 @pytest.fixture(scope="module")
@@ -30,39 +30,29 @@ OURS = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warn
 ROUNDING = 1e-5
 
 
+PIXELS = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (N, 3, SIDE, SIDE), np.uint8))
+MAP = np.random.default_rng(2).normal(size=(N, 3, SIDE, SIDE)).astype(np.float32)  # signed, and without ties
+
+
 def make_network():
     """Small, nonlinear, with random weights that let the probabilities move."""
-    with torch.random.fork_rng():
-        torch.manual_seed(0)
-        layers = nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * SIDE**2, CLASSES)
-        network = nn.Sequential(*layers).eval()
-    with torch.no_grad():
-        network[3].weight *= 10
-    return network
-
-
-def make_pixels():
-    return torch.from_numpy(np.random.default_rng(1).integers(0, 256, (N, 3, SIDE, SIDE), np.uint8))
-
-
-def make_map():
-    """Signed, and without ties."""
-    return np.random.default_rng(2).normal(size=(N, 3, SIDE, SIDE)).astype(np.float32)
+    network = nn.Sequential(nn.Conv2d(3, 8, 3, padding=1), nn.ReLU(), nn.Flatten(), nn.Linear(8 * SIDE**2, CLASSES))
+    for values, spread in zip(network.parameters(), (0.1, 0.1, 0.25, 0.1), strict=True):
+        nn.init.normal_(values, std=spread, generator=seeded(0))
+    return network.eval()
 
 
 def logits_at(importance, t, unit=Unit.SCALAR, order=Order.MORF):
     """The network's answers to images from which our kernels removed the fraction t."""
     layout = Layout((3, SIDE, SIDE), unit, (t,))
-    ties = tie_order(np.arange(N), layout.features)
-    planes = encode(sort_keys(features(importance, layout.shape, unit), ties), layout)
-    removed = torch.from_numpy(removed_bits(planes, t, order, layout))
-    degraded = DegradedImages(make_pixels(), removed, torch.tensor(NORM.mean), unit)
+    removed = torch.from_numpy(removed_bits(encoded(importance, layout), t, order, layout))
+    degraded = DegradedImages(PIXELS, removed, torch.tensor(NORM.mean), unit)
     return predict(make_network(), degraded, NORM, batch=128)
 
 
 def targets():
     """The classes that the network predicts for the untouched images."""
-    return logits_at(make_map(), 0.0).argmax(1).numpy()
+    return logits_at(MAP, 0.0).argmax(1).numpy()
 
 
 def our_curve(importance, steps, unit=Unit.SCALAR, order=Order.MORF):
@@ -72,14 +62,10 @@ def our_curve(importance, steps, unit=Unit.SCALAR, order=Order.MORF):
     return np.stack(curve, axis=1)[np.arange(N), :, targets()]
 
 
-def call(metric, importance):
+def call(metric):
     """What a metric of Quantus says of the same images, maps and classes."""
-    images = np.ascontiguousarray(normalise(make_pixels(), NORM).numpy())
-    return np.array(metric(make_network(), images, targets(), importance, channel_first=True, softmax=True))
-
-
-def untouched():
-    return logits_at(make_map(), 0.0).softmax(1).numpy()[np.arange(N), targets()]
+    images = np.ascontiguousarray(normalise(PIXELS, NORM).numpy())
+    return np.array(metric(make_network(), images, targets(), MAP, channel_first=True, softmax=True))
 
 
 def assert_same(ours, theirs, atol=ROUNDING):
@@ -88,18 +74,16 @@ def assert_same(ours, theirs, atol=ROUNDING):
 
 def test_pixel_flipping_is_morf_without_retraining_at_the_scalar_unit(quantus):
     """All 12 levels, of each image's predicted class; on a network on which orders can be told apart."""
-    importance = make_map()
-    assert_same(our_curve(importance, 12), call(quantus.PixelFlipping(features_in_step=16, **OURS), importance))
-    assert np.abs(our_curve(importance, 12) - our_curve(-importance, 12)).max() > 0.01
+    assert_same(our_curve(MAP, 12), call(quantus.PixelFlipping(features_in_step=16, **OURS)))
+    assert np.abs(our_curve(MAP, 12) - our_curve(-MAP, 12)).max() > 0.01
     assert len(set(targets())) > 1
 
 
 @pytest.mark.parametrize("order", list(Order))
 def test_region_perturbation_is_what_is_lost_against_the_untouched_image(quantus, order):
-    importance = make_map()
     made = quantus.RegionPerturbation(patch_size=1, regions_evaluation=64, order=order.value, **OURS)
-    ours = untouched()[:, None] - our_curve(importance, 16, Unit.PIXEL, order)
-    assert_same(ours, call(made, importance)[:, 3::4])
+    untouched = logits_at(MAP, 0.0).softmax(1).amax(1, keepdim=True).numpy()
+    assert_same(untouched - our_curve(MAP, 16, Unit.PIXEL, order), call(made)[:, 3::4])
 
 
 def test_road_s_imputation_is_the_fill_linear_without_its_noise(quantus):

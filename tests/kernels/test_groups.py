@@ -1,0 +1,121 @@
+"""Groups of features: strata of matched masks, superpixels, and how many neighbours are removed together."""
+
+import numpy as np
+import pytest
+import torch
+from numpy.testing import assert_array_equal
+
+from roarbench.estimators.baselines import blurred
+from roarbench.kernels.bit_planes import Layout, bin_codes, removed_bits
+from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.matching import matched, strata
+from roarbench.kernels.smoothness import smoothness
+from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
+from roarbench.terms import PAPER_LEVELS, Order, Unit
+from tests.helpers.streamed import encoded
+
+N, SHAPE = 4, (3, 8, 8)
+LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
+D = LAYOUT.features
+
+
+def numbers(seed: int, bound: int) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, bound, (N, D), dtype=np.uint8)
+
+
+def test_change_by_hand() -> None:
+    images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
+    wide = images.expand(1, 2, 5, 2)
+    scalar, smooth = change_numbers(wide, fill[:, None, None], Unit.SCALAR)
+    assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
+    (pixel, _) = change_numbers(wide, fill[:, None, None], Unit.PIXEL)
+    assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
+    expected = blurred((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
+    assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
+    assert len(change_numbers(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
+
+
+@pytest.mark.parametrize("bound", (3, 256))
+def test_strata_are_quantile_bins_within_quantile_bins(bound: int) -> None:
+    first, second = numbers(1, bound), numbers(2, bound)
+    found = strata([first, second], 4)
+    for image in range(N):
+        outer = 4 * np.array([(first[image] < value).sum() for value in first[image]]) // D
+        for feature in range(D):
+            peers = outer == outer[feature]
+            inner = 4 * (second[image, peers] < second[image, feature]).sum() // peers.sum()
+            assert found[image, feature] == 4 * outer[feature] + inner
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("t", (0.1, 0.5, 0.9))
+def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: Order, t: float) -> None:
+    """A slow derivation, feature by feature, from the bins of the other image's whole ranking."""
+    generator = np.random.default_rng(1)
+    mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
+    own = np.unpackbits(removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
+    found, ties = strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
+    made = matched(own, bin_codes(encoded(other, LAYOUT), LAYOUT), found, order, ties)
+    for image in range(N):
+        place = np.empty(D, int)
+        place[np.argsort(-other[image].ravel())] = np.arange(D)
+        bins = np.searchsorted(LAYOUT.boundaries, place, side="right") * (1 if order is Order.MORF else -1)
+        for stratum in range(9):
+            members = np.flatnonzero(found[image] == stratum)
+            ranked = members[np.lexsort((ties[image, members], bins[members]))]
+            expected = sorted(ranked[: own[image, members].sum()])
+            assert expected == np.flatnonzero(made[image] & (found[image] == stratum)).tolist()
+
+
+# two images of 2 x 3 pixels; the second has one superpixel alone in the middle of another
+LABELS = np.array([[[0, 0, 1], [2, 1, 1]], [[4, 4, 4], [4, 7, 4]]], np.uint16)
+VALUES = np.array([[1, 3, 4, -6, 1, 1], [1, 1, 1, 1, 9, 6]], np.float32)
+
+
+def test_superpixels_by_hand():
+    assert_array_equal(superpixel_means(VALUES, LABELS), [[2, 2, 2, -6, 2, 2], [2, 2, 2, 2, 9, 2]])
+    assert_array_equal(superpixel_draws(VALUES, LABELS), [[1, 1, 4, -6, 4, 4], [1, 1, 1, 1, 9, 1]])
+    ties = np.array([[3, 0, 1, 2, 5, 4], [5, 0, 1, 2, 3, 4]], np.int32)
+    # superpixels of the first image have the ties of their first pixels, 3, 1 and 2: so 1 goes first, then 2, then 0
+    assert_array_equal(superpixel_ties(ties, LABELS), [[5, 4, 0, 3, 2, 1], [5, 1, 2, 3, 0, 4]])
+
+
+def test_any_superpixel_of_random_is_first_equally_often():
+    # one pixel, four and eleven: means would put the largest in the middle
+    labels = np.tile(np.array([0] + [1] * 4 + [2] * 11, np.uint16).reshape(1, 4, 4), (3000, 1, 1))
+    draws = superpixel_draws(np.random.default_rng(2).random((3000, 16), np.float32), labels)
+    first = np.bincount(labels[0].ravel()[draws.argmax(axis=1)], minlength=3)
+    assert (abs(first - 1000) < 4 * np.sqrt(3000 * 2 / 9)).all()  # four standard deviations
+
+
+SQUARE = [[[1, 1, 0], [1, 1, 0], [0, 0, 0]]]
+CORNERS = [[[1, 0, 1], [0, 0, 0], [1, 0, 1]]]
+ROW = [[[0, 0, 0], [1, 1, 1], [0, 0, 0]]]
+COLUMN = [[[1, 0, 0], [1, 0, 0], [1, 0, 0]]]
+
+
+@pytest.mark.parametrize(
+    ("images", "shape", "unit", "expected"),
+    [
+        # of 3 x 3 features 4 are removed: chance has 12 pairs * 4/9 * 3/8 = 2, a square has 4 of them
+        ([SQUARE], (1, 3, 3), Unit.SCALAR, 2),
+        ([CORNERS], (1, 3, 3), Unit.SCALAR, 0),
+        ([SQUARE, CORNERS], (1, 3, 3), Unit.SCALAR, 1),
+        # 3 are removed: 12 pairs * 3/9 * 2/8 = 1
+        ([ROW], (1, 3, 3), Unit.SCALAR, 2),
+        ([COLUMN, ROW], (1, 3, 3), Unit.SCALAR, 2),
+        # the end of a row and the start of the next; the ends of a channel and of an image
+        ([[[[0, 0, 1], [1, 0, 0]], [[0, 0, 0], [0, 0, 0]]]] * 2, (2, 2, 3), Unit.SCALAR, 0),
+        ([[[[0, 0, 0], [0, 0, 1]], [[1, 0, 0], [0, 0, 1]]]] * 2, (2, 2, 3), Unit.SCALAR, 0),
+        # 4 pairs * 2/4 * 1/3 by chance; features that are pixels and squares have no channels
+        ([[[[1, 1], [0, 0]]]], (3, 2, 2), Unit.PIXEL, 1.5),
+        ([[[[1, 1], [0, 0]]]], (3, 7, 8), Unit.PATCH_4, 1.5),
+        ([[[[0, 0], [0, 0]]]], (1, 2, 2), Unit.SCALAR, None),
+        ([[[[0, 1], [0, 0]]]], (1, 2, 2), Unit.SCALAR, None),
+        ([[[[1]], [[1]]]], (2, 1, 1), Unit.SCALAR, None),
+        ([[[[1, 1], [1, 1]]]], (1, 2, 2), Unit.SCALAR, 1),
+    ],
+)
+def test_removed_neighbours_against_those_by_chance(images, shape, unit, expected) -> None:
+    packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
+    assert smoothness(packed, shape, unit) == (expected if expected is None else pytest.approx(expected, rel=1e-12))

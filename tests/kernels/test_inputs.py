@@ -1,0 +1,197 @@
+"""Images as networks meet them: degraded, redrawn, with the masks of others, and read ahead from files."""
+
+import math
+import threading
+from dataclasses import replace
+from itertools import product
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from roarbench.execution import placed_inputs as inputs
+from roarbench.kernels import streaming
+from roarbench.kernels.bit_planes import Layout
+from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
+from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.inputs import Streamed
+from roarbench.kernels.ranking import removed_count
+from roarbench.kernels.scoring import predict
+from roarbench.kernels.streaming import RING, Cut, StreamedImages
+from roarbench.kernels.train import fit
+from roarbench.terms import Order, Unit
+from tests.helpers.streamed import both, encoded, seeded
+from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
+from tests.helpers.trainings import NORM, RECIPE, network
+
+FILL = torch.tensor([120.25, 1 / 3, 255.0])
+
+
+def packed(removed: Tensor) -> Tensor:
+    return torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 5, 3)])
+@pytest.mark.parametrize("unit", Unit)
+def test_features_are_removed_whole_and_arguments_stay(shape: tuple[int, int, int], unit: Unit) -> None:
+    """Also where features do not fill the last byte, and a side is no multiple of the squares'."""
+    channels, height, width = shape[0] if unit is Unit.SCALAR else 1, *shape[1:]
+    pixels = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=seeded(0))
+    bits = torch.rand((3, channels, *(math.ceil(n / unit.side) for n in (height, width))), generator=seeded(3)) < 0.4
+    over, degraded = torch.zeros((3, channels, height, width), dtype=torch.bool), pixels.float()
+    for i, c, y, x in np.ndindex(3, *shape):
+        if bits[i, c % channels, y // unit.side, x // unit.side]:
+            over[i, c % channels, y, x], degraded[i, c, y, x] = True, FILL[c]
+    assert torch.equal(unpack(packed(bits), shape, unit), over)
+    index, fill, before = torch.tensor([2, 0, 0]), FILL[: shape[0]], pixels.clone()
+    torch.testing.assert_close(degrade(pixels, over, fill), degraded, rtol=0, atol=0)
+    for made, expected in (
+        (DegradedImages(pixels, packed(bits), fill, unit), degraded),
+        (DegradedImages(pixels, None, fill, unit), pixels.float()),
+        (RemovedMaps(shape, packed(bits), unit), over.float().expand(3, *shape)),
+    ):
+        assert len(made) == 3
+        for _ in range(2):  # a batch may be changed without changing the images
+            batch = made.batch(index)
+            torch.testing.assert_close(batch, expected[index], rtol=0, atol=0)
+            batch.mul_(0).add_(7)
+    assert torch.equal(pixels, before)
+
+
+@pytest.mark.parametrize("unit", Unit)
+def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) -> None:
+    """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
+    pixels = torch.randint(0, 256, (3, 3, 8, 16), dtype=torch.uint8, generator=seeded(0))
+    images, generator = RedrawnImages(pixels, 0.3, FILL, unit, seeded(3)), seeded(3)
+    grid = (3 if unit is Unit.SCALAR else 1, 8 // unit.side, 16 // unit.side)
+    for index in ([2, 0], [1, 0, 2]):
+        gone = torch.rand(len(index), *grid, generator=generator) < 0.3
+        whole = gone.repeat_interleave(unit.side, 2).repeat_interleave(unit.side, 3)
+        expected = torch.where(whole, FILL[:, None, None], pixels[index].float())
+        torch.testing.assert_close(images.batch(torch.tensor(index)), expected, rtol=0, atol=0)
+
+
+N, SHAPE = 12, (3, 4, 5)
+LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
+
+
+def maps(seed: int) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(N, *SHAPE)).astype(np.float32)
+
+
+def exchanged(unit: Unit, seed: int, order: Order = Order.MORF, kinds: tuple[int, ...] = (1,)) -> ExchangedImages:
+    """With the cuts at both levels of maps of so many kinds."""
+    pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
+    layout = Layout(SHAPE, unit, LEVELS)
+    cuts = tuple(Cut(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
+    return ExchangedImages(pixels, cuts, FILL, unit, seeded(seed))
+
+
+def removed_by_sorting(importance: np.ndarray, t: float, unit: Unit, order: Order) -> np.ndarray:
+    """True where one image loses a feature, by its whole order."""
+    flat = (importance if unit is Unit.SCALAR else importance.sum(0, keepdims=True, dtype=np.float64)).ravel()
+    removed = np.zeros(flat.size, bool)
+    removed[np.argsort(flat if order is Order.LERF else -flat)[: removed_count(t, flat.size)]] = True
+    return removed.reshape(-1, *SHAPE[1:])
+
+
+@pytest.mark.parametrize("unit", (Unit.SCALAR, Unit.PIXEL))  # squares of these few pixels are alike by chance
+@pytest.mark.parametrize("order", Order)
+def test_each_image_carries_what_another_one_loses(unit: Unit, order: Order) -> None:
+    """The map that an image carries is found among those of all other images by comparing every one of them."""
+    images = exchanged(unit, 3, order, kinds=(1, 2))
+    lent = list(product((1, 2), LEVELS, range(N)))
+    removed = torch.from_numpy(np.stack([removed_by_sorting(maps(k)[other], t, unit, order) for k, t, other in lent]))
+    seen, batches = set(), [images.batch(torch.arange(N)) for _ in range(40)]
+    for image in range(N):
+        possible = degrade(images.pixels[image].expand(len(lent), *SHAPE), removed, FILL)
+        for batch in batches:
+            kind, t, other = lent[int((possible == batch[image]).flatten(1).all(1).nonzero())]
+            assert other != image
+            seen.add((kind, t, other))
+    assert seen == set(lent)
+
+
+@pytest.mark.parametrize("lenders", (0, 5, 40))
+def test_all_others_lenders_and_cuts_have_equal_chances(lenders: int) -> None:
+    """Of twelve images, or of lenders that are not trained on: of these the first may lend to the first image."""
+    images = exchanged(Unit.SCALAR, 0)
+    if lenders:
+        cuts = tuple(cut._replace(planes=np.repeat(cut.planes, 4, axis=0)[:lenders]) for cut in images.cuts)
+        images = replace(images, cuts=cuts, lent=True)
+        assert images.batch(torch.arange(N)).shape == (N, *SHAPE)
+    others, cuts = zip(*(images._draw(torch.zeros(1000, dtype=torch.int64)) for _ in range(20)), strict=True)
+    counts = np.bincount(np.concatenate(others), minlength=lenders or N)
+    if not lenders:
+        assert counts[0] == 0
+        counts = counts[1:]
+    assert len(counts) == (lenders or N - 1)
+    expected = 20_000 / len(counts)
+    assert np.abs(counts - expected).max() < 5 * np.sqrt(expected)
+    assert abs(np.mean(np.concatenate(cuts)) - 0.5) < 0.02
+
+
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("t", [0.1, 0.5])
+def test_streamed_images_are_those_held_in_memory(t, order, unit):
+    """Whatever was expected, what is asked for comes."""
+    batches = torch.randperm(20, generator=seeded(3)).split(3)  # the last one is smaller
+    for expected in ((), batches, batches[::-1]):
+        streamed, held = both(t, order, unit)
+        assert len(streamed) == len(held)
+        for number, index in enumerate(batches):
+            if expected:
+                streamed.expect(expected[number:])
+            torch.testing.assert_close(streamed.batch(index), held.batch(index), rtol=0, atol=0)
+
+
+def test_batches_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
+    streamed, _ = both()
+    read, here = [], threading.get_ident()
+    real = streaming.StreamedImages._read
+    monkeypatch.setattr(
+        streaming.StreamedImages,
+        "_read",
+        lambda self, index, buffer: read.append((index.tolist(), threading.get_ident())) or real(self, index, buffer),
+    )
+    batches = torch.arange(20).split(2)
+    streamed.expect(batches)
+    streamed.batch(batches[0])
+    assert all(index in [batch.tolist() for batch in batches[:RING]] for index, _ in read)
+    for number in range(1, 10):
+        streamed.expect(batches[number:])
+        assert len(streamed._reading) <= RING
+        streamed.batch(batches[number])
+    assert sorted(index for index, _ in read) == [index.tolist() for index in batches]
+    assert here not in {thread for _, thread in read}
+
+
+def test_a_network_trained_on_streamed_images_is_the_same():
+    models = []
+    for images in both():
+        model = network(8)
+        loss = fit(model, images, torch.arange(20) % 4, NORM, replace(RECIPE, micro_batch=3), seed=3)
+        models.append((model.state_dict(), loss, predict(model, images, NORM, batch=6)))
+    assert [isinstance(images, Streamed) for images in both()] == [True, False]
+    torch.testing.assert_close(*models, rtol=0, atol=0)
+
+
+@pytest.mark.slow
+def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypatch):
+    work = make_work(tmp_path)
+    rank_all(work, "random")
+    runs = [run for run in make_runs(work) if (run.cell.estimator, run.cell.t, run.seed) == ("random", 0.9, 0)]
+    runs = [run for run in runs if run.reference == ""]  # ROAR, KAR and masks alone
+    expected = [score(work, run).bits for run in runs]
+    bits = (TRAIN + TEST) * 24  # bytes: 192 features each
+    for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
+        monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
+        assert inputs.fits(work.images, 24) is not streams
+        assert inputs.fits(work.images, 0)  # pixels stay in their file
+    monkeypatch.setattr(inputs, "_memory", lambda: -1.0)
+    made = []
+    monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
+    assert [score(work, run).bits for run in runs] == expected
+    assert len(made) == 2 * (len(runs) - 1) == 4  # training and test images of ROAR and KAR; mask-only has none
