@@ -10,6 +10,7 @@ import fcntl
 import json
 import mmap
 import os
+import tempfile
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,12 +33,12 @@ def write_request(about: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) 
         places[name] = [array.dtype.name, list(array.shape), offset]
         offset += array.nbytes
     header = json.dumps({"about": about, "arrays": places}).encode()
-    descriptor = os.memfd_create("request", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    descriptor = _nameless("request")
     with os.fdopen(os.dup(descriptor), "wb") as file:
         file.write(len(header).to_bytes(_PREFIX, "little") + header)
         for array in arrays.values():
             file.write(np.ascontiguousarray(array).data)
-    _seal(descriptor, fcntl.F_SEAL_WRITE | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    _seal(descriptor, "WRITE", "GROW", "SHRINK", "SEAL")
     return descriptor
 
 
@@ -57,9 +58,9 @@ def read_request(descriptor: int) -> tuple[dict[str, Any], Arrays]:
 
 def new_answer(numbers: int) -> int:
     """Return an empty answer for a map of at most so many float32 numbers; its size is fixed and it takes no seal."""
-    descriptor = os.memfd_create("answer", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    descriptor = _nameless("answer")
     os.ftruncate(descriptor, HEADER + 4 * numbers)
-    _seal(descriptor, fcntl.F_SEAL_GROW | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_SEAL)
+    _seal(descriptor, "GROW", "SHRINK", "SEAL")
     return descriptor
 
 
@@ -95,5 +96,14 @@ def read_answer(descriptor: int) -> tuple[dict[str, Any] | None, NDArray[np.floa
     return (header if isinstance(header, dict) else None), numbers
 
 
-def _seal(descriptor: int, seals: int) -> None:
-    fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, seals)
+def _nameless(name: str) -> int:
+    """Return a new file in memory; where there is no Linux, and so no sandbox, one on disk without a name."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create(name, os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def _seal(descriptor: int, *seals: str) -> None:
+    if hasattr(fcntl, "F_ADD_SEALS"):
+        fcntl.fcntl(descriptor, fcntl.F_ADD_SEALS, sum(getattr(fcntl, f"F_SEAL_{seal}") for seal in seals))

@@ -96,7 +96,8 @@ def _part(number: int, about: dict[str, Any], arrays: channel.Arrays) -> _Receiv
 
 def _limit(cpu: float, memory: int, answer: int) -> None:
     """Set the kernel's limits of each process; the watchdog outside limits all of them together."""
-    Path("/proc/self/oom_score_adj").write_text("1000")  # where this machine lacks memory, this is what has to end
+    if (score := Path("/proc/self/oom_score_adj")).exists():  # on Linux
+        score.write_text("1000")  # where this machine lacks memory, this is what has to end
     for kind, value in (
         (resource.RLIMIT_CPU, int(time.process_time() + cpu) + 2),
         (resource.RLIMIT_DATA, memory),
@@ -105,7 +106,9 @@ def _limit(cpu: float, memory: int, answer: int) -> None:
         (resource.RLIMIT_NOFILE, limits.OPEN_FILES),
         (resource.RLIMIT_CORE, 0),
     ):
-        resource.setrlimit(kind, (value, value))
+        most = resource.getrlimit(kind)[1]
+        least = value if most == resource.RLIM_INFINITY else min(value, most)
+        resource.setrlimit(kind, (least, least))
 
 
 def _short(header: dict[str, Any]) -> dict[str, Any]:

@@ -74,6 +74,18 @@ def test_what_is_no_object_is_no_header_and_a_header_ends_where_the_map_begins(a
     assert read_answer(answer)[0] is None
 
 
+def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
+    monkeypatch.delattr(os, "memfd_create")
+    monkeypatch.delattr(fcntl, "F_ADD_SEALS")
+    request, answer = channel.write_request({"batch": 4}, ARRAYS), new_answer(1)
+    write_map(answer, 0, np.ones(1, np.float32))
+    channel.write_header(answer, {"fault": None})
+    assert read_request(request)[0] == {"batch": 4} and read_answer(answer) == ({"fault": None}, np.ones(1))
+    assert [os.fstat(descriptor).st_nlink for descriptor in (request, answer)] == [0, 0]
+    for descriptor in (request, answer):
+        os.close(descriptor)
+
+
 IMAGES = torch.arange(1.0, 9.0).reshape(2, 1, 2, 2)
 TARGETS = torch.tensor([0, 1])
 WEIGHTS = torch.tensor([[1.0, -1.0, 0.5, 2.0], [3.0, 0.0, -2.0, 1.0]])
