@@ -1,15 +1,12 @@
 """A store with a small version of a part of `planted`: to be read by many tests, and copied by those that change it."""
 
 import shutil
-from contextlib import redirect_stderr, redirect_stdout
-from io import StringIO
 from pathlib import Path
-from typing import NamedTuple
 
 import pytest
 
 from tests.helpers import commands
-from tests.helpers.command_line import PART, Answer, command, publish
+from tests.helpers.command_line import PART, command, publish
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -21,25 +18,12 @@ def published(request):
         yield
 
 
-class FirstRun(NamedTuple):
-    store: Path
-    said: Answer
-
-
 @pytest.fixture(scope="session")
-def first_run(tmp_path_factory) -> FirstRun:
-    """The finished store, to be read only, and what its run printed."""
-    folder = tmp_path_factory.mktemp("cli") / "store"
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-        patch.setenv("COLUMNS", "80")
-        code = command("run", *PART, "--store", folder)
-    return FirstRun(folder, Answer(code, out.getvalue(), err.getvalue()))
-
-
-@pytest.fixture(scope="session")
-def made(first_run) -> Path:
-    assert first_run.said.code == 0, first_run.said.err
-    return first_run.store
+def made(tmp_path_factory) -> Path:
+    """The finished store, to be read only."""
+    store = tmp_path_factory.mktemp("cli") / "store"
+    assert command("run", *PART, "--store", store) == 0
+    return store
 
 
 @pytest.fixture

@@ -2,23 +2,30 @@
 
 import json
 import os
+import pty
 import re
 import shutil
 import signal
 import socket
+import subprocess
 import sys
+from contextlib import suppress
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from rich.table import Table
 
-from roarbench.cli.commands import terminal
+from roarbench.analysis.load import Question
+from roarbench.cli.commands import terminal, watching
 from roarbench.execution import runner
-from roarbench.store.results import ResultsStore
+from roarbench.store.leases import Owner, Wanted
+from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
-from tests.helpers.commands import rows
+from tests.helpers.commands import PROGRAM, rows
 from tests.helpers.damage import flip
+from tests.helpers.made_up import SUITE, held
 from toy import linear
 
 
@@ -133,3 +140,41 @@ def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call
     assert rows(tmp_path) >= last
     assert call(*run).code == 0
     assert rows(tmp_path) == RUNS
+
+
+def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_path, monkeypatch, capsys):
+    made, looks = list(held().results.values()), []
+    with ResultsStore.open(default_url(tmp_path)) as store:
+
+        def work(seconds):
+            looks.append(seconds)
+            if len(looks) > 2:
+                store.add_all(made[: 10 * len(looks)] if len(looks) < 6 else made)
+
+        monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=work))
+        watching.watch_suite(store, SUITE, Question(tmp_path))
+    counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
+    assert counts == ["0", "30", "40", "50", str(len(made))]
+
+
+@pytest.mark.process
+def test_ctrl_c_ends_watching_with_exit_code_0(store):
+    """On a terminal, on a store where somebody is at work."""
+    with ResultsStore.open(default_url(store)) as results:
+        data = results.results(results.keys("")).popitem()[1].run.data
+        results.claim([Wanted(("key",), "rank trained test 0", data)], Owner.here(), 1)
+    terminal, theirs = pty.openpty()
+    environment = {**os.environ, "COLUMNS": "100", "LINES": "50", "TERM": "xterm"}
+    words = [PROGRAM, "status", *SMALL, "--store", str(store), "--watch"]
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=environment) as process:
+        os.close(theirs)
+        said = b""
+        while b"rank trained test 0" not in said:
+            said += os.read(terminal, 10_000)
+        process.send_signal(signal.SIGINT)
+        with suppress(OSError):  # Linux's way to say that the other end is closed
+            while more := os.read(terminal, 10_000):
+                said += more
+        assert process.wait(60) == 0
+    assert b"1 worker of 1 command" in said
+    assert b"interrupted" not in said and b"Traceback" not in said

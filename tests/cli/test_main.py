@@ -39,9 +39,10 @@ def contents(folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothing(call, first_run):
-    store, (_, out, err) = first_run
-    assert TITLE in out
+def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothing(call, tmp_path):
+    store = tmp_path / "store"
+    code, out, err = call("run", *PART, "--store", store)
+    assert (code, TITLE in out) == (0, True)
     lines = err.splitlines()
     assert f"{TITLE}: {RUNS} runs, 0 done, {RUNS} to do" in lines
     assert any("together about" in line and "by a measurement just now" in line for line in lines)

@@ -1,7 +1,8 @@
-"""What is done, running, missing and failed, what `import` says of a file, and what a suite costs."""
+"""What is done, running, missing and failed, and at what pace, what `import` says of a file, and what a suite costs."""
 
 import json
 from dataclasses import replace
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -13,6 +14,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
+from roarbench.report.activity import activity_line, activity_record
 from roarbench.report.status import run_states, status_record
 from roarbench.report.suite_list import suite_records
 from roarbench.store.leases import Owner, Wanted
@@ -62,6 +64,29 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     store.claim([Wanted((reference_of(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
     lease(store, [run_of(expand(SUITE)[0]).key], Owner.here())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
+
+
+def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store):
+    points, results, now = expand(SUITE), held().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
+    ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
+    store.add_all(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
+    owner, run = Owner.here(), run_of(points[9])
+    store.claim([Wanted(("a", "b", "c"), "rank trained test 0", DATA), Wanted((run.key,), "", DATA)], owner, 2)
+    store.claim([Wanted(("d",), "rank of other images", "other")], owner, 1)
+    store.failures.add(run_of(points[8]), "loss nan")
+    suite_results = collect(SUITE, store, data=DATA)
+    found = status_record(suite_results, store)
+    found |= activity_record(suite_results, store, found["missing"] + found["running"], now)
+    here = f"{owner.host.split()[0]}:{owner.pid}"
+    doing = [(worker["command"], worker["does"]) for worker in found["workers"]]
+    assert sorted(doing) == sorted([(here, "rank trained test 0"), (here, describe(points[9]))])
+    left = len(points) - len(ends) - 1
+    assert found["per_hour"] == pytest.approx(6)  # three rows after the first, in half an hour
+    assert found["seconds_left"] == pytest.approx(600 * left)
+    assert activity_line(found) == (
+        f"5 of {len(points)} runs done, 1 failed; 2 workers of 1 command; runs an hour: 6; "
+        f"time left: about {left / 6:.1f} h"
+    )
 
 
 def test_a_seed_is_complete_where_every_row_has_its_whole_curve(store):
