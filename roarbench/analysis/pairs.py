@@ -33,7 +33,7 @@ class Level(NamedTuple):
     difference: Estimate
 
 
-class Compared(NamedTuple):
+class RowPair(NamedTuple):
     """Two rows under one protocol: the first's gain minus the second's in accuracy points, and the levels of both.
 
     What is counted, and what against it, is said in words; the second are empty where nothing is.
@@ -44,14 +44,14 @@ class Compared(NamedTuple):
     counted: tuple[str, str]
 
 
-def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> Compared:
+def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
     """Compare two rows of a suite under a protocol that it has."""
     drawn = evidence.drawn(protocol, unit)
     areas = [drawn.areas.get(name) for name in (first, second)]
     gain = drawn.estimate(areas[0].minus(areas[1])) if areas[0] and areas[1] else Estimate()
     held = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
-    return Compared(gain, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol))
+    return RowPair(gain, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol))
 
 
 def _counted(protocol: Protocol) -> tuple[str, str]:
