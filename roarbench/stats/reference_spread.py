@@ -175,8 +175,11 @@ def _curve(board: Scores, estimator: str, levels: Sequence[float]) -> ReferenceC
 
 def _by_reference(board: Scores, point: Point) -> dict[str, Floats]:
     """Return the answers of a cell by reference, in the order of their names, each the mean of its trainings."""
-    answers, names = board.correct[point].astype(np.float64), np.array(board.references[point])
-    return {name: answers[names == name].mean(0) for name in sorted(set(board.references[point]))}
+    answers, references = board.correct[point].astype(np.float64), board.references[point]
+    if len(set(references)) == len(references):  # the mean of one training is itself
+        return dict(sorted(zip(references, answers, strict=True)))
+    names = np.array(references)
+    return {name: answers[names == name].mean(0) for name in sorted(set(references))}
 
 
 def row_digest(board: Scores, estimator: str) -> bytes:
