@@ -1,12 +1,14 @@
 """Made-up stores for the pages: their numbers mean nothing, their shape is that of real ones."""
 
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
 
+from leaderboard.views import Views, read_views
 from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
@@ -55,3 +57,10 @@ def make_store(
     with ResultsStore.open(url) as store:
         store.add_all(result for point, result in results(suite, images).items() if keep(point))
     return url
+
+
+@contextmanager
+def views_of(folder: Path) -> Iterator[Views]:
+    """The suites of the store in a folder, while it is open."""
+    with ResultsStore.open(default_url(folder), read_only=True) as store:
+        yield read_views(store, folder)

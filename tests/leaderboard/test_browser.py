@@ -14,12 +14,11 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from leaderboard.render import export
-from leaderboard.views import read_views
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table_values import as_csv
 from roarbench.store.results import ResultsStore, default_url
-from tests.helpers.board_store import results
+from tests.helpers.board_store import results, views_of
 from tests.helpers.browser import see, show, until
 
 pytestmark = pytest.mark.browser
@@ -60,8 +59,8 @@ def at_home(url):
 @pytest.fixture(scope="module")
 def demo_site(tmp_path_factory):
     folder = tmp_path_factory.mktemp("demo")
-    with ResultsStore.open(default_url(DEMO), read_only=True) as store:
-        export(read_views(store, DEMO), folder)
+    with views_of(DEMO) as found:
+        export(found, folder)
     return folder
 
 

@@ -8,7 +8,6 @@ from leaderboard.judged import board_record
 from leaderboard.links import NotThere, Site, address
 from leaderboard.records import cost_axis, linear_axis
 from leaderboard.render import known, render
-from leaderboard.views import read_views
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.pairs import pair
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -17,22 +16,24 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import VERSIONS
 from roarbench.protocols import SHOWN
-from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.roar import ROAR
 from roarbench.report.table import table_of
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place, reversed_by
 from roarbench.store.result import pack_answers
-from roarbench.store.results import ResultsStore
 from roarbench.terms import Order, Retrain, Unit
-from tests.helpers.board_store import make_store
+from tests.helpers.board_store import make_store, views_of
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 
 def record(results, protocol=ROAR, levels=(), **more):
     evidence = Evidence.of(results, Bootstrap(200))
     return board_record(evidence, table_of(evidence, protocol, results.suite.placed, levels=levels), **more)
+
+
+@pytest.fixture(scope="module")
+def quick(views):
+    return views["quick-v1"].results
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +71,7 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
 
 
 def test_masks_alone_have_no_gains_and_one_training_no_intervals(quick):
-    shown = record(quick, MASK_ONLY)
+    shown = record(quick, SHOWN["mask-only"])
     assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
     assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
     shown = record(held(one_seed(SUITE)))
@@ -94,9 +95,9 @@ GB_GONE = ("gb", Retrain.IMAGES, 0.9)
     ],
 )
 def test_what_is_missing_has_no_place_and_says_why(tmp_path, keep, names, said):
-    url = make_store(tmp_path, VERSIONS["quick", 1], lambda point: keep(point.cell), images=60)
-    with ResultsStore.open(url, read_only=True) as store:
-        rows = read_views(store, tmp_path)["quick-v1"].board.rows
+    make_store(tmp_path, VERSIONS["quick", 1], lambda point: keep(point.cell), images=60)
+    with views_of(tmp_path) as found:
+        rows = found["quick-v1"].board.rows
     gone = [row for row in rows if not row.place]
     assert {row.id for row in gone} == (names or {row.id for row in rows})
     assert reasons(gone) == {f"no result yet of {said}"}
@@ -124,7 +125,7 @@ def test_roar_stands_beside_with_what_it_orders_otherwise(views):
     places = {row.id: row.place for row in view.board_of(ROAR).rows}
     assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
     assert view.board.roar_from == "quick v2" and not view.board_of(ROAR).roar_from
-    assert view.board_of(SPECIFIC) is view.board and view.board_of(KAR if KAR in view.protocols else ROAR)
+    assert view.board_of(SHOWN["specific"]) is view.board
 
 
 def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():

@@ -18,15 +18,13 @@ from roarbench.kernels.changes import changes
 from roarbench.kernels.fill import change_numbers
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
-from roarbench.protocols.unretrained import MORF
+from roarbench.protocols import SHOWN
 from roarbench.store.result import pack_answers
 from roarbench.terms import Split, Unit
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, rankings_of, removed
 
+ROAR, MORF, MATCHED, SPECIFIC = (SHOWN[name] for name in ("roar", "morf", "matched", "specific"))
 ROWS = ("random", "sobel", "random-blurred", "grad")
 UNIT = Unit.SCALAR
 
@@ -91,7 +89,7 @@ def answered(protocol, right):
     return replace(found, results=rows)
 
 
-def test_images_are_chosen_by_what_masks_cost():
+def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_is_lost():
     """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
     own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
     found = answered(SPECIFIC, own | {"grad~other-image": [1, 3, 4], "random~other-image": [5]})
@@ -99,9 +97,6 @@ def test_images_are_chosen_by_what_masks_cost():
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert chosen(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
     assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6)
-
-
-def test_without_second_answers_what_is_lost_counts():
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6)

@@ -10,9 +10,7 @@ from leaderboard.page.board import key_of
 from leaderboard.page.method import both_true, doubts_of, sentence
 from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED, BoardRow
 from roarbench.analysis.evidence import Evidence
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols import SHOWN
 from roarbench.report import doubts
 from roarbench.report.doubts import Doubt
 from roarbench.stats.beating import Beating
@@ -21,6 +19,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
+MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
 OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
 
 
@@ -89,20 +88,17 @@ def test_a_page_says_what_an_estimator_is_shown_to_know():
         assert sentence(board, row("yes", knows=knows)) == beats + said
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ({MATCHED: "yes", ROAR: "<"}, "It beats every control under Matched gain and is below one under ROAR."),
-        ({MATCHED: "<", ROAR: "yes"}, "It beats every control under ROAR and is below one under Matched gain."),
-        ({MATCHED: "yes", ROAR: "≈"}, ""),
-        ({MATCHED: "yes", SPECIFIC: "<"}, ""),
-    ],
-)
-def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar(words, said):
-    found = [(None, SimpleNamespace(protocol=protocol), row(word)) for protocol, word in words.items()]
-    whole = both_true(found)
-    assert whole.startswith(said) and bool(whole) is bool(said)
-    assert not said or MATCHED.question in whole and ROAR.question in whole
+def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
+    def said(**words):
+        boards = ((SimpleNamespace(protocol=SHOWN[name]), row(word)) for name, word in words.items())
+        return both_true([(None, *each) for each in boards])
+
+    why = said(matched="yes", roar="<")
+    assert why.startswith("It beats every control under Matched gain and is below one under ROAR.")
+    assert MATCHED.question in why and ROAR.question in why
+    why = said(matched="<", roar="yes")
+    assert why.startswith("It beats every control under ROAR and is below one under Matched gain.")
+    assert said(matched="yes", roar="≈") == said(matched="yes", specific="<") == ""
 
 
 def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
@@ -156,12 +152,6 @@ def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
     assert short == "< untrained network"
 
 
-@pytest.mark.parametrize("protocol", [ROAR, MATCHED])
-def test_noise_shows_under_every_protocol(protocol):
-    ((short, sentence, _),) = texts(replace(held(), kept={"var-grad": 0.684}), protocol)
-    assert short == "68 % of noisy copies keep their class" and "another class" in sentence
-
-
 @pytest.mark.parametrize("suite", [SUITE, one_seed(SUITE)])
 def test_masks_that_tell_the_class_have_their_size(suite):
     """Also of a single training, which has no interval; they take success away under ROAR alone."""
@@ -178,8 +168,10 @@ def test_masks_that_tell_the_class_have_their_size(suite):
     assert not said(ROAR, 0.3), "masks that tell nothing"
 
 
-def test_what_comes_from_outside_is_one_line_of_text():
-    hostile, said = {"var-grad": "<b>no</b>\n" * 200}, {"var-grad": "`validate` found: slow"}
-    found = texts(replace(held(), doubts=hostile, findings=said))
-    assert [short for short, _, _ in found] == ["see validate", "run elsewhere"]
-    assert "\n" not in found[1][1] and len(found[1][1]) < 510
+@pytest.mark.parametrize("protocol", [ROAR, MATCHED])
+def test_noise_shows_under_every_protocol_and_what_comes_from_outside_is_one_line_of_text(protocol):
+    outside = {"doubts": {"var-grad": "<b>no</b>\n" * 200}, "findings": {"var-grad": "`validate` found: slow"}}
+    found, elsewhere, noise = texts(replace(held(), kept={"var-grad": 0.684}, **outside), protocol)
+    assert (found[0], elsewhere[0]) == ("see validate", "run elsewhere")
+    assert noise[0] == "68 % of noisy copies keep their class" and "another class" in noise[1]
+    assert "\n" not in elsewhere[1] and len(elsewhere[1]) < 510

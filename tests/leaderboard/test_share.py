@@ -1,16 +1,19 @@
-"""What others take from the board: figures, citations, commands, one suite in one file, and why they can trust it."""
+"""What others take from the board: figures, commands, a suite in one file, why they can trust it, and its demo."""
 
 import io
 import json
 import re
 from dataclasses import replace
 from email.message import Message
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import pytest
+import time_board
 from PIL import Image
 
 from leaderboard import words
@@ -18,16 +21,22 @@ from leaderboard.figure import card
 from leaderboard.links import Address, Site, address
 from leaderboard.page import share
 from leaderboard.page.trust import TRUST, context
-from leaderboard.render import templates
+from leaderboard.pictures import Pictures, pictures_file, save_pictures
+from leaderboard.render import export, templates
 from leaderboard.report import report_html, write_report
-from leaderboard.views import SuiteView, shown_first
+from leaderboard.views import SuiteView, read_views, shown_first
 from roarbench.errors import CallerError
-from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.suites import SUITES, VERSIONS, with_entries
 from roarbench.protocols import SHOWN
 from roarbench.report.methods import methods
+from roarbench.store.entries import keep_entry
+from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.transfer import export_results, import_results
+from roarbench.submissions.file import check_source
 from roarbench.text import interval
 from studies import trust
-from tests.helpers.board_store import make_store
+from tests.helpers.board_store import make_store, views_of
 
 ROOT = Path(__file__).parents[2]
 SVG = "{http://www.w3.org/2000/svg}"
@@ -161,3 +170,61 @@ def test_what_was_not_run_is_what_the_store_lacks(views):
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
     assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet"] > 1000
     assert fields["corrections"][0] == trust.trust()["corrections"][-1]  # the newest first
+
+
+FILE = b'NAME = "mine"\nDESCRIPTION = "mine"\n\ndef estimate(model, images, targets, generator):\n    return images\n'
+
+
+@pytest.mark.slow
+def test_what_is_added_leaves_the_rest_as_it_was(tmp_path):
+    """A shipped store of the first version, with pictures, and one of the second with a submission."""
+    demo, store, mine = tmp_path / "demo", tmp_path / "store", check_source(FILE)
+    make_store(demo, VERSIONS["quick", 1], images=20)
+    make_store(store, with_entries(VERSIONS["quick", 2], [mine.id]), images=20)
+    with ResultsStore.open(default_url(store)) as worked_on, ResultsStore.open(default_url(demo)) as theirs:
+        made = Pictures((7,), "By hand.", 0.5, ("map", "own"), 64, ("grad",), (), {"grad": 2.0}, str.encode)
+        save_pictures(made, pictures_file(read_views(theirs, demo)["quick-v1"].results, demo))
+        keep_entry(worked_on.database, mine)
+        export_results(theirs, tmp_path / "first.parquet")
+        import_results(worked_on, tmp_path / "first.parquet")  # where they are self-reported
+    before = {path.name: path.read_bytes() for path in (demo / "pictures").iterdir()}
+    import_module("make_demo").main(store, demo, add=True)
+    with views_of(demo) as shipped:
+        found = {slug: view.results for slug, view in shipped.items()}
+    assert list(found) == ["quick-v2", "quick-v1"]
+    assert all(suite_results.complete and not suite_results.doubts for suite_results in found.values())
+    assert found["quick-v2"].submissions[mine.id].source == FILE
+    assert {path.name: path.read_bytes() for path in (demo / "pictures").iterdir()} == before
+    assert {path.name for path in demo.iterdir()} == {DEFAULT_FILE, "pictures"}
+    assert (demo / DEFAULT_FILE).read_bytes()[18:20] == b"\1\1"  # a rollback journal
+
+
+@pytest.mark.slow
+def test_the_demo_is_run_here_from_committed_code_and_has_every_kind_of_doubt():
+    folder = ROOT / "demo"
+    with views_of(folder) as views:
+        assert list(views) == ["quick-v6", "quick-matched-v3"]
+        first = views["quick-v6"]
+        assert first.leading.name == "matched" and "roar" in {p.name for view in views.values() for p in view.protocols}
+        for view in views.values():
+            assert not view.results.doubts and not [run for run, (s, _) in view.states.items() if s == "missing"]
+            assert not [r for r in view.results.results.values() if "dirty" in r.provenance.code_version]
+        assert first.pictures and first.board.headline and first.board.roar_from
+        shorts = {doubt.short for board in first.leading_boards for row in board.rows for doubt in row.doubts}
+    assert any("of noisy copies" in short for short in shorts) and any(short.startswith("<") for short in shorts)
+    assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 6_000_000
+
+
+@pytest.mark.slow
+def test_19_suites_of_40_rows_are_shown_in_half_as_many_files_as_they_were(tmp_path, monkeypatch):
+    for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
+        monkeypatch.setattr(time_board, name, value)
+    with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
+        time_board.fill(tmp_path, time_board.install(40))
+        with views_of(tmp_path) as views:
+            export(views, tmp_path / "site")
+    assert list(views)[:2] == ["time-0-v2", "time-1-v2"] and len(views) == 19
+    for view in views.values():
+        assert [len(view.board.rows), len(view.results.results)] == [40, 40 * 5 * 2 + 2]
+    assert len(list((tmp_path / "site").iterdir())) <= 485 // 2
+    assert (tmp_path / "site" / "index.html").read_text().count("<code>") == 40

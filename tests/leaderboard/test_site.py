@@ -61,9 +61,6 @@ def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
         assert "default-src 'none'" in str(page.all("meta")), name
         assert all(attrs.get("alt") for attrs in page.all("img")), name
     assert found["index.html"].all("a")[0]["href"] == "#rows", "the first stop of the keyboard skips to rows"
-
-
-def test_the_first_view_is_small_and_says_one_sentence_without_scripts(site):
     assert sum((site / name).stat().st_size for name in ("index.html", "board.css", "board.js")) < 60_000
     text = (site / "index.html").read_text()
     assert text.count("<noscript>") == 1 and "Without scripts all is here but the search and the sorting." in text
@@ -170,26 +167,23 @@ def test_hostile_text_stays_text(tmp_path, monkeypatch):
     assert "'=HYPERLINK(0)" in cells and not re.search(r"(^|,)=HYPER", cells, re.MULTILINE)
 
 
-def test_the_command_exports_and_changes_no_store(call, tmp_path):
-    folder = tmp_path / "store"
+def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_cannot_write_or_read(
+    call, views, tmp_path
+):
+    folder, out, empty = (tmp_path / name for name in ("store", "out", "empty"))
     make_store(folder, SUITES["planted"], images=20)
     before = (folder / DEFAULT_FILE).read_bytes()
-    assert call("leaderboard", "--store", folder, "--export", tmp_path / "out").code == 0
-    assert (tmp_path / "out" / "index.html").is_file()
+    assert call("leaderboard", "--store", folder, "--export", out).code == 0
+    assert (out / "index.html").is_file()
     assert (folder / DEFAULT_FILE).read_bytes() == before
     assert {path.name.partition("-")[0] for path in folder.iterdir()} == {DEFAULT_FILE}  # beside its journal
-
-
-def test_what_cannot_be_written_or_read_is_one_line_and_an_empty_store_says_what_to_run(call, views, tmp_path):
-    (tmp_path / "file").write_text("")
     with pytest.raises(CallerError, match="cannot write"):
-        export(views, tmp_path / "file" / "site")
-    asked = ("leaderboard", "--store", tmp_path, "--export", tmp_path / "site")
-    answer = call(*asked)
+        export(views, out / "index.html" / "site")
+    answer = call("leaderboard", "--store", empty, "--export", out)
     assert answer.code and "results store" in answer.err and answer.err.count("\n") == 1
-    ResultsStore.open(default_url(tmp_path)).close()
-    assert call(*asked).code == 0
-    assert "roarbench run --suite quick-matched" in (tmp_path / "site" / "index.html").read_text()
+    ResultsStore.open(default_url(empty)).close()
+    assert call("leaderboard", "--store", empty, "--export", empty / "site").code == 0
+    assert "roarbench run --suite quick-matched" in (empty / "site" / "index.html").read_text()
 
 
 @pytest.mark.parametrize("address", ["", "https://example.org/roarbench"])

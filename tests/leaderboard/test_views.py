@@ -22,7 +22,7 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
 from roarbench.store.image_notes import LOCAL, ImageNote, source_files
 from roarbench.store.results import ResultsStore, default_url
-from tests.helpers.board_store import make_store, results
+from tests.helpers.board_store import make_store, results, views_of
 
 QUICK, PLANTED = VERSIONS["quick", 1], SUITES["planted"]
 
@@ -99,15 +99,14 @@ def test_the_newest_version_with_rows_comes_first(tmp_path):
     make_store(tmp_path, second, early, images=20)
     make_store(tmp_path, QUICK, early, images=20)
     assert list(live.views())[:2] == ["quick-v2", "quick-v1"]
-    with reading(tmp_path) as store:
-        assert list(read_views(store, tmp_path)) == list(live.views())
+    with views_of(tmp_path) as found:
+        assert list(found) == list(live.views())
 
 
 def test_suites_on_the_same_images_and_network_stand_beside_each_other(tmp_path):
     for suite in (SUITES["quick-specific"], QUICK):
         make_store(tmp_path, suite, images=60)
-    with reading(tmp_path) as store:
-        views = read_views(store, tmp_path)
+    with views_of(tmp_path) as views:
         specific, places = views["quick-specific-v1"], {row.place for row in views["quick-v1"].board.rows}
         assert [view.slug for view in specific.siblings] == ["quick-v1"] and specific.board.roar_from == "quick v1"
         assert {row.roar for row in specific.board.rows} <= {*places, None}

@@ -33,7 +33,7 @@ def table_of(results, protocol="roar", rows=None):
     return suite_table(results, protocol, None, rows)
 
 
-def test_a_curve_is_its_row_from_the_untouched_images_on(whole):
+def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_there_is_none(whole):
     table = table_of(whole, rows=["random", "grad"])
     clean, first, last = Estimate(0.9, 0.88, 0.92), Estimate(0.7, 0.65, 0.75), Estimate(0.4, 0.3, 0.5)
     rows = (replace(table.board.rows[0], estimator="gb", clean=clean, accuracies=(first, last)), table.board.rows[1])
@@ -42,9 +42,6 @@ def test_a_curve_is_its_row_from_the_untouched_images_on(whole):
     assert curves[0].levels == (0.0, 0.5, 0.9)
     assert curves[0].accuracy == (0.9, 0.7, 0.4)
     assert (curves[0].low, curves[0].high) == ((0.88, 0.65, 0.3), (0.92, 0.75, 0.5))
-
-
-def test_a_missing_point_is_none_and_a_row_without_points_no_curve(whole):
     results = whole.results.items()
     kept = {p: r for p, r in results if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]}
     (curve,) = chart(table_of(SuiteResults(SUITE, "", None, kept))).curves
@@ -134,7 +131,7 @@ def test_drawn_data_equal_the_input_in_every_panel():
             assert (tuple(x), tuple(y)) == (given[name].levels, given[name].accuracy)
 
 
-def test_bands_equal_the_input_and_a_missing_point_is_a_gap():
+def test_bands_equal_the_input_a_missing_point_is_a_gap_and_a_curve_without_points_is_named_below():
     whole = curve("grad")
     (axes,) = make_figure(chart_of(whole)).axes
     (band,) = axes.collections
@@ -147,9 +144,6 @@ def test_bands_equal_the_input_and_a_missing_point_is_a_gap():
     assert np.flatnonzero(np.isnan(lines(axes)["grad"].get_ydata())).tolist() == [2]
     assert axes.get_ylim()[0] > 0.3  # a zero would have pulled the limits down
     assert len(axes.collections[0].get_paths()) == 2  # the band has two parts
-
-
-def test_a_curve_without_points_is_named_below_and_not_drawn():
     figure = make_figure(chart_of(curve("grad"), curve("ig", missing=range(6))))
     assert len(figure.axes) == 1
     assert any("No finished point yet: ig." in text.get_text() for text in figure.texts)

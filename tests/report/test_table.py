@@ -11,9 +11,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.cli.commands.terminal import print_table
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.unretrained import MORF
+from roarbench.protocols import SHOWN
 from roarbench.report.latex import escaped, latex_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import as_text, render
@@ -48,7 +46,7 @@ ROWS = (
     make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER),
 )
 CHECK = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
-BOARD = Board(ROAR, (0.5, 0.9), ROWS, 2000, Bootstrap(), Covers.BOTH, detectable=2.25, family=12)
+BOARD = Board(SHOWN["roar"], (0.5, 0.9), ROWS, 2000, Bootstrap(), Covers.BOTH, detectable=2.25, family=12)
 TABLE = SuiteTable(
     SuiteResults(SUITE, "da7a", None, {}),
     BOARD,
@@ -145,8 +143,8 @@ def test_markdown_is_a_table_with_its_caption():
 
 def test_rows_of_too_few_draws_say_how_many():
     """They are short of their method's limit; the id in JSON stays."""
-    long = "kernel-shap(samples=256,patches=4)~blurred"
-    names = {"rise": "rise(samples=256)", "kernel-shap(patches=4)~blurred": long, "rise@1a2b3c4d": "rise@1a2b3c4d"}
+    names = {name: name.replace("(", "(samples=256,") for name in ("kernel-shap(patches=4)~blurred", "rise@1a2b3c4d")}
+    names["rise"] = "rise(samples=256)"
     table = with_board(rows=tuple(replace(ROWS[0], estimator=name) for name in names))
     assert set(rows_of(table)) == set(names)
     for name, shown in names.items():
@@ -176,7 +174,7 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
         ("≈", replace(ROWS[2], over_twins={"untrained": over})),  # no better than Random: its twin is no matter
         ("better", ROWS[4]),  # Sobel's filter asks none
     )
-    table = with_board(protocol=MATCHED, rows=tuple(row for _, row in told))
+    table = with_board(protocol=SHOWN["matched"], rows=tuple(row for _, row in told))
     rows = {row["estimator"]: row["knows"] for row in json.loads(render(table, "json"))["rows"]}
     for words, row in told:
         assert f" {words.removeprefix('image, ')} " in line_of(text(table, 200), row.estimator)
@@ -195,14 +193,11 @@ def test_checks_stand_below_all_rows_without_places():
     assert not lines[below - 1].strip() and " grad " in lines[below - 2]
 
 
-def test_a_strong_mark_has_a_sign_of_its_own():
+def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert advice(strong).text == "(!!), (!) `{}` explains the doubts."
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
-
-
-def test_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
     print_table(TABLE, "text")
@@ -293,4 +288,4 @@ def test_the_caption_says_what_the_numbers_are_of_and_counts_seeds():
         ((), "no seeds"),
     ):
         assert f"; {said}; " in with_board(rows=rows).caption
-    assert "; the reference as it is; " in with_board(protocol=MORF).caption
+    assert "; the reference as it is; " in with_board(protocol=SHOWN["morf"]).caption

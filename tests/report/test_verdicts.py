@@ -13,9 +13,7 @@ from roarbench.analysis.validity import Twin, panel
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.roar import ROAR
-from roarbench.protocols.specific import SPECIFIC
-from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.protocols import SHOWN
 from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
@@ -37,7 +35,7 @@ def judged(truth=usual, suite=SUITE):
 def test_ours_are_judged_beside_the_published_ones():
     """GRAD is above Random at t = .5, as no claim has it, and below at t = .9."""
     true = {CLEAN: (0.7, 0.7), "random": (0.5, 0.4), "grad": (0.6, 0.3)}
-    little = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.5, 0.9), seeds=1),))
+    little = replace(SUITE, blocks=(Block(SHOWN["roar"], ("random", "grad"), (0.5, 0.9), seeds=1),))
     records = claim_records(judged(lambda cell: true[cell.estimator][cell.t == 0.9], little))
     row = next(row for row in records if row["claim"] == "grad-worse-than-random")
     assert row["published"] == {"verdict": "holds", "agree": 15, "cells": 15, "exceptions": ()}
@@ -178,8 +176,8 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
     less = "Marks by twins, masks alone and retrained orders need ROAR, which made-up does not have."
-    for kinds, checks in (((MORF, LERF), "LeRF - MoRF, reference"), ((SPECIFIC,), "gain")):
-        scored = replace(SUITE, blocks=tuple(Block(kind, MAIN, LEVELS, seeds=2) for kind in kinds))
+    for kinds, checks in ((("morf", "lerf"), "LeRF - MoRF, reference"), (("specific",), "gain")):
+        scored = replace(SUITE, blocks=tuple(Block(SHOWN[kind], MAIN, LEVELS, seeds=2) for kind in kinds))
         found = panel(held(scored), Bootstrap(resamples=50))
         columns = {heading: cells for part in sections(found) for heading, cells in part.columns.items()}
         assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
