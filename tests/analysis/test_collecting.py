@@ -7,19 +7,27 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.collecting import collect, collect_all
+from roarbench.analysis.load import Question, load_from
 from roarbench.cli.proposals import what_else
 from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import VERSIONS, with_given
+from roarbench.plan.suites import VERSIONS, with_entries, with_given
+from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.report.status import status_record
 from roarbench.report.table import suite_table
 from roarbench.store.image_notes import LOCAL, ImageNote
+from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
-from roarbench.terms import Unit
+from roarbench.terms import Retrain, Unit
+from tests.helpers.board_store import results
+from tests.helpers.leasing import lease
 from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
 from tests.helpers.tables import rows_of
 
@@ -179,3 +187,43 @@ def test_all_that_a_store_holds_the_suites_own_first(store):
     ]
     assert len({held.title for held in found}) == len(found)
     assert len({(held.limit, held.asked) for held in found}) == len(found)
+
+
+MINE = "mine@1a2b3c4d"
+
+
+def mine(point):
+    return point.cell.estimator.startswith(MINE)
+
+
+def test_submissions_stand_under_the_protocols_that_have_something_of_them(store, tmp_path):
+    """A result, a failure or a run under way; what it has not under these is missing, and nothing else."""
+    first, second = VERSIONS["quick", 1], VERSIONS["quick", 2]
+    entered = with_entries(second, [MINE])
+    rows = results(entered, 20)
+    store.add_all(results(first, 20).values())
+    store.add_all(row for at, row in rows.items() if not mine(at) or at.cell.retrain is Retrain.COMMON)
+
+    def standing():
+        found = load_from(store, second, Question(tmp_path))
+        return found, {block.protocol for block in found.suite.blocks if MINE in block.estimators}
+
+    before, (found, protocols) = load_from(store, first, Question(tmp_path)), standing()
+    assert before.suite == first and protocols == {SPECIFIC, AUGMENTED}
+    assert [status_record(each, store)["missing"] for each in (before, found)] == [0, 0]
+    assert len(found.results) == len(expand(found.suite))
+
+    scored, kept, trained = (
+        [at for at in rows if mine(at) and (at.cell.order, at.cell.retrain) == (kind.order, kind.retrain)]
+        for kind in (MORF, LERF, ROAR)
+    )
+    leased, failed = (bind(second, points[0], found.data, None) for points in (scored, kept))
+    lease(store, [leased.key], Owner.here())
+    assert standing()[1] == {SPECIFIC, AUGMENTED, MORF}
+    store.failures.add(failed, "no")
+    store.add(rows[trained[0]])
+    found, protocols = standing()
+    assert protocols == {SPECIFIC, AUGMENTED, MORF, LERF, ROAR}
+    counts = status_record(found, store)["protocols"]
+    assert (counts["roar"]["missing"], counts["roar"]["failed"]) == (len(trained) - 1, 0)
+    assert (counts["lerf"]["missing"], counts["lerf"]["failed"]) == (len(kept) - 1, 1)

@@ -66,16 +66,12 @@ def covers(found: Estimate, truth: float) -> bool:
 
 
 @pytest.fixture(scope="module")
-def whole() -> SuiteResults:
-    return held()
+def made() -> Panel:
+    return panel(held(), BOOTSTRAP)
 
 
-@pytest.fixture(scope="module")
-def made(whole: SuiteResults) -> Panel:
-    return panel(whole, BOOTSTRAP)
-
-
-def test_values_by_scipy(whole: SuiteResults, made: Panel):
+def test_values_by_scipy(made: Panel):
+    whole = made.suite_results
     assert [found.estimator for found in made.rows] == [*MAIN, "random-blurred"], "checks stand in their rows"
     assert (made.unit, made.chance, made.retrained_levels) == (Unit.SCALAR, 0.25, (0.9,)), "KAR has .5, ROAR .3, too"
     grad = row(made, "grad")
@@ -105,13 +101,8 @@ def test_values_by_scipy(whole: SuiteResults, made: Panel):
     assert {*alike} == {len(MAIN)}, "twins are no opinions of their own"
 
 
-SHARED = replace(
-    SUITE,
-    blocks=(
-        *SUITE.blocks,
-        Block(ROAR, tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image")), LEVELS, seeds=3),
-    ),
-)
+TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
+SHARED = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, TWINS, LEVELS, seeds=3)))
 
 
 def sharing(shares: dict[str, float]) -> Accuracy:
@@ -129,23 +120,21 @@ def marks(found: Panel, name: str) -> dict[str, Mark]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "share", "grade"),
+    ("twin", "share", "grade"),
     [
-        ("blurred", 0.2, Grade.NONE),
-        ("blurred", 1.2, Grade.STRONG),
-        ("untrained", 0.7, Grade.SOME),
-        ("other-image", 1.2, Grade.STRONG),
+        ("var-grad~blurred", 0.2, Grade.NONE),
+        ("var-grad~blurred", 1.2, Grade.STRONG),
+        ("var-grad~untrained", 0.7, Grade.SOME),
+        ("var-grad~other-image", 1.2, Grade.STRONG),
         ("random-blurred", 0.7, Grade.SOME),
     ],
 )
-def test_a_share_of_the_gain_is_graded(kind: str, share: float, grade: Grade):
-    twin = kind if kind == "random-blurred" else f"var-grad~{kind}"
-    found = panel(held(SHARED, sharing({twin: share})), BOOTSTRAP)
-    mark = marks(found, "var-grad")[kind]
-    assert mark.grade is grade and covers(mark.share, share)
-    assert row(found, "var-grad").flag.grade is grade
+def test_a_share_of_the_gain_is_graded(twin: str, share: float, grade: Grade):
+    found, kind = panel(held(SHARED, sharing({twin: share})), BOOTSTRAP), twin.removeprefix("var-grad~")
+    mark, flag = marks(found, "var-grad")[kind], row(found, "var-grad").flag
+    assert mark.grade is flag.grade is grade and covers(mark.share, share)
     words = f"{MARKS[kind]} has {interval(mark.share, '{:.0%}'.format)} of its gain ({grade})"
-    assert (words in row(found, "var-grad").flag.reason.lower()) is (grade is not Grade.NONE)
+    assert (words in flag.reason.lower()) is (grade is not Grade.NONE)
 
 
 def test_a_row_without_a_gain_has_none_to_share(made: Panel):
@@ -169,8 +158,8 @@ def test_a_row_without_a_gain_has_none_to_share(made: Panel):
 )
 def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_much_as_images(alone, grade, floor):
     found = held(accuracy=leaky(alone))
-    var, floors = row(panel(found, BOOTSTRAP), "var-grad"), floors_of(Evidence.of(found, BOOTSTRAP))
-    (mark,) = (mark for mark in var.marks if mark.kind == "masks")
+    made, floors = panel(found, BOOTSTRAP), floors_of(Evidence.of(found, BOOTSTRAP))
+    var, mark = row(made, "var-grad"), marks(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
     for words in ("ts mask alone has", "of its images' accuracy above chance"):
         assert (words in var.flag.reason) is (grade is not Grade.NONE)
@@ -189,13 +178,13 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
-def test_a_missing_cell_is_missing(whole: SuiteResults, made: Panel):
-    gone = panel(without(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
+def test_a_missing_cell_is_missing(made: Panel):
+    gone = panel(without(made.suite_results, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
     grad, before = row(gone, "grad"), row(made, "grad")
     assert grad.twins["blurred"] == (Estimate(), Estimate())
     assert grad.gain.value == before.gain.value and grad.twins["untrained"].gain.value is not None
 
-    own = row(panel(without(whole, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
+    own = row(panel(without(made.suite_results, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
     assert own.gain == own.units[Unit.SCALAR] == own.fills["mean"] == own.retrained_gap == Estimate()
     assert own.twins["blurred"].difference == Estimate() and own.twins["blurred"].gain.value is not None
 

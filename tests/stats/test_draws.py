@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import t as student
 
 from roarbench.stats import draws as module
-from roarbench.stats.bootstrap import Bootstrap, estimate
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Bits, Floats, Point, Scores, area_weights
 from roarbench.stats.draws import draw, image_weights
 from roarbench.stats.luck import luck
@@ -70,17 +70,6 @@ def test_images_are_drawn_n_of_n_whatever_the_pieces(monkeypatch):
     np.testing.assert_array_equal(np.concatenate(list(image_weights(30, Bootstrap(10)))), whole)
 
 
-def test_the_interval_of_one_seed_is_the_normal_one():
-    images, resamples = 2000, 4000
-    bits = random_bits(0, 1, images)
-    draws = draw(Scores(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), None)
-    value, low, high = estimate(draws.accuracy(("a", 0.5)), 0.95)
-    half = 1.96 * np.sqrt(bits.mean() * (1 - bits.mean()) / images)
-    # the quantile of B draws is known to about 2.1 / sqrt(B / 2000) percent; 5 of those, and 1% for counts are discrete
-    assert (high - low) / 2 == pytest.approx(half, rel=5 * 0.021 / np.sqrt(2) + 0.01)
-    assert value - low == pytest.approx(high - value, rel=1e-9)
-
-
 @pytest.mark.parametrize("seeds", [1, 5])
 def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
     """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
@@ -133,27 +122,20 @@ def lucky(references: References, trainings: Trainings | None = None, *, whole: 
     return dict(zip(explained().correct, luck(explained(), MANY, Spread(trainings, references))[whole].T, strict=True))
 
 
-def test_cells_deviate_with_the_covariance_of_curves_over_their_references():
-    found = lucky(KNOWN)
+def test_references_bring_the_covariance_of_curves_which_rows_share_and_controls_have_no_part_in():
+    found = lucky(KNOWN, Trainings(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
     assert np.var(found["a", 0.5]) == pytest.approx(4e-4 / 2, rel=CLOSE)
     assert np.var(found["a", 0.9]) == pytest.approx(9e-4 / 2, rel=CLOSE)
     assert np.cov(found["a", 0.5], found["a", 0.9])[0, 1] == pytest.approx(3e-4 / 2, rel=2 * CLOSE)
-
-
-def test_rows_share_their_references_luck_and_differences_are_drawn_jointly():
-    for shared in (0.0, 0.5, 1.0):
-        found = lucky(replace(KNOWN, shared=shared))
-        one, other = found["a", 0.9], found["b", 0.9]
-        assert np.corrcoef(one, other)[0, 1] == pytest.approx(shared, abs=6 / np.sqrt(MANY.resamples))
-        assert np.var(one - other) == pytest.approx((1 - shared) * 9e-4, rel=CLOSE, abs=1e-6)
-
-
-def test_controls_deviate_with_their_trainings_alone_and_explained_rows_with_their_references_alone():
-    found = lucky(KNOWN, Trainings(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
     assert np.var(found["random", 0.9]) == pytest.approx(0.03**2 / 2, rel=2 * CLOSE)
     assert abs(np.corrcoef(found["random", 0.9], found["a", 0.9])[0, 1]) < 6 / np.sqrt(MANY.resamples)
     np.testing.assert_array_equal(found["a", 0.9], lucky(KNOWN)["a", 0.9])
     np.testing.assert_array_equal(lucky(KNOWN)["random", 0.9], 0)
+    for shared in (0.0, 0.5, 1.0):  # differences are drawn jointly
+        found = lucky(replace(KNOWN, shared=shared))
+        one, other = found["a", 0.9], found["b", 0.9]
+        assert np.corrcoef(one, other)[0, 1] == pytest.approx(shared, abs=6 / np.sqrt(MANY.resamples))
+        assert np.var(one - other) == pytest.approx((1 - shared) * 9e-4, rel=CLOSE, abs=1e-6)
 
 
 def test_few_references_widen_draws_as_students_t_does_and_differences_between_rows_by_their_own_freedom():

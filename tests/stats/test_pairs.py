@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.stats.agreement import agreement
-from roarbench.stats.bootstrap import Estimate, Sample, half_width, quantile
+from roarbench.stats.bootstrap import Estimate, Sample, estimate, half_width, quantile
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import place_intervals, places, significant_pairs, tie_groups
 from roarbench.stats.shares import share
@@ -33,7 +33,8 @@ def test_every_pair_is_the_difference_of_its_samples(size, seed):
         difference = made[one].minus(made[other])
         assert pairs.upper[one, other] and not pairs.upper[other, one]
         assert pairs.differences[one, other] == difference.value == -pairs.differences[other, one]
-        assert pairs.halves[one, other] == half_width(difference, 0.9)
+        assert pairs.halves[one, other] == (half := half_width(difference, 0.9))
+        assert estimate(difference, 0.9) == (difference.value, difference.value - half, difference.value + half)
 
 
 def normal_draws(gains, deviation, resamples=2000, seed=0):

@@ -1,4 +1,4 @@
-"""How much cells vary from training to training and from reference to reference, against sums by hand and by loops."""
+"""How much cells vary from training to training and from reference to reference, against sums by hand."""
 
 from dataclasses import replace
 
@@ -26,7 +26,7 @@ def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, se
     return Scores((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
 
 
-def test_components_by_hand_and_by_loops():
+def test_components_by_hand_and_by_mean_squares():
     # Two rows, two references: deviations of 1 and of 3, in common 2, left 1
     variance, shared, freedom = components(np.array([[1.0, -1.0], [3.0, -3.0]]))
     assert (variance, freedom) == (10.0, 1)  # (1 + 1 + 9 + 9) / 2
@@ -37,13 +37,10 @@ def test_components_by_hand_and_by_loops():
     assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
     rows, networks = 5, 4
     table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
-    left = common = 0.0
-    for r in range(networks):
-        common += rows * (table[:, r].mean() - table.mean()) ** 2 / (networks - 1)
-        for k in range(rows):
-            rest = table[k, r] - table[k].mean() - table[:, r].mean() + table.mean()
-            left += rest**2 / ((rows - 1) * (networks - 1))
-    variance, shared, freedom = components(table - table.mean(1, keepdims=True))
+    of_rows, of_networks = table.mean(1, keepdims=True), table.mean(0)
+    left = ((table - of_rows - of_networks + table.mean()) ** 2).sum() / ((rows - 1) * (networks - 1))
+    common = rows * ((of_networks - table.mean()) ** 2).sum() / (networks - 1)
+    variance, shared, freedom = components(table - of_rows)
     # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
     assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
     assert shared == pytest.approx(1 - left / variance, rel=1e-12)
@@ -51,26 +48,18 @@ def test_components_by_hand_and_by_loops():
 
 
 @pytest.mark.parametrize("trainings", [1, 2])
-def test_the_spread_over_references_by_loops(trainings):
+def test_the_spread_over_references_by_mean_squares(trainings):
     board = explained(rows=4, networks=3, trainings=trainings)
     found = spread_of([board]).references
-    weights = area_weights((0.0, *LEVELS))
-    means, noise = np.zeros((4, 3, 2)), 0.0
-    for row in range(4):
-        area = np.zeros((3, 60))
-        for column, t in enumerate(LEVELS):
-            for r in range(3):
-                bits = board.correct[f"e{row}", t][r::3].mean(0)
-                means[row, r, column] = bits.mean()
-                area[r] += weights[1 + column] * bits
-        for r in range(3):
-            for i in range(60):
-                rest = area[r, i] - area[r].mean() - area[:, i].mean() + area.mean()
-                noise += rest**2 / (60 - 1) / 60
-    deviations = means - means.mean(1, keepdims=True)
-    gains = deviations @ weights[1:]
-    assert found.variance == pytest.approx((gains**2).sum() / 8, rel=1e-9)
-    assert found.noise == pytest.approx(noise / 8, rel=1e-9)
+    weights = area_weights((0.0, *LEVELS))[1:]
+    answers = np.array(
+        [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
+    )  # rows, references, levels, images
+    areas = np.einsum("t,krti->kri", weights, answers)
+    rest = areas - areas.mean(1, keepdims=True) - areas.mean(2, keepdims=True) + areas.mean((1, 2), keepdims=True)
+    deviations = answers.mean(3) - answers.mean((1, 3))[:, None]
+    assert found.variance == pytest.approx(((deviations @ weights) ** 2).sum() / 8, rel=1e-9)
+    assert found.noise == pytest.approx((rest**2).sum() / (60 - 1) / 60 / 8, rel=1e-9)
     covariance = np.einsum("krt,kru->tu", deviations, deviations) / 8
     np.testing.assert_allclose(found.factor.T @ found.factor, covariance, rtol=1e-9)
     assert (found.rows, found.networks, found.own_freedom, found.levels) == (4, 3, 6, LEVELS)
