@@ -15,6 +15,7 @@ from torch import nn
 from roarbench.sandbox import channel
 from roarbench.sandbox.channel import HEADER, new_answer, read_answer, read_request, write_map
 from roarbench.sandbox.conventions import NoEstimate, estimate_of
+from roarbench.sandbox.faults import LINE, SubmissionFault, fault
 
 ARRAYS = {
     "images": np.linspace(0, 1, 24, dtype=np.float32).reshape(2, 3, 2, 2),
@@ -156,3 +157,11 @@ def test_a_function_by_the_contract_is_called_as_it_is_and_what_is_none_is_refus
     ):
         with pytest.raises(NoEstimate, match=words):
             estimate_of(SimpleNamespace(**names))
+
+
+def test_words_of_a_fault_are_one_printable_line():
+    found = fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
+    assert found.words.isprintable()
+    assert found.words.startswith("[2J a b")
+    assert len(found.words) == LINE
+    assert found.trace == "x ]0; \n  y "

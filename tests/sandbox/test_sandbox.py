@@ -15,7 +15,7 @@ from roarbench.models.build import build
 from roarbench.sandbox import explain as module
 from roarbench.sandbox import groups, launch, preflight, watch
 from roarbench.sandbox.explain import Task, explain, seeds
-from roarbench.sandbox.faults import LINE, HarnessFault, SubmissionFault, fault
+from roarbench.sandbox.faults import HarnessFault, SubmissionFault
 from roarbench.sandbox.limits import CHECK, SCRATCH, Limits
 from roarbench.sandbox.preflight import check_sandbox
 from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
@@ -272,13 +272,9 @@ from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
 assert "--disable-userns" in sandboxed("inside.py", [], 3)
 check_sandbox()
-answer = explain(make_task(GRADIENT), CHECK)
-print("fault", answer.fault)
-held = explain(make_task("import os\\nos.setuid(0)"), CHECK)
-print("held", held.fault.kind)
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
-held = explain(make_task(many), CHECK)
-print("held", held.fault.kind)
+faults = [explain(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]
+print(*(fault and fault.kind for fault in faults))
 '
 """
 
@@ -296,12 +292,4 @@ def test_an_ordinary_user_has_a_sandbox(require, tmp_path):
     script = AS_USER.format(hold=tmp_path, paths=held, homes=" ".join(private), python=python)
     command = [unshare, "-m", "--propagation", "private", "bash", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert done.stdout.split("\n")[-4:-1] == ["fault None", "held import", "held files"], done.stderr
-
-
-def test_words_of_a_fault_are_one_printable_line():
-    found = fault(SubmissionFault.RAISED, "\x1b[2J a \u202e\n" + "b" * 500, "x\x1b]0;\x07\n  y\u200b")
-    assert found.words.isprintable()
-    assert found.words.startswith("[2J a b")
-    assert len(found.words) == LINE
-    assert found.trace == "x ]0; \n  y "
+    assert done.stdout.endswith("None import files\n"), done.stderr

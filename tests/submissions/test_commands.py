@@ -1,6 +1,5 @@
 """What a researcher types: new, validate, run --submission, export, import, reproduce."""
 
-import json
 import re
 import sqlite3
 from contextlib import closing
@@ -12,7 +11,7 @@ from roarbench.execution import reproduce
 from roarbench.plan.suite import REPLICATION
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.submissions.file import read_submission
-from tests.helpers.command_line import PART, SMALL
+from tests.helpers.command_line import PART, SMALL, record
 from tests.helpers.sandboxed import GRADIENT
 
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
@@ -28,28 +27,25 @@ def call(call, monkeypatch, tmp_path):
     return call
 
 
-def write(name, source):
-    path = Path(name)
-    path.write_text(source)
-    return path
-
-
 def rows(store):
     """Every stored result by key."""
     with ResultsStore.open(default_url(Path(store)), read_only=True) as results:
         return results.results(results.keys(""))
 
 
-def one_key(store, estimator):
-    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database:
-        wanted = "SELECT key FROM results WHERE estimator = ? AND t = 0.5 ORDER BY key LIMIT 1"
-        return str(database.execute(wanted, (estimator,)).fetchone()[0])
+def change_first_answer(store, estimator):
+    """Of one of its rows; that row's key."""
+    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database, database:
+        wanted = "SELECT key, bits, correct FROM results WHERE estimator = ? AND t = 0.5 ORDER BY key LIMIT 1"
+        key, bits, correct = database.execute(wanted, (estimator,)).fetchone()
+        changed = (bytes([bits[0] ^ 128, *bits[1:]]), correct + 1 - 2 * (bits[0] >> 7), key)
+        database.execute("UPDATE results SET bits = ?, correct = ? WHERE key = ?", changed)
+    return key
 
 
 def flags(call, store):
     """Why each row should be doubted; empty where nothing says so."""
-    found = json.loads(call("table", *SMALL, "--store", store, "--format", "json").out)
-    return {row["estimator"]: row["flag"] or "" for row in found["rows"]}
+    return {row["estimator"]: row["flag"] or "" for row in record(call, "table", *SMALL, "--store", store)["rows"]}
 
 
 def refused(answer):
@@ -74,7 +70,7 @@ def test_new_writes_a_file_that_validate_accepts(call):
 
 def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call):
     fails = "    raise ValueError('\\x1b]0;title\\x07 no\\nway' + 'y' * 300)\n"
-    write("bad.py", GOOD.split("    inputs")[0] + fails)
+    Path("bad.py").write_text(GOOD.split("    inputs")[0] + fails)
     line = refused(call("validate", "bad.py"))
     assert line.startswith("raised ValueError: ]0;title no way")
     assert line.endswith("; `--explain` shows the traceback")
@@ -103,17 +99,17 @@ estimate = Gradient()
 
 
 def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, monkeypatch):
-    file = f"{write('turned.py', TURNED)}(sign=-1)"
+    Path("turned.py").write_text(TURNED)
+    file = "turned.py(sign=-1)"
     name = read_submission(Path(file)).id
     answer = call("run", *PART, "--store", "there", "--submission", file)
     assert (answer.code, name in answer.out) == (0, True), answer.err
     for said in ("accepted: turned@", "\nmaps of planted: ", "parameters: (sign=-1); other values, another row: "):
         assert said in answer.err
-    own = json.loads(call("table", *SMALL, "--store", "there", "--estimators", name, "--format", "json").out)
+    own = record(call, "table", *SMALL, "--store", "there", "--estimators", name)
     assert [row["estimator"] for row in own["rows"]] == [name]
     for command in (("table",), ("plot", "-o", "x.png")):
-        line = refused(call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm")))
-        assert name in line
+        assert name in refused(call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm")))
     assert call("plot", *SMALL, "--store", "there", "-o", "curves.svg").code == 0
     assert name in Path("curves.svg").read_text()
 
@@ -130,31 +126,22 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
     assert flags(call, "there")[f"{name}~trusted"] == "Run without the sandbox, so not verified."
     assert "sandbox" not in flags(call, "there")[name]
 
-    again = call("replicate", *PART, "--store", "there", "--submission", file, "--trust-submission", "--format", "json")
-    assert f"{name}~trusted" in {row["estimator"] for row in json.loads(again.out)["rows"]}, again.err
-    replicated = {run.seed for run in (result.run for result in rows("there").values()) if name in run.cell.estimator}
-    assert max(replicated) >= REPLICATION
+    again = record(call, "replicate", *PART, "--store", "there", "--submission", file, "--trust-submission")
+    assert f"{name}~trusted" in {row["estimator"] for row in again["rows"]}
+    runs = [result.run for result in rows("there").values()]
+    assert max(run.seed for run in runs if name in run.cell.estimator) >= REPLICATION
 
     monkeypatch.setattr(reproduce, "_margin", lambda *_: 0.0)
-    key = one_key("here", name)
-    change_first_answer("here", key)
-    answer = call("reproduce", key[:12], "--store", "here")
+    answer = call("reproduce", change_first_answer("here", name)[:12], "--store", "here")
     assert "again, from nothing: " in answer.err and re.search(r"^ *\d+%  +about .* left  ", answer.err, re.MULTILINE)
     assert (answer.code, answer.out.split(":")[0]) == (1, "different")
     assert "1 answers differ, same rankings" in answer.out
     assert "no difference of versions or hardware is known" in answer.out
 
 
-def change_first_answer(store, key):
-    with closing(sqlite3.connect(f"{store}/results.sqlite")) as database, database:
-        bits, correct = database.execute("SELECT bits, correct FROM results WHERE key = ?", (key,)).fetchone()
-        was_right = bits[0] >> 7
-        changed = (bytes([bits[0] ^ 128, *bits[1:]]), correct + 1 - 2 * was_right, key)
-        database.execute("UPDATE results SET bits = ?, correct = ? WHERE key = ?", changed)
-
-
 def test_what_cannot_be_is_said_before_anything_runs(call):
-    run = ("run", *PART, "--store", "store", "--submission", write("good.py", GOOD))
+    Path("good.py").write_text(GOOD)
+    run = ("run", *PART, "--store", "store", "--submission", "good.py")
     assert "sees no GPU" in refused(call(*run, "--submission-device", "cuda"))
     assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
     replicate = ("replicate", *PART, "--against", "store", *run[-2:])
