@@ -17,13 +17,12 @@ def own(tmp_path_factory, inline):
     return roarbench.Suite.from_arrays(network(), arrays(12, 0), arrays(6, 1), **settings)
 
 
-def test_the_network_is_built_again_from_its_file_with_other_weights(own):
+def test_the_network_is_built_again_from_its_file_with_other_weights():
     source = network_file(network())
     made = [build("own.network@0", 2, 3, 8, torch.Generator().manual_seed(seed), source) for seed in (1, 1, 2)]
     one, again, other = (model.state_dict() for model in made)
-    assert {name: value.shape for name, value in one.items()} == {
-        name: value.shape for name, value in network().state_dict().items()
-    }
+    shapes, expected = ({name: value.shape for name, value in own.items()} for own in (one, network().state_dict()))
+    assert shapes == expected
     assert all(torch.equal(one[name], again[name]) for name in one)
     assert not torch.equal(one["0.factor"], other["0.factor"]) and not torch.equal(one["1.weight"], other["1.weight"])
     assert torch.equal(one["2.running_mean"], torch.zeros(4))
@@ -46,15 +45,13 @@ def test_it_runs(own):
     assert list(kept.to_dataframe()["name"]) == ["grad"]
 
 
-@pytest.mark.parametrize(
-    ("train", "words"),
-    [
-        ((np.zeros((4, 3, 8, 8), np.uint8), [0, 1, 0, 1]), "expected floats"),
-        ((np.zeros((4, 3, 8, 9)), [0, 1, 0, 1]), "square"),
-        ((np.full((4, 3, 8, 8), np.nan), [0, 1, 0, 1]), "NaN"),
-        ((np.zeros((4, 3, 8, 8)), [0, 1]), r"labels have shape \(2,\), expected \(4,\)"),
-    ],
-)
-def test_arrays_that_are_no_images_are_refused_in_words(tmp_path, train, words):
-    with pytest.raises(roarbench.CallerError, match=words):
-        roarbench.Suite.from_arrays(network(), train, arrays(6, 1), store=tmp_path)
+def test_arrays_that_are_no_images_are_refused_in_words(tmp_path):
+    labels = [0, 1, 0, 1]
+    for images, words in (
+        (np.zeros((4, 3, 8, 8), np.uint8), "expected floats"),
+        (np.zeros((4, 3, 8, 9)), "square"),
+        (np.full((4, 3, 8, 8), np.nan), "NaN"),
+        (np.zeros((2, 3, 8, 8)), r"labels have shape \(4,\), expected \(2,\)"),
+    ):
+        with pytest.raises(roarbench.CallerError, match=words):
+            roarbench.Suite.from_arrays(network(), (images, labels), arrays(6, 1), store=tmp_path)

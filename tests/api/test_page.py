@@ -34,9 +34,8 @@ def run(text, name, held):
 def test_every_line_of_the_page_runs(suite, small, capsys):
     (x_train, y_train), (x_test, y_test) = arrays(12, 0), arrays(6, 1)
     held = {"model": network(), "x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
-    for number, block in enumerate(
-        re.findall(r"```python\n(.*?)```", (DOCS / "python.md").read_text("utf-8"), re.DOTALL)
-    ):
+    page = (DOCS / "python.md").read_text("utf-8")
+    for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
         if "curve" in block:
             held |= {"images": suite.test.images, "labels": suite.test.labels, "model": suite.references[0].model}
         run(block, f"<block {number}>", held)

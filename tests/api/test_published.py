@@ -32,19 +32,15 @@ def test_the_rows_that_come_with_the_package_are_a_board():
 @pytest.mark.slow
 def test_all_files_of_a_suite_are_its_rows(tmp_path, monkeypatch):
     """Others add files of their own to a suite that has some."""
-    whole = ROOT / "results" / "quick-matched" / "3" / "roarbench.parquet"
     folder = tmp_path / "results"
     (folder / "quick-matched" / "3").mkdir(parents=True)
     with ResultsStore.open(default_url(tmp_path)) as store:
-        import_results(store, whole)
-        runs = store.results(store.keys(""))
-        parts = {"others": set(), "one": set()}
-        for key, result in runs.items():
-            parts["one" if result.run.cell.estimator.startswith("input-x-grad") else "others"].add(key)
-        for name, keys in parts.items():
+        import_results(store, ROOT / "results" / "quick-matched" / "3" / "roarbench.parquet")
+        runs = {key: result.run.cell.estimator for key, result in store.results(store.keys("")).items()}
+        one = {key for key, estimator in runs.items() if estimator.startswith("input-x-grad")}
+        for name, keys in (("one", one), ("others", runs.keys() - one)):
             path = f"quick-matched/3/{name}.parquet"
-            count = export_results(store, folder / path, keys=keys)
-            add_file(folder, path, count, "a part")
+            add_file(folder, path, export_results(store, folder / path, keys=keys), "a part")
     monkeypatch.setattr("roarbench.api.published._SHIPPED", (folder,))
     frame = roarbench.results("quick-matched@3").to_dataframe()
     assert len(frame) == 13 and frame["gain"].notna().all()
@@ -65,7 +61,6 @@ def test_the_newest_version_that_was_published_is_shown(monkeypatch):
 
 def test_every_shipped_file_is_in_the_package():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
-    shipped = {
-        path.relative_to(ROOT).as_posix() for globs in setup.values() for glob in globs for path in ROOT.glob(glob)
-    }
+    paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
+    shipped = {path.relative_to(ROOT).as_posix() for path in paths}
     assert shipped == {"results/index.json", *(f"results/{file.path}" for file in read_index(ROOT / "results"))}

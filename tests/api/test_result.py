@@ -1,20 +1,38 @@
-"""Rows that were made from Python, as tables, frames and comparisons."""
+"""Rows that were made from Python, as tables, frames and comparisons, wherever Python runs."""
 
+import asyncio
 import re
-import subprocess
-import sys
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 import torch
+from captum.attr import Saliency
 
 import roarbench
+from roarbench.execution import local_workers
 from roarbench.submissions.file import read_submission
 from roarbench.terms import Split
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.given import gradient_x_input
+from tests.helpers.tiny_suite import InlineEngine
 
 ONE = torch.ones(8, 16, 16)
+MINE, IG = {"mine": gradient_x_input}, {"ig": Saliency}
 
 pytestmark = [pytest.mark.usefixtures("inline"), pytest.mark.process]  # a submission is a process of its own
+
+
+@pytest.fixture(scope="module")
+def result(suite, inline):
+    """Two rows of functions under ROAR, two trainings each."""
+    return roarbench.evaluate(suite, MINE | IG, quiet=True)
+
+
+@pytest.fixture(scope="module")
+def fresh(suite, tmp_path_factory):
+    """The same suite, in a store without rows."""
+    return replace(suite, store=tmp_path_factory.mktemp("fresh"))
 
 
 def test_rows_are_called_as_they_were_given_and_say_that_no_sandbox_held(result):
@@ -28,12 +46,9 @@ def test_rows_are_called_as_they_were_given_and_say_that_no_sandbox_held(result)
 
 def test_the_same_call_again_runs_nothing(suite, result, monkeypatch):
     monkeypatch.setattr("roarbench.execution.runner.at_work", None)
-    again = roarbench.evaluate(suite, {"mine": gradient_x_input}, quiet=True)
-    assert (
-        again.to_dataframe().query("name == 'mine'")["gain"].item()
-        == result.to_dataframe().query("name == 'mine'")["gain"].item()
-    )
-    assert set(again.to_dataframe()["name"]) == {"random", "mine"}
+    again = roarbench.evaluate(suite, MINE, quiet=True).to_dataframe().set_index("name")
+    assert again.loc["mine", "gain"] == result.to_dataframe().set_index("name").loc["mine", "gain"]
+    assert set(again.index) == {"random", "mine"}
 
 
 def test_a_difference_is_that_of_the_gains_and_turns_with_the_rows(result):
@@ -42,9 +57,6 @@ def test_a_difference_is_that_of_the_gains_and_turns_with_the_rows(result):
     assert found.points == pytest.approx(gains["mine"] - gains["ig"])
     assert (found.low, found.high) == pytest.approx((-turned.high, -turned.low))
     assert found.low <= found.points <= found.high and found.p_adjusted == turned.p_adjusted
-
-
-def test_a_row_that_is_not_there_is_refused_by_name(result):
     with pytest.raises(roarbench.CallerError, match="no row 'yours' here; there are: mine, ig"):
         result.compare("yours", "ig")
 
@@ -59,32 +71,26 @@ def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path,
 
 
 def test_rows_of_two_results_of_one_store_are_joined(suite, result):
-    truth = roarbench.evaluate(suite, ["truth"], quiet=True)
-    joined = truth
+    joined = roarbench.evaluate(suite, ["truth"], quiet=True)
     joined |= result
     assert set(joined.to_dataframe()["name"]) == {"random", "mine", "ig", "truth"}
     assert joined.compare("truth", "mine").points is not None
 
 
-@pytest.mark.parametrize(
-    ("given", "words"),
-    [
+def test_what_cannot_be_run_is_refused_before_anything_is(suite):
+    for given, words in (
         ({"bad": lambda model, inputs, targets: inputs[..., :4]}, r"the maps of bad have shape \(2, 3, 16, 4\)"),
         ({"bad": lambda model, inputs, targets: None}, "bad returned|NoneType"),
         (["grad", "smothgrad"], "no estimator 'smothgrad'"),
         ("grad", "suite 'few' has no 'grad'"),
-    ],
-    ids=["shape", "nothing", "name", "not-in-suite"],
-)
-def test_what_cannot_be_run_is_refused_before_anything_is(suite, given, words):
-    with pytest.raises(Exception, match=words):
-        roarbench.evaluate(suite, given, quiet=True)
+    ):
+        with pytest.raises(Exception, match=words):
+            roarbench.evaluate(suite, given, quiet=True)
 
 
 def test_to_import_it_takes_no_torch():
-    seen = "import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)"
-    said = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout
-    assert said.split() == ["False", "False"]
+    seen = python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
+    assert said_by(seen).split() == ["False", "False"]
 
 
 def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
@@ -105,24 +111,52 @@ def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
     assert "alone" not in set(alone.to_dataframe("roar")["name"])
 
 
-@pytest.mark.parametrize(
-    ("given", "protocol", "words"),
-    [
-        (ONE, "roar", 'saved has maps of test images, and roar of few v1 also ranks training images; hand in {"test"'),
+def test_maps_that_do_not_fit_are_refused_in_words(suite):
+    for given, protocol, words in (
+        (ONE, "roar", 'has maps of test images, and roar of few v1 also ranks training images; hand in {"test"'),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
-        (ONE[:4], "morf", "maps 0 of saved have shape .4, 16, 16., expected"),
+        (ONE[:4], "morf", "maps 0 of saved have shape (4, 16, 16), expected"),
         (ONE / 0, "morf", "NaN or infinite"),
         ({"tests": ONE}, "morf", "saved has maps of 'tests'"),
         ("truth", "kar", "suite 'few' has no kar; it has: roar, morf"),
-    ],
-    ids=["training-images", "references", "images", "finite", "split", "protocol"],
-)
-def test_maps_that_do_not_fit_are_refused_in_words(suite, given, protocol, words):
-    with pytest.raises(roarbench.CallerError, match=re.escape(words) if "{" in words else words):
-        roarbench.evaluate(suite, {"saved": given}, protocol=protocol, quiet=True)
+    ):
+        with pytest.raises(roarbench.CallerError, match=re.escape(words)):
+            roarbench.evaluate(suite, {"saved": given}, protocol=protocol, quiet=True)
 
 
-def test_a_row_in_the_sandbox_is_not_trusted(suite, tmp_path):
+def test_a_function_is_written_as_a_submission_once(tmp_path):
     path = roarbench.submission(gradient_x_input, "boxed", tmp_path)
     assert path == roarbench.submission(gradient_x_input, "boxed", tmp_path) == tmp_path / "boxed.py"
     assert read_submission(path).description == "Gradient times input, summed over channels."
+
+
+def test_two_threads_make_rows_of_one_store_at_once(fresh):
+    with ThreadPoolExecutor(2) as pool:
+        made = pool.map(lambda one: roarbench.evaluate(fresh, one, protocol="morf", quiet=True), (MINE, IG))
+        one, two = made
+    joined = (one | two).to_dataframe("morf")
+    assert set(joined["name"]) == {"random", "mine", "ig"} and joined["gain"].notna().all()
+
+
+def test_after_an_interrupt_the_same_call_goes_on_also_inside_a_running_loop(fresh, monkeypatch):
+    """As in a notebook, whose cells run in a loop, and whose process holds what it leases as long as it lives."""
+    runs = []
+
+    class Engine(InlineEngine):
+        def submit(self, job):
+            super().submit(job)
+            found = re.findall("^[0-9a-f]+$", job.name)  # runs are called by their keys
+            runs.extend(found)
+            if found and len(runs) == 2:
+                raise KeyboardInterrupt
+
+    async def cell():
+        return roarbench.evaluate(fresh, MINE, protocol="roar", quiet=True)
+
+    monkeypatch.setattr(local_workers, "LocalEngine", Engine)
+    with pytest.raises(KeyboardInterrupt):
+        asyncio.run(cell())
+    kept = fresh.result().stored.results
+    assert kept
+    result = asyncio.run(cell())
+    assert result.to_dataframe()["gain"].notna().all() and kept.items() <= result.stored.results.items()

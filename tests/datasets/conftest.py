@@ -4,14 +4,14 @@ import shutil
 
 import pytest
 
-from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
+from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
 
 @pytest.fixture(scope="session")
 def written(tmp_path_factory):
     folder = tmp_path_factory.mktemp("tiny")
-    for split, pixels in tiny_pixels().items():
-        write_split(folder, split, [png(image) for image in pixels], TINY_LABELS[split])
+    for split, labels in TINY_LABELS.items():
+        write_split(folder, split, tiny_images(split), labels)
     return folder
 
 

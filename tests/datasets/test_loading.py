@@ -13,13 +13,12 @@ from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError, StoreError
 from tests.helpers.elsewhere import python, said_by
-from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_pixels, write_split
+from tests.helpers.tiny_set import TINY, TINY_LABELS, tiny_images, tiny_pixels, write_split
 
 DECODE = """
 import sys
 from functools import partial
 from pathlib import Path
-from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import TINY
 from roarbench.datasets import decoding, loading
 {before}
@@ -90,16 +89,15 @@ def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
 def test_two_processes_decode_once(tiny_folder, tmp_path):
     """Each opens a start gate and waits for the other's; the log has one line for each decoding."""
     before = f"""
-import time
-folder = Path({str(tmp_path)!r})
-opening = loading.open_source
+import os, time
+folder, opening = Path({str(tmp_path)!r}), loading.open_source
 def logged(*arguments):
     with (folder / "log").open("a") as log:
         log.write("decoding\\n")
     time.sleep(0.3)
     return opening(*arguments)
 loading.open_source = logged
-(folder / f"gate{{len(list(folder.glob('gate*')))}}-{{id(folder)}}-{{__import__('os').getpid()}}").touch()
+(folder / f"gate{{os.getpid()}}").touch()
 while len(list(folder.glob("gate*"))) < 2:
     time.sleep(0.01)
 """
@@ -109,66 +107,57 @@ while len(list(folder.glob("gate*"))) < 2:
     assert (tmp_path / "log").read_text() == "decoding\n"
 
 
-def test_full_disk_is_one_line(decode, monkeypatch):
-    """What is decoded stays: the next call goes on from there."""
+def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypatch):
+    """18 images of 192 bytes are 3,456. What is decoded stays: the next call goes on from there."""
+    room = shutil.disk_usage(tmp_path)
 
     def full(*_):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
-    for place, name, said in (
-        (decoding.os, "fsync", "cannot write .*: No space left on device"),
-        (loading, "sync", "no space left in .*; tiny takes .* MiB, fr"),
+    free_some = "tiny takes 0 MiB, 0 MiB are free; free some or choose another --st"
+    for place, name, instead, said in (
+        (decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455), f"no space left in .*; {free_some}"),
+        (decoding.os, "fsync", full, "cannot write .*: No space left on device"),
+        (loading, "sync", full, "no space left in .*; tiny takes .* MiB, fr"),
     ):
         with monkeypatch.context() as patch, pytest.raises(StoreError, match=said):
-            patch.setattr(place, name, full)
+            patch.setattr(place, name, instead)
             decode()
-    assert decode().train.pixels.any()
-
-
-def test_too_little_room_is_said_before(decode, tmp_path, monkeypatch):
-    """18 images of 192 bytes are 3,456."""
-    room = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3455))
-    said = r"no space left in .*; tiny takes 0 MiB, 0 MiB are free; free some or choose another --st"
-    with pytest.raises(StoreError, match=said):
-        decode()
-    assert not list((tmp_path / "store").rglob("*.bin"))
+        assert name != "disk_usage" or not list((tmp_path / "store").rglob("*.bin"))
     monkeypatch.setattr(decoding.shutil, "disk_usage", lambda folder: room._replace(free=3456))
     assert decode().train.pixels.any()
 
 
+def rewritten(images, labels, columns=("img", "label")):
+    return lambda folder: write_split(folder, "train", images, labels, columns)
+
+
+IMAGES, LABELS = tiny_images("train"), TINY_LABELS["train"]
 CHANGES = {
-    "other images": lambda folder, images: write_split(folder, "train", images[::-1], TINY_LABELS["train"]),
-    "fewer images": lambda folder, images: write_split(folder, "train", images[:3], TINY_LABELS["train"][:3]),
-    "no images": lambda folder, images: write_split(folder, "train", [], []),
-    "other columns": lambda folder, images: write_split(folder, "train", images, TINY_LABELS["train"], ("a", "b")),
-    "a file more": lambda folder, images: (folder / "new.parquet").touch(),
-    "a file less": lambda folder, images: (folder / "train-00000-of-00001.parquet").unlink(),
-    "a short file": lambda folder, images: os.truncate(folder / "train-00000-of-00001.parquet", 200),
-    "nothing": lambda folder, images: shutil.rmtree(folder),
+    "other images": rewritten(IMAGES[::-1], LABELS),
+    "fewer images": rewritten(IMAGES[:3], LABELS[:3]),
+    "no images": rewritten([], []),
+    "other columns": rewritten(IMAGES, LABELS, ("a", "b")),
+    "a file more": lambda folder: (folder / "new.parquet").touch(),
+    "a file less": lambda folder: (folder / "train-00000-of-00001.parquet").unlink(),
+    "a short file": lambda folder: os.truncate(folder / "train-00000-of-00001.parquet", 200),
+    "nothing": shutil.rmtree,
 }
 
 
 @pytest.mark.parametrize("change", CHANGES)
 def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_folder, tmp_path):
     """Read on, the store would hold images of both states, or black ones, under the name of the first."""
-    images = [png(image) for image in tiny_pixels()["train"]]
-    seen = []
-
-    def note(progress):
-        if not seen:
-            CHANGES[change](tiny_folder, images)
-        seen.append(progress)
-
+    changes = [CHANGES[change]]  # once, at the first note
     with pytest.raises(DataError, match="^cannot read|were changed while they were read|^--data .* is missing"):
-        decode(note=note)
+        decode(note=lambda progress: changes and changes.pop()(tiny_folder))
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
 
 
-@pytest.mark.parametrize("damage", [{"record": {"name": "tiny"}}, {"splits": {}}])
-def test_a_damaged_manifest_is_one_line(damage, decode):
+def test_a_damaged_manifest_is_one_line(decode):
     folder = decode().folder
-    manifest = folder / "manifest.json"
-    manifest.write_text(json.dumps(json.loads(manifest.read_text()) | damage))
-    with pytest.raises(StoreError, match="is no decoded data set"):
-        open_decoded(folder)
+    whole = json.loads((folder / "manifest.json").read_text())
+    for damage in ({"record": {"name": "tiny"}}, {"splits": {}}):
+        (folder / "manifest.json").write_text(json.dumps(whole | damage))
+        with pytest.raises(StoreError, match="is no decoded data set"):
+            open_decoded(folder)

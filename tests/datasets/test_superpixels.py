@@ -37,10 +37,6 @@ def test_they_are_found_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setattr(module, "superpixels_of", None)  # would fail if it were called
     assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 0, 4), expected[:4])
     note = json.loads((tmp_path / "one" / "superpixels-64" / "test-000002.json").read_text())
-    assert {key: note[key] for key in ("scikit-image", "segments", "compactness")} == {
-        "scikit-image": skimage.__version__,
-        "segments": 64,
-        "compactness": 10.0,
-    }
+    assert note.items() >= {"scikit-image": skimage.__version__, "segments": 64, "compactness": 10.0}.items()
     with pytest.raises(TypeError):
         superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)

@@ -5,6 +5,8 @@ from io import BytesIO
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 from PIL import Image
 
 from roarbench.datasets.catalogue import find_dataset
@@ -32,11 +34,23 @@ def write_split(folder: Path, split: str, images: list[bytes], labels: list[int]
     datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / f"{split}-00000-of-00001.parquet")
 
 
+def write_rows(path: Path, images: list[bytes], labels: list[object], **options: int) -> None:
+    """One parquet file of images and labels of any kind, written by pyarrow."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    table = pa.table({"img": [{"bytes": image, "path": None} for image in images], "label": labels})
+    pq.write_table(table, path, **options)
+
+
 def tiny_pixels() -> dict[str, np.ndarray]:
     """uint8 (n, 8, 8, 3) of both splits."""
     rng = np.random.default_rng(0)
     counts = {"train": TINY.train_images, "test": TINY.test_images}
     return {split: rng.integers(0, 256, (count, 8, 8, 3), np.uint8) for split, count in counts.items()}
+
+
+def tiny_images(split: str) -> list[bytes]:
+    """The same as PNG."""
+    return [png(image) for image in tiny_pixels()[split]]
 
 
 TINY_LABELS = {"train": [2, 2, 2, 2, 2, 2, 0, 0, 0, 0, 1, 1], "test": [0, 1, 2, 2, 1, 0]}

@@ -6,7 +6,7 @@ from roarbench.errors import CallerError, DataError
 from roarbench.plan.new_suite import write_suite
 from roarbench.plan.suite_file import read_suite
 from tests.helpers.own_photos import write_pictures, write_table
-from tests.helpers.tiny_set import TINY_LABELS, png, tiny_pixels, write_split
+from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
 
 @pytest.fixture(autouse=True)
@@ -25,8 +25,7 @@ def test_folders_of_classes(tmp_path):
 
 def test_parquet_files_of_one_split_and_of_two(tmp_path):
     for split, counts in (("train", (8, 4)), ("test", (12, 6))):
-        images = [png(image) for image in tiny_pixels()[split]]
-        write_split(tmp_path / "tables", split, images, TINY_LABELS[split], ("img", "kind"))
+        write_split(tmp_path / "tables", split, tiny_images(split), TINY_LABELS[split], ("img", "kind"))
         data = read_suite(write_suite(tmp_path / "tables")).dataset_record
         assert (data.image_column, data.label_column, data.classes) == ("img", "kind", 3)
         assert (data.train_images, data.test_images) == counts
