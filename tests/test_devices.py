@@ -16,7 +16,7 @@ from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
 
-def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
+def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert gpus() == ("0", "1")
@@ -31,6 +31,7 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch) -> None:
 
 @pytest.fixture
 def gpu_of_8_gb(monkeypatch):
+    monkeypatch.delenv(SHARING, raising=False)
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     held = SimpleNamespace(free=8 * 10**9, own=0)
     monkeypatch.setattr(torch.cuda, "mem_get_info", lambda where: (held.free, 8 * 10**9))
@@ -38,32 +39,31 @@ def gpu_of_8_gb(monkeypatch):
     return held
 
 
-def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path) -> None:
+def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path):
     """Or each would put images for a whole GPU on it."""
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
-    monkeypatch.delenv(SHARING, raising=False)
-    for workers, bytes_each, fit, at_once in ((1, 8e9, True, 16384), (8, 1e9, False, 2048)):
-        if workers > 1:
-            monkeypatch.setenv(SHARING, str(workers))
-        assert gpu_memory() == bytes_each
-        assert inputs.fits(work.images, width) is fit
-        assert importance.images_at_once(work.explained[0], 18) == at_once
+    assert (gpu_memory(), inputs.fits(work.images, width)) == (8e9, True)
+    assert importance.images_at_once(work.explained[0], 18) == 16384
+    monkeypatch.setenv(SHARING, "8")
+    assert (gpu_memory(), inputs.fits(work.images, width)) == (1e9, False)
+    assert importance.images_at_once(work.explained[0], 18) == 2048
 
 
-@pytest.mark.parametrize(
-    ("free", "own", "workers", "bytes_each"),
-    [(3, 4, 1, 7), (3, 0, 2, 3), (1, 3, 2, 4), (6, 0, 2, 4)],
-    ids=["own counts", "less than its share", "all of its share", "no more than its share"],
-)
-def test_what_others_hold_of_a_gpu_is_not_counted_on(gpu_of_8_gb, monkeypatch, free, own, workers, bytes_each) -> None:
-    monkeypatch.setenv(SHARING, str(workers))
-    gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
-    assert gpu_memory() == bytes_each * 10**9
-    assert gpu_share() == 8 / workers * 10**9
+def test_what_others_hold_of_a_gpu_is_not_counted_on(gpu_of_8_gb, monkeypatch):
+    for free, own, workers, bytes_each, why in (
+        (3, 4, 1, 7, "own counts"),
+        (3, 0, 2, 3, "less than its share"),
+        (1, 3, 2, 4, "all of its share"),
+        (6, 0, 2, 4, "no more than its share"),
+    ):
+        monkeypatch.setenv(SHARING, str(workers))
+        gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
+        assert gpu_memory() == bytes_each * 10**9, why
+        assert gpu_share() == 8 / workers * 10**9
 
 
-def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:
+def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch):
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     assert device() == torch.device("cpu")
     monkeypatch.setenv(SHARING, "1")
@@ -72,7 +72,7 @@ def test_a_worker_whose_gpu_is_lost_does_not_go_on_without(monkeypatch) -> None:
 
 
 @pytest.mark.slow
-def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch) -> None:
+def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_left_uncompiled(monkeypatch):
     """torch gives up on a class of networks after eight variants, in its log alone."""
     graphs = []
 
@@ -91,7 +91,7 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
 
 
 @pytest.mark.slow
-def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkeypatch) -> None:
+def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkeypatch):
     def failing(graph, examples):
         raise RuntimeError("Failed to find\nC compiler.")
 
@@ -110,7 +110,7 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     torch.compiler.reset()
 
 
-def test_compilers_share_the_cores(monkeypatch) -> None:
+def test_compilers_share_the_cores(monkeypatch):
     name = "TORCHINDUCTOR_COMPILE_THREADS"
     for count, processes, each in ((16, 4, "4"), (96, 1, "32"), (2, 8, "1")):
         monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who, count=count: range(count))

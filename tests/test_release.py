@@ -1,10 +1,11 @@
-"""What goes with a release: sdist and wheel, their check, the changelog, the citation and the habits of committing."""
+"""What goes out: sdist and wheel, changelog and citation, the site; and what is checked before a commit."""
 
 import hashlib
 import re
+import subprocess
+import sys
 from importlib import import_module
 from pathlib import Path
-from types import ModuleType
 from zipfile import ZipFile
 
 import pytest
@@ -17,7 +18,7 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"
 
 
 @pytest.fixture
-def release() -> ModuleType:
+def release():
     return import_module("release")
 
 
@@ -36,37 +37,32 @@ def test_the_wheel_has_every_file_of_the_packages(release, tmp_path):
         release.check_contents(wheel, [name for name in files if name != "toy/linear.py"])
 
 
-def write_versions(folder: Path, project: str, citation: str, heading: str) -> Path:
-    (folder / "pyproject.toml").write_text(f'[project]\nversion = "{project}"\n')
+def write_versions(folder: Path, citation: str, heading: str) -> Path:
+    (folder / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     (folder / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {citation}\n")
     (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n\n## 0.0.9 - 2020-01-01\n")
     return folder
 
 
 def test_the_text_of_a_tag_is_its_part_of_the_changelog(release, tmp_path):
-    root = write_versions(
-        tmp_path, "1.2.3", "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A."
-    )
+    root = write_versions(tmp_path, "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A.")
     (tmp_path / "wheel").write_bytes(b"")
     empty = hashlib.sha256(b"").hexdigest()
     text = release.tag_text(root, "1.2.3", [tmp_path / "wheel"])
     assert text == f"roarbench 1.2.3, 2026-11-20\n\nAdded\n\n- A.\n\n{empty}  wheel\n"
 
 
-@pytest.mark.parametrize(
-    ("citation", "heading", "said"),
-    [
+def test_a_release_has_one_version_and_one_day(release, tmp_path):
+    for citation, heading, said in (
         ("1.2.2", "1.2.3 - 2026-11-20", "CITATION.cff has version 1.2.2, pyproject.toml 1.2.3"),
         ("1.2.3", "Of old", "CHANGELOG.md has version 0.0.9, pyproject.toml 1.2.3"),
         ("1.2.3", "1.2.3 - Unreleased", "CHANGELOG.md says '1.2.3 - Unreleased'; write the day"),
         ("1.2.3", "1.2.3 - 2026-11-20", "CITATION.cff has date-released none, CHANGELOG.md 2026-11-20"),
         ("1.2.3\ndate-released: 2026-11-19", "1.2.3 - 2026-11-20", "CITATION.cff has date-released 2026-11-19"),
-    ],
-)
-def test_a_release_has_one_version_and_one_day(release, tmp_path, citation, heading, said):
-    root = write_versions(tmp_path, "1.2.3", citation, heading)
-    with pytest.raises(release.ReleaseError, match=re.escape(said)):
-        release.tag_text(root, release.same_version(root), [])
+    ):
+        root = write_versions(tmp_path, citation, heading)
+        with pytest.raises(release.ReleaseError, match=re.escape(said)):
+            release.tag_text(root, release.same_version(root), [])
 
 
 def test_what_is_not_committed_is_told(release, tmp_path):
@@ -78,9 +74,9 @@ def test_what_is_not_committed_is_told(release, tmp_path):
 
 
 def test_the_changelog_has_a_version_and_a_date_for_each_release():
-    versions = re.findall(r"(?m)^## (.*)$", (ROOT / "CHANGELOG.md").read_text())
-    assert versions and all(re.fullmatch(r"\d+\.\d+\.\d+ - (\d{4}-\d\d-\d\d|Unreleased)", line) for line in versions)
-    assert not any("Unreleased" in line for line in versions[1:])
+    first, *others = re.findall(r"(?m)^## (.*)$", (ROOT / "CHANGELOG.md").read_text())
+    assert re.fullmatch(r"\d+\.\d+\.\d+ - (\d{4}-\d\d-\d\d|Unreleased)", first)
+    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", line) for line in others)
 
 
 def test_relative_links_lead_somewhere():
@@ -95,3 +91,22 @@ def test_a_commit_is_checked_as_make_check_does():
     (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
     assert repository["repo"] == "local"  # nothing is downloaded
     assert [hook["entry"] for hook in repository["hooks"]] == commands
+
+
+@pytest.mark.slow
+@pytest.mark.process
+def test_the_site_builds_with_its_menu_and_every_command_and_stops_at_a_broken_link(tmp_path):
+    """Of this checkout, in a folder of its own."""
+    (tmp_path / "zensical.toml").write_bytes((ROOT / "zensical.toml").read_bytes())
+    pages = tmp_path / "build" / "pages"
+    import_module("site_pages").stage(pages)
+    build = [Path(sys.executable).with_name("zensical"), "build", "--strict"]
+    done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    page = (tmp_path / "build" / "site" / "index.html").read_text("utf-8")
+    assert all(f"{name}.html" in page for name in ("how-it-works", "own-data", "commands", "protocols"))
+    commands = (pages / "reference" / "commands.md").read_text("utf-8")
+    assert all(f"\n## {name}\n" in commands for name in ("run", "table", "validate", "leaderboard"))
+    with (pages / "LOG.md").open("a", encoding="utf-8") as page:
+        page.write("\n[nowhere](docs/no-such-page.md)\n")
+    assert subprocess.run(build, cwd=tmp_path, capture_output=True).returncode != 0

@@ -1,0 +1,172 @@
+"""Pages say what is so: the architecture's what the source has, tables what is declared and what the rows say.
+
+    python tests/test_pages.py
+
+writes the tables that are made of declarations.
+"""
+
+import json
+import re
+import tomllib
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from roarbench.datasets.catalogue import DATASETS
+from roarbench.protocols import SHOWN
+from roarbench.stats.verdicts import Verdict
+from roarbench.submissions.file import read_submission
+from roarbench.text import SAME, interval, markdown_table, size
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+
+
+def test_the_page_the_layers_and_the_source_have_the_same_rooms_and_the_picture_shows_them():
+    """A package is a folder with an `__init__.py`, a room of the ground floor a module."""
+    picture = import_module("draw_architecture")
+    folders = {f"roarbench.{path.parent.name}" for path in (ROOT / "roarbench").glob("*/__init__.py")}
+    ground = {f"roarbench.{path.stem}" for path in (ROOT / "roarbench").glob("*.py") if path.stem != "__init__"}
+    roots = set(tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["root_packages"])
+    layers = [room for layer in picture.layers() for room in layer]
+    assert sorted(layers) == sorted(folders | ground | roots - {"roarbench"})
+    assert list(picture.rooms()) == layers
+    assert picture.OUT.read_text() == picture.draw()
+
+
+def test_what_the_page_of_the_architecture_names_exists():
+    page = (DOCS / "architecture.md").read_text()
+    modules = re.findall(r"`((?:roarbench|leaderboard|toy)[\w.]*)`", page)
+    files = re.findall(r"\b(?:tests|scripts|docs)/[\w/.]+\w", page)
+    assert len(modules) > 20 and len(files) > 1
+    assert [name for name in modules if not find_spec(name)] == []
+    assert [path for path in files if not (ROOT / path).is_file()] == []
+
+
+def protocol(of):
+    return f"`{of.name}`", of.question, of.limits, of.use
+
+
+def data(of):
+    shape = f"{of.channels} columns" if of.tabular else " x ".join(map(str, of.shape))
+    source = f"`{of.hub}`{', gated' * of.gated}" if of.hub else "generated"
+    return (
+        *(f"`{of.name}`", of.about, shape, f"{of.classes:,}", f"{of.train_images:,} / {of.test_images:,}"),
+        size((of.train_images + of.test_images) * of.channels * of.size**2),
+        "comes with the package" if of.bundled else source,
+    )
+
+
+def table(heads, rows):
+    return markdown_table(heads.split(", "), ([cell.replace("|", r"\|") for cell in row] for row in rows)).splitlines()
+
+
+DECLARED = {  # by page
+    "protocols.md": table("protocol, question, fails where, use it", map(protocol, SHOWN.values())),
+    "data.md": table("data set, what, shape, classes, train / test, decoded, from", map(data, DATASETS.values())),
+}
+
+
+@pytest.mark.parametrize("page", DECLARED)
+def test_the_page_has_the_table(page):
+    assert "\n".join(DECLARED[page]) in (DOCS / page).read_text(), f"run: python tests/{Path(__file__).name}"
+
+
+PUBLISHED = ("quick-2", "quick-specific-1")
+RESULTS = {  # suite and protocol of each table: where it stands, and how many rows it has
+    ("quick-matched", "matched"): ("README.md", 8),
+    ("quick-specific", "specific"): ("docs/results.md", 8),
+    ("quick@2", "roar"): ("docs/results.md", 9),
+}
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory):
+    from tests.helpers.command_line import command  # which this file does not need as a program
+
+    folder = tmp_path_factory.mktemp("published")
+    for rows in PUBLISHED:
+        assert command("import", ROOT / "studies" / "replication" / f"{rows}.parquet", "--store", folder) == 0
+    return folder
+
+
+def rows_of(call, *words):
+    """The rows that a command prints, by estimator."""
+    return {row["estimator"]: row for row in json.loads(call(*words, "--format", "json").out)["rows"]}
+
+
+def told(page, gain):
+    """The cells of a page's table with this heading of gains, by estimator."""
+    tables = (ROOT / page).read_text("utf-8").split("| place |")
+    found = next(table for table in tables[1:] if gain in table.partition("\n")[0])
+    lines = [line.strip("| ").split(" | ") for line in found.partition("\n\n")[0].splitlines()[2:]]
+    return {cells[1].split("`")[1]: cells for cells in lines}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("suite", "protocol"), RESULTS)
+def test_tables_of_pages_are_those_of_the_published_rows(published, call, suite, protocol):
+    page, count = RESULTS[suite, protocol]
+    folder = ROOT / "demo" if suite == "quick-matched" else published
+    rows = rows_of(call, "table", "--suite", suite, "--protocol", protocol, "--store", folder)
+    said = told(page, f"{protocol} gain" if protocol != "roar" else " gain [95 %] | beats all controls |")
+    assert len(said) == count
+    for name, (place, _, gain, beats, *more) in said.items():
+        row = rows[name]
+        low, high = row["place_low"], row["place_high"]
+        assert place == (str(low) if low == high else f"{low}-{high}")
+        whole = interval((row["gain"], row["gain_low"], row["gain_high"]))
+        assert gain in ((whole, "0.0") if name == "random" else (whole,))
+        sign = "<" if row["beats_controls"] is False and row["over_nearest_high"] < 0 else "≈"
+        verdict = {None: "control", True: "yes", False: f"{sign} {row['nearest_control']}"}
+        assert beats == verdict[row["beats_controls"]]
+        if protocol == "specific":
+            assert more == [(row["verdict"] or "–").replace(Verdict.SAME, SAME)]
+        if protocol == "roar":
+            assert more == [f"{100 * row['curve']['0.9']:.1f}"]
+
+
+@pytest.mark.slow
+def test_gains_of_quick_in_documents_are_those_of_the_rows(published, call):
+    rows = rows_of(call, "table", "--suite", "quick@2", "--protocol", "roar", "--store", published)
+    gains = {name: interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
+    pages = {
+        "docs/corrections.md": ("var-grad", "sgsq-grad", "sobel", "sobel-released"),
+        "docs/validity.md": ("sgsq-grad",),
+        "studies/small_networks/README.md": ("var-grad", "sgsq-grad"),
+    }
+    for page, names in pages.items():
+        text = (ROOT / page).read_text("utf-8")
+        assert [name for name in names if gains[name] not in text] == [], page
+
+
+@pytest.mark.slow
+def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(published, call):
+    rows = rows_of(call, "validity", "--suite", "quick@2", "--store", published)
+    readme = (ROOT / "docs" / "results.md").read_text("utf-8")
+    for name in ("sgsq-grad", "var-grad"):
+        value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
+        assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in readme
+        assert f"{100 * rows[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in readme
+
+
+def test_the_submission_of_the_table_is_the_file_of_this_folder():
+    shown = read_submission(ROOT / "submissions" / "class_evidence.py").id
+    assert f"| `{shown}` |" in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_make_run_and_the_commands_of_the_readme_share_the_default_store():
+    recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nrun: ")[2].partition("\n\n")[0]
+    commands = re.findall("(?m)^    roarbench .*", (ROOT / "README.md").read_text("utf-8"))
+    assert "roarbench run " in recipe and len(commands) == 5
+    assert [line for line in (recipe, *commands) if "--store" in line] == []
+
+
+if __name__ == "__main__":
+    for page, lines in DECLARED.items():
+        written = (DOCS / page).read_text().splitlines()
+        first = written.index(lines[0])
+        last = next(n for n in range(first, len(written)) if not written[n].startswith("|"))
+        (DOCS / page).write_text("\n".join([*written[:first], *lines, *written[last:]]) + "\n")
