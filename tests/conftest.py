@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
-DEBIANS = [str(folder) for folder in sorted(Path("/usr/lib/postgresql").glob("*/bin"))]
-PROGRAM_FOLDERS = [str(Path(sys.executable).parent), *DEBIANS]  # of this environment, though it need not be activated
+_DEBIANS = sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")))
+_FOLDERS = (str(Path(sys.executable).parent), *_DEBIANS)  # of this environment, though it need not be activated
 
 settings.register_profile("roarbench", deadline=None, max_examples=40)  # a busy machine is no failure
 settings.load_profile("roarbench")
@@ -55,11 +55,10 @@ def require() -> Callable[[str, str], str]:
     """Give a program's path; where it is missing, skip with the reason, but fail where CI=true."""
 
     def find(program: str, reason: str) -> str:
-        path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *PROGRAM_FOLDERS]))
-        if path is None and os.environ.get("CI") == "true":
-            pytest.fail(f"{program} is missing: {reason}")
+        path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *_FOLDERS]))
         if path is None:
-            pytest.skip(f"{program} is missing: {reason}")
+            stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
+            stop(f"{program} is missing: {reason}")
         return path
 
     return find

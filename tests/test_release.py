@@ -9,6 +9,7 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+import release
 import yaml
 
 ROOT = Path(__file__).parents[1]
@@ -17,13 +18,8 @@ APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
 PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
-@pytest.fixture
-def release():
-    return import_module("release")
-
-
 @pytest.mark.process
-def test_the_wheel_has_every_file_of_the_packages(release, tmp_path):
+def test_the_wheel_has_every_file_of_the_packages(tmp_path):
     files = release.tracked(ROOT)
     wheel = release.build(ROOT, files, tmp_path / "work", tmp_path / "dist")
     release.check_contents(wheel, files)
@@ -44,7 +40,7 @@ def write_versions(folder: Path, citation: str, heading: str) -> Path:
     return folder
 
 
-def test_the_text_of_a_tag_is_its_part_of_the_changelog(release, tmp_path):
+def test_the_text_of_a_tag_is_its_part_of_the_changelog(tmp_path):
     root = write_versions(tmp_path, "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A.")
     (tmp_path / "wheel").write_bytes(b"")
     empty = hashlib.sha256(b"").hexdigest()
@@ -52,7 +48,7 @@ def test_the_text_of_a_tag_is_its_part_of_the_changelog(release, tmp_path):
     assert text == f"roarbench 1.2.3, 2026-11-20\n\nAdded\n\n- A.\n\n{empty}  wheel\n"
 
 
-def test_a_release_has_one_version_and_one_day(release, tmp_path):
+def test_a_release_has_one_version_and_one_day(tmp_path):
     for citation, heading, said in (
         ("1.2.2", "1.2.3 - 2026-11-20", "CITATION.cff has version 1.2.2, pyproject.toml 1.2.3"),
         ("1.2.3", "Of old", "CHANGELOG.md has version 0.0.9, pyproject.toml 1.2.3"),
@@ -65,7 +61,7 @@ def test_a_release_has_one_version_and_one_day(release, tmp_path):
             release.tag_text(root, release.same_version(root), [])
 
 
-def test_what_is_not_committed_is_told(release, tmp_path):
+def test_what_is_not_committed_is_told(tmp_path):
     release.run_program(["git", "init", "--quiet"], tmp_path)
     release.check_committed(tmp_path)
     (tmp_path / "new.py").touch()

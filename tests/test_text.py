@@ -5,26 +5,20 @@ from roarbench.stats.places import Place
 from roarbench.text import decimals, folded, interval, one_line, percent, place_interval, printable
 
 
-def test_a_place_is_an_interval_and_a_gain_has_its_sign_unless_it_is_zero_in_print():
+def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
     places = (None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1")
     assert [place_interval(place) for place, _ in places] == [words for _, words in places]
     for gain, words in (
         (Estimate(), "–"),
         (Estimate(7.38, 6.4, 8.42), "+7.4 [+6.4, +8.4]"),
-        (Estimate(-0.04), "0.0"),
+        (Estimate(-0.04), "0.0"),  # no sign where it is zero in print
         (Estimate(-0.04, -0.96, -0.0), "0.0 [-1.0, 0.0]"),
     ):
         assert interval(gain) == words
-
-
-def test_an_interval_of_any_number():
     accuracy = Estimate(0.523, 0.51, 0.536)
     assert interval(accuracy, percent) == "52.3 [51.0, 53.6]"
     assert interval(accuracy, "{:.2f}".format) == "0.52 [0.51, 0.54]"
     assert interval(accuracy._replace(high=None), percent) == "52.3"
-
-
-def test_numbers_that_are_missing_are_a_dash():
     assert (percent(0.12345), percent(1.0), percent(None)) == ("12.3", "100.0", "–")
     assert (decimals(0.12345, 3), decimals(None, 3)) == ("0.123", "–")
 
@@ -36,6 +30,5 @@ def test_text_from_outside_is_one_line_that_hides_nothing():
 
 
 def test_wide_lines_are_folded_at_words_and_go_on_further_in():
-    assert folded("as it is\n  one two three four\nunbreakable-and-long", 12) == (
-        "as it is\n  one two\n      three\n      four\nunbreakable-and-long"
-    )
+    lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
+    assert folded("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)

@@ -27,8 +27,8 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.transfer import export_results, import_results
 from roarbench.terms import Retrain, Unit
 from tests.helpers.board_store import results
-from tests.helpers.leasing import lease
 from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
+from tests.helpers.store_rows import lease
 from tests.helpers.tables import rows_of
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))

@@ -30,18 +30,6 @@ def by_helper(model, inputs, targets):
     return scaled(inputs)
 
 
-def by_numpy(model, inputs, targets):
-    return inputs.numpy() * math.pi
-
-
-def by_contract(model, images, targets, generator):
-    return images + torch.rand((), generator=generator)
-
-
-def by_quantus(model, inputs, targets, **kwargs):
-    return inputs[:, 0] * kwargs.get("factor", 2)
-
-
 def with_factor(model, inputs, targets, factor=2.0):
     return factor * inputs
 
@@ -90,8 +78,8 @@ POSITIVE = SCALE * IMAGES.clamp(min=0)
     ("given", "expected"),
     [
         (by_helper, POSITIVE),
-        (by_numpy, math.pi * IMAGES),
-        (by_quantus, 2 * IMAGES[:, 0]),
+        (lambda model, inputs, targets: inputs.numpy() * math.pi, math.pi * IMAGES),
+        (lambda model, inputs, targets, **kwargs: inputs[:, 0] * kwargs.get("factor", 2), 2 * IMAGES[:, 0]),
         (functools.partial(with_factor, factor=0.5), 0.5 * IMAGES),
         (by_own_name, SCALE * IMAGES),
         (closing_over(4), 4 * IMAGES),
@@ -112,8 +100,9 @@ def test_captum_s_classes_are_imported_and_called_with_the_model():
 
 
 def test_a_file_by_the_contract_draws_from_the_image_s_generator():
+    found = explained(lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES)
     drawn = torch.rand((), generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(explained(by_contract, IMAGES), IMAGES + drawn)
+    torch.testing.assert_close(found, IMAGES + drawn)
 
 
 def test_a_name_that_is_taken_gets_a_prefix_and_the_docstring_is_the_description():

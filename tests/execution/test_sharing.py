@@ -22,7 +22,7 @@ from roarbench.store.schema import leases
 from roarbench.terms import Retrain
 from roarbench.workers.job import JobOutcome
 from tests.helpers.commands import PATIENCE, eventually
-from tests.helpers.leasing import lease
+from tests.helpers.store_rows import lease
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_runs, make_work, size_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]

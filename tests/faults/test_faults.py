@@ -13,8 +13,7 @@ from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers import forked
 from tests.helpers.commands import PATIENCE, living, outcomes
-from tests.helpers.leasing import lease
-from tests.helpers.store_rows import make_result, make_run
+from tests.helpers.store_rows import lease, make_result, make_run
 
 pytestmark = pytest.mark.process
 

@@ -14,12 +14,11 @@ from roarbench.plan.keys import bind
 from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
-from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Retrain
+from tests.helpers.store_rows import ORIGIN
 
-ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
 STRENGTH = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.3, "sgsq-grad": 0.29, "ig": 0.02, "gb": 0.15}
 
@@ -35,18 +34,15 @@ def accuracy(point: Point) -> float:
 
 def results(suite: Suite, images: int = 300, limit: int | None = None) -> dict[Point, Result]:
     """A result for every point of a suite."""
-    shared = np.random.default_rng(0).random(images)
-    return {point: _result(suite, point, shared, limit) for point in expand(suite)}
-
-
-def _result(suite: Suite, point: Point, shared: np.ndarray, limit: int | None) -> Result:
-    own = np.random.default_rng(zlib.crc32(repr(point).encode()))
-    answers = 0.7 * shared + 0.3 * own.random(len(shared)) < accuracy(point) + 0.01 * own.normal()
-    run = bind(suite, point, "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8), limit)
-    sure = (0.5 + 0.5 * shared) * accuracy(point)
-    probability = pack_probabilities(sure) if point.cell.retrain is Retrain.NONE else None
-    correct = int(answers.sum())
-    return Result(run, correct, len(answers), pack_answers(answers), 2.5, ORIGIN, probability, created=WHEN)
+    shared, made = np.random.default_rng(0).random(images), {}
+    data = "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8)
+    for point in expand(suite):
+        own, true = np.random.default_rng(zlib.crc32(repr(point).encode())), accuracy(point)
+        answers = 0.7 * shared + 0.3 * own.random(images) < true + 0.01 * own.normal()
+        chances = pack_probabilities((0.5 + 0.5 * shared) * true) if point.cell.retrain is Retrain.NONE else None
+        of = (int(answers.sum()), images, pack_answers(answers), 2.5, ORIGIN, chances)
+        made[point] = Result(bind(suite, point, data, limit), *of, created=WHEN)
+    return made
 
 
 def make_store(

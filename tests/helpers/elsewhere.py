@@ -19,5 +19,5 @@ def python(program: str, *words: object, folder: Path | None = None, **variables
 def said_by(process: subprocess.Popen[str]) -> str:
     """Return what it prints; fail where it does."""
     said, complaint = process.communicate(timeout=600)
-    assert process.returncode == 0, complaint
+    assert process.returncode == 0, complaint or said
     return said

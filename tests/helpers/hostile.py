@@ -1,8 +1,10 @@
 """Names and descriptions that would do harm if a page took them for anything but text."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from operator import setitem
+from pathlib import Path
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators import Estimator
@@ -31,18 +33,23 @@ ROWS = {name: Estimator(name, "grad", "base", ABOUT) for name in NAMES}
 NAME = "hostile"
 
 
-def hostile_suite() -> Suite:
-    names = ("random", "sobel", *NAMES)
-    blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
-    return replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
-
-
 def install(put: Callable[[dict, object, object], None] = setitem) -> Suite:
     """Make the tables of estimators, data sets and suites hold them; `put` may be that of pytest's `monkeypatch`."""
-    suite = hostile_suite()
+    names = ("random", "sobel", *NAMES)
+    blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
+    suite = replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
     for name, row in ROWS.items():
         put(ESTIMATORS, name, row)
     put(DATASETS, DATASET.name, DATASET)
     put(SUITES, NAME, suite)
     put(VERSIONS, (NAME, 1), suite)
     return suite
+
+
+if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
+    from leaderboard.commands import run_app
+    from leaderboard.first import Shown
+    from tests.helpers.board_store import make_store
+
+    folder, port = Path(sys.argv[1]), sys.argv[3]
+    run_app(Shown(make_store(folder, install(), images=60), str(folder)), int(port))

@@ -6,6 +6,7 @@ tensor stays that of the recording, and a tensor that was replaced is no longer 
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -15,25 +16,25 @@ from torch.utils._pytree import tree_leaves
 
 
 class Recorder(TorchDispatchMode):
-    """Notes all operations that are dispatched."""
+    """Notes all operations that are dispatched, and what they wrote."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.noted: list[tuple[Any, Any, Any, list[Tensor]]] = []
+        self.noted: list[tuple[Callable[[], Any], list[Tensor]]] = []
 
     def __torch_dispatch__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
-        options = options or {}
-        made = call(*arguments, **options)
-        self.noted.append((call, arguments, options, tensors(made)))
+        operation = partial(call, *arguments, **(options or {}))
+        made = operation()
+        self.noted.append((operation, tensors(made)))
         return made
 
+    @torch.no_grad()
     def launch(self) -> None:
         """Do all of it again."""
-        with torch.no_grad():
-            for call, arguments, options, made in self.noted:
-                for old, new in zip(made, tensors(call(*arguments, **options)), strict=True):
-                    if new.data_ptr() != old.data_ptr():
-                        old.copy_(new)
+        for operation, written in self.noted:
+            for old, new in zip(written, tensors(operation()), strict=True):
+                if new.data_ptr() != old.data_ptr():
+                    old.copy_(new)
 
 
 def tensors(made: Any) -> list[Tensor]:
@@ -42,7 +43,5 @@ def tensors(made: Any) -> list[Tensor]:
 
 def recorded(work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
     """Stand in for `devices.recorded`; the work is also done while it is noted, which a GPU does not."""
-    recorder = Recorder()
-    with recorder:
-        made = work()
-    return recorder.launch, made
+    with Recorder() as recorder:
+        return recorder.launch, work()

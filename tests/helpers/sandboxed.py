@@ -6,8 +6,6 @@ from roarbench.models.build import build
 from roarbench.sandbox.explain import Network, Part, Task
 
 NETWORK = Network("resnet-planted", classes=4, channels=3, size=16)
-
-
 GRADIENT = """
 import torch
 def estimate(model, images, targets, generator):

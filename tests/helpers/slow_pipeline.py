@@ -56,9 +56,7 @@ def features_of(shape: tuple[int, int, int], unit: str) -> list[list[tuple[int, 
         return [[number] for number in numbers]
     side = {"pixel": 1, "superpixel": 1, "patch:4": 4, "patch:8": 8}[unit]
     corners = [(y, x) for y in range(0, height, side) for x in range(0, width, side)]
-    return [
-        [(c, y, x) for c, y, x in numbers if top <= y < top + side and left <= x < left + side] for top, left in corners
-    ]
+    return [[(c, y, x) for c, y, x in numbers if (y // side * side, x // side * side) == corner] for corner in corners]
 
 
 def moments(pixels: np.ndarray) -> tuple[list[float], list[float]]:
@@ -81,11 +79,8 @@ def degraded(pixels: np.ndarray, removed: np.ndarray, fill: list[float]) -> np.n
 
 def normalised(images: np.ndarray, means: list[float], deviations: list[float]) -> np.ndarray:
     """Float32, each channel minus its mean, divided by its standard deviation."""
-    scaled = [
-        (images[:, c] - np.float32(mean)) / np.float32(std)
-        for c, (mean, std) in enumerate(zip(means, deviations, strict=True))
-    ]
-    return np.stack(scaled, axis=1)
+    channels = range(images.shape[1])
+    return np.stack([(images[:, c] - np.float32(means[c])) / np.float32(deviations[c]) for c in channels], axis=1)
 
 
 # --- the network: a stem of 16 channels, residual blocks of 16 and, at half the size, 32, mean, linear

@@ -1,11 +1,13 @@
-"""Rows to fill test stores with."""
+"""Rows to fill test stores with, and leases of them."""
 
+from collections.abc import Collection
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
 from roarbench.plan.runs import Cell, Run
+from roarbench.store.leases import Owner, Wanted
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore
@@ -31,3 +33,9 @@ def moved(one: ResultsStore, other: ResultsStore, folder: Path) -> ImportOutcome
     """Export all rows of a store, as `file.parquet`, and import them into another."""
     export_results(one, folder / "file.parquet")
     return import_results(other, folder / "file.parquet")
+
+
+def lease(store: ResultsStore, keys: Collection[str], owner: Owner) -> set[str]:
+    """Lease those that are free, each for itself; their keys."""
+    answer = store.claim([Wanted((key,)) for key in keys], owner, len(keys))
+    return {key for wish in answer.granted for key in wish.keys}

@@ -188,7 +188,7 @@ def app(folder):
 @pytest.fixture(scope="module")
 def hostile_app(tmp_path_factory):
     made = tmp_path_factory.mktemp("hostile")
-    with server([sys.executable, "-m", "tests.helpers.hostile_app", str(made)], cache=made / "cache") as address:
+    with server([sys.executable, "-m", "tests.helpers.hostile", str(made)], cache=made / "cache") as address:
         yield address
 
 

@@ -109,7 +109,7 @@ def test_select_drops_empty_blocks_and_sets_seeds_where_something_is_trained():
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
 
 
-def test_with_seeds_asks_for_so_many_of_each_row_and_never_for_more_than_the_suite():
+def test_so_many_seeds_are_asked_for_of_each_row_and_never_more_than_the_suite_has_or_what_the_store_has():
     part = with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2, (Retrain.IMAGES, "random"): 9})
     assert set(expand(part)) == set(expand(SMALL))  # it has two of these, and one of all others
     bare = expand(with_seeds(SMALL, {}))
@@ -117,9 +117,6 @@ def test_with_seeds_asks_for_so_many_of_each_row_and_never_for_more_than_the_sui
     assert {point.cell for point in bare} == {point.cell for point in expand(SMALL)}
     one = expand(with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2}))
     assert {p.cell.estimator for p in one if p.seed == 1} == {CLEAN, "grad"}
-
-
-def test_missing_is_the_plan_without_the_store():
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
     assert missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
 

@@ -23,8 +23,8 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results
 from roarbench.text import duration
 from tests.helpers.command_line import publish
-from tests.helpers.leasing import lease
 from tests.helpers.made_up import DATA, MAIN, SUITE, held
+from tests.helpers.store_rows import lease
 
 
 def run_of(point):

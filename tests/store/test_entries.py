@@ -36,8 +36,7 @@ from roarbench.store.result import Result, pack_answers, row_of
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.terms import Order
-from tests.helpers.leasing import lease
-from tests.helpers.store_rows import ORIGIN, make_result, make_run, moved
+from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')

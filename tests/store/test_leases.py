@@ -19,8 +19,7 @@ from roarbench.store import results as results_module
 from roarbench.store.leases import SILENCE, Owner, Wanted, is_alive
 from roarbench.store.results import ResultsStore
 from roarbench.store.schema import leases
-from tests.helpers.leasing import lease
-from tests.helpers.store_rows import make_result, make_run
+from tests.helpers.store_rows import lease, make_result, make_run
 
 RUNS = [make_run(seed) for seed in range(6)]
 KEYS = tuple(run.key for run in RUNS)
