@@ -43,41 +43,34 @@ def inputs(kind="degraded", unit=Unit.SCALAR):
     }[kind]
 
 
-def network(name="resnet-planted"):
-    return build(name, 4, 3, 16, seeded()).to(GPU)
+def network():
+    return build("resnet-planted", 4, 3, 16, seeded()).to(GPU)
 
 
 KINDS = [("untouched", Unit.SCALAR), *(("degraded", unit) for unit in Unit), ("maps", Unit.PIXEL)]
 
 
 @pytest.mark.parametrize(("kind", "unit"), [*KINDS, ("redrawn", Unit.PATCH_4)])
-def test_a_batch_is_made_on_the_gpu_without_a_wait(kind, unit):
+def test_a_batch_is_made_and_augmented_on_the_gpu_without_a_wait(kind, unit):
     with fake_gpu() as gpu:
         batch = inputs(kind, unit).batch(torch.arange(4))
         assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
+        for augmentation in Augmentation:
+            images = augment(shrink(batch, 8), augmentation, seeded())
+            assert (images.device.type, tuple(images.shape)) == ("cuda", (4, 3, 8, 8)), augmentation
         assert gpu.waits == []
 
 
-@pytest.mark.parametrize("kind", Augmentation)
-def test_images_are_augmented_on_the_gpu_without_a_wait(kind):
+def trained(recipe, kind="degraded"):
     with fake_gpu() as gpu:
-        images = augment(shrink(torch.zeros(4, 3, 32, 32, device=GPU), 16), kind, seeded())
-        assert (images.device.type, tuple(images.shape)) == ("cuda", (4, *SHAPE))
-        assert gpu.waits == []
-
-
-def steps_of(recipe, kind="degraded", name="resnet-planted"):
-    with fake_gpu() as gpu:
-        fit(network(name), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
-        return gpu, round(recipe.epochs * N / recipe.batch)
+        fit(network(), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
+        return gpu
 
 
 @pytest.mark.parametrize(("kind", "micro_batch"), [(Augmentation.NONE, 0), (Augmentation.CROP_FLIP, 3)])
 def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     recipe = replace(RECIPE, augmentation=kind, micro_batch=micro_batch, sides=(0.5, 1.0))
-    short, steps = steps_of(replace(recipe, epochs=0.8))
-    long, more = steps_of(replace(recipe, epochs=1.6))
-    assert (steps, more) == (2, 4)
+    short, long = (trained(replace(recipe, epochs=steps * recipe.batch / N)) for steps in (2, 4))
     assert long.waits == short.waits  # before the first step, and a look at the loss after the last one
     assert short.waits.count("item") == 2
     parts, drawn = (1, 0) if kind is Augmentation.NONE else (3, 2)
@@ -86,11 +79,10 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
 
 @pytest.mark.parametrize("kind", [Augmentation.NONE, Augmentation.SHIFT_FLIP])
 def test_a_recorded_step_neither_waits_nor_reads_what_lies_on_the_processor(kind):
-    gpu, steps = steps_of(replace(RECIPE, augmentation=kind, micro_batch=3, sides=(0.5, 1.0)))
-    assert (steps, gpu.recordings) == (10, 2)
-    assert gpu.unrecordable == 0
+    gpu = trained(replace(RECIPE, augmentation=kind, micro_batch=3, sides=(0.5, 1.0)))  # 10 steps
+    assert (gpu.recordings, gpu.unrecordable) == (2, 0)
     assert gpu.waits.count("item") == 2 + gpu.recordings  # each is held against a step by itself, once
-    assert steps_of(RECIPE, "redrawn")[0].recordings == 0
+    assert trained(RECIPE, "redrawn").recordings == 0
 
 
 def test_answers_are_waited_for_once():
@@ -109,10 +101,8 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     for variant in {e.variant for e in chosen}:
         with fake_gpu() as gpu:
             model = None if controls else network().eval()
-            images = torch.zeros(4, *SHAPE)
-            labels = torch.arange(4)
-            told, targets = ClassImages(images, images), torch.zeros(4, dtype=torch.int64)
-            batch = Batch(images, targets, torch.arange(4), images, labels, told).to(GPU)
+            images, labels = torch.zeros(4, *SHAPE), torch.arange(4)
+            batch = Batch(images, labels, labels, images, labels, ClassImages(images, images)).to(GPU)
             gpu.waits.clear()
             wanted = [e for e in chosen if e.variant == variant]
             maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
@@ -124,9 +114,8 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
 
 @pytest.mark.parametrize("name", ["gradient-shap", "layer-cam", "score-cam", "kernel-shap", "rise"])  # without captum
 def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
-    brief = {"samples": "3", "patches": "2"}
-    values = ",".join(f"{key}={brief[key]}" for key in ("samples", "patches") if key in ESTIMATORS[name].parameters)
-    estimator = find_estimator(f"{name}({values})" if values else name)
+    brief = [text for text in ("samples=3", "patches=2") if text.split("=")[0] in ESTIMATORS[name].parameters]
+    estimator = find_estimator(f"{name}({','.join(brief)})" if brief else name)
     with fake_gpu():
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
         (importance,) = importance_maps([estimator], network().eval(), batch, torch.zeros(3, 1, 1)).values()

@@ -13,7 +13,6 @@ from safetensors.torch import save_file
 
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import common_networks as networks
 from roarbench.execution import given_weights, jobs
 from roarbench.execution.given_weights import load_given, load_start
@@ -31,7 +30,7 @@ from roarbench.terms import Order, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised
 from tests.helpers.own_photos import TEXT, write_suite
-from tests.helpers.tiny_suite import RECORD, SUITE, TEST, make_runs, make_work, rank_all, removed, score
+from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
 MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
@@ -214,7 +213,7 @@ def explained(tmp_path_factory):
     """A suite whose reference was trained elsewhere, on images normalised in its own way, with two rankings."""
     folder = tmp_path_factory.mktemp("given")
     path, generator = folder / "w.pt", torch.Generator().manual_seed(77)
-    model = randomised(build(SUITE.model, RECORD.classes, RECORD.channels, RECORD.size, generator), generator)
+    model = randomised(build(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
     work = replace(make_work(folder, replace(SUITE, given=title(str(path)))), given=(str(path),))
     jobs.train_reference(work.explained[0])
@@ -231,17 +230,17 @@ def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(explai
     np.testing.assert_allclose(found.probability, most, rtol=1e-4)  # float32 sums of a few hundred terms
     maps = slow.gradient_maps(weights, images, found.targets)
     gone = slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
-    rankings = explained.place.rankings.open(explained.ranking_spec(find_estimator("grad"), Unit.SCALAR))
-    assert (removed(rankings, Split.TEST, 0.5) == gone).mean() > 0.99  # float32 moves a few at the boundary
+    assert (
+        removed(ranked_by(explained, "grad"), Split.TEST, 0.5) == gone
+    ).mean() > 0.99  # float32 moves a few at the boundary
 
 
 def test_controls_see_images_as_the_suite_normalises_them(explained, tmp_path):
     """So that they are the same beside every reference, and are ranked once."""
     plain = make_work(tmp_path)
     rank_all(plain, "sobel")
-    spec = plain.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
-    assert spec == explained.ranking_spec(find_estimator("sobel"), Unit.SCALAR)
-    assert plain.place.rankings.open(spec).checksum == explained.place.rankings.open(spec).checksum
+    assert spec_of(plain, "sobel") == spec_of(explained, "sobel")
+    assert ranked_by(plain, "sobel").checksum == ranked_by(explained, "sobel").checksum
 
 
 def test_records_say_what_is_explained_where_a_run_depends_on_it(explained):

@@ -18,7 +18,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.store.references import checksum
 from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
-from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, rankings_of, removed, score
+from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
 
 COUNTS = {Split.TRAIN: TRAIN, Split.TEST: TEST}
 RANKED = ("random", "truth", "grad", "grad~untrained", "grad~other-target")
@@ -41,10 +41,6 @@ def other(work, tmp_path):
     return made
 
 
-def spec_of(work, name):
-    return work.ranking_spec(find_estimator(name), Unit.SCALAR)
-
-
 def removed_by_hand(work, model, targets):
     """Half of the features of each test image, the most important first."""
     train, test = (work.images[split].pixels for split in Split)
@@ -53,30 +49,25 @@ def removed_by_hand(work, model, targets):
     return slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
 
 
-def removed_in_store(work, name, split, t):
-    return removed(work.place.rankings.open(spec_of(work, name)), split, t)
-
-
 def test_the_untrained_twin_explains_other_weights_by_the_references_targets(work):
     model = work.place.network("resnet-planted", 1001)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
     targets = work.explained[0].store.predictions(Split.TEST).targets
-    found = removed_in_store(work, "grad~untrained", Split.TEST, 0.5)
+    found, reference = (removed(ranked_by(work, name), Split.TEST, 0.5) for name in ("grad~untrained", "grad"))
     assert (found == removed_by_hand(work, model, targets)).mean() > 0.995
-    assert (found == removed_in_store(work, "grad", Split.TEST, 0.5)).mean() < 0.9
+    assert (found == reference).mean() < 0.9
 
 
 def test_the_other_target_twin_explains_a_class_that_is_not_predicted(work):
     targets = work.explained[0].store.predictions(Split.TEST).targets
-    found = removed_in_store(work, "grad~other-target", Split.TEST, 0.5)
+    found = removed(ranked_by(work, "grad~other-target"), Split.TEST, 0.5)
     by_class = [removed_by_hand(work, work.explained[0].trained(), [label] * TEST) for label in range(4)]
     agreement = (np.stack(by_class) == found).mean(2)
     assert (agreement.max(0) > 0.99).all()
     explained = agreement.argmax(0)
-    assert (explained != targets).all()
-    assert len(set(explained)) == 4
+    assert (explained != targets).all() and len(set(explained)) == 4
 
 
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
@@ -93,7 +84,7 @@ def test_rankings_and_runs_know_the_weights_that_they_depend_on(work):
     assert work.explained[0].store.checksum() == weights
     for name in RANKED:
         expected = "" if find_estimator(name).control else weights
-        assert work.place.rankings.open(spec_of(work, name)).weights == expected
+        assert ranked_by(work, name).weights == expected
     assert score(work, run_of(work, "grad")).weights == weights
     assert score(work, run_of(work, "random")).weights == ""
     assert score(work, run_of(work, "random", retrain=Retrain.NONE)).weights == weights
@@ -114,11 +105,6 @@ def test_rankings_of_another_reference_are_refused(work, other):
     score(other, run_of(other, "random"))
 
 
-def made_by(work, spec, split):
-    parts = work.place.rankings.open(spec).files[split]["made"]
-    return [(part["images"], part["at_once"], part["precision"]) for part in parts]
-
-
 @pytest.mark.parametrize(
     ("maps", "hardware"), [(Making.BF16, True), (Making.FLOAT32_STEM, True), (Making.BF16_STEM, False)]
 )
@@ -126,41 +112,32 @@ def test_maps_made_in_another_way_are_other_rankings_that_say_how(work, other, m
     asked = []
     monkeypatch.setattr(devices, "uses_bf16", lambda wanted, _: asked.append(wanted) or wanted == "bf16" and hardware)
     other = replace(other, suite=replace(work.suite, maps=maps))
-    specs = [spec_of(other, name) for name in ("grad", "random")]
-    for name, spec in zip(("grad", "random"), specs, strict=True):
-        assert (spec == spec_of(work, name)) == (name == "random")
-        rank_all(other, name)
+    rank_all(other, "grad", "random")
     assert set(asked) == {maps.precision, Precision.FLOAT32}  # of the estimator and of the control
     done = maps if hardware else maps.replace("bf16", "float32")
-    assert made_by(other, specs[0], Split.TEST) == [(TEST, TEST, done)]
-    assert made_by(other, specs[1], Split.TEST) == [(TEST, TEST, "float32")]
-    manifest = json.loads((other.place.rankings.folder(specs[0]) / "manifest.json").read_text())
-    assert manifest["maps"] == maps
-    exact, found = (removed_in_store(each, "grad", Split.TEST, 0.5) for each in (work, other))
+    for name, precision in (("grad", done), ("random", "float32")):
+        assert (spec_of(other, name) == spec_of(work, name)) == (name == "random")
+        (part,) = ranked_by(other, name).files[Split.TEST]["made"]
+        assert (part["images"], part["at_once"], part["precision"]) == (TEST, TEST, precision)
+    assert json.loads((ranked_by(other, "grad").folder / "manifest.json").read_text())["maps"] == maps
+    exact, found = (removed(ranked_by(each, "grad"), Split.TEST, 0.5) for each in (work, other))
     same = (exact == found).mean()
     assert 0.9 < same < 1 if "bf16" in done else same > 0.999
 
 
 @pytest.mark.slow
 def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
-    counted = ("var-grad", "sg-grad(noise=0.5)~blurred")
-    names = (*counted, "grad", "var-grad~untrained", "sg-grad~other-target")
-    rank_all(other, *names)
-    model = other.explained[0].trained()
-    for name in names:
-        found = other.place.rankings.open(spec_of(other, name))
-        if name not in counted:
-            assert found.kept is None
-            continue
-        kept, noise = 0, find_estimator(name).value("noise")
+    counted, others = ("var-grad", "sg-grad(noise=0.5)~blurred"), ("grad", "var-grad~untrained", "sg-grad~other-target")
+    rank_all(other, *counted, *others)
+    assert [ranked_by(other, name).kept for name in others] == [None] * 3
+    explained, model = other.explained[0], other.explained[0].trained()
+    for name in counted:
+        found, noise, kept = ranked_by(other, name), find_estimator(name).value("noise"), []
         for split, count in COUNTS.items():
-            batch = importance.shard_batch(other.explained[0], split, 0, count, other.explained[0].norm)
-            said = model(batch.images).argmax(1)
-            kept += sum(
-                int((model(noisy_copies(batch.images, batch.ids, j, 0, noise)).argmax(1) == said).sum())
-                for j in range(15)
-            )
-        assert found.kept == kept / (15 * (TRAIN + TEST))
+            batch = importance.shard_batch(explained, split, 0, count, explained.norm)
+            copies = (noisy_copies(batch.images, batch.ids, j, 0, noise) for j in range(15))
+            kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
+        assert found.kept == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
         assert 0 < found.kept < 1
         assert other.place.rankings.kept_shares()[found.checksum] == found.kept
     assert len(other.place.rankings.kept_shares()) == len(counted)
@@ -182,8 +159,8 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
-    mine = removed_in_store(work, "grad", split, 0.9)
-    theirs = removed(jobs._handed(work.images, handed, rankings_of(work, handed)), split, 0.9)
+    mine = removed(ranked_by(work, "grad"), split, 0.9)
+    theirs = removed(jobs._handed(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
@@ -193,8 +170,7 @@ def test_other_images_maps_are_the_parents_rankings_handed_on(work, retrain):
     own, handed = (run_of(work, name, retrain=retrain) for name in ("grad", "grad~other-image"))
     for split, count in COUNTS.items():
         given = donors(work, handed, split)
-        assert sorted(given) == list(range(count))
-        assert (given != np.arange(count)).all()
+        assert sorted(given) == list(range(count)) and (given != np.arange(count)).all()
     labels, alike = work.images.test.labels, run_of(work, "grad~same-class", retrain=retrain)
     of_class = donors(work, alike, Split.TEST)
     assert (labels[of_class] == labels).all() and (of_class != np.arange(TEST)).all()

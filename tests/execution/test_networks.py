@@ -1,42 +1,51 @@
-"""Networks that score many runs: trained once, tuned once for each row, and asked twice about every image."""
+"""Networks that score many runs, tuned once for each row, and recursive ones, each of which explains for the next."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.errors import CallerError, RunError
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
+from roarbench.execution import recursion
 from roarbench.execution.job_graph import steps
 from roarbench.execution.placed_inputs import without
+from roarbench.execution.recursion import recursive_stage
 from roarbench.forecast.plan import missing_work
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Normalisation
+from roarbench.kernels.ranking import removed_count
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import CLEAN
+from roarbench.plan.runs import CLEAN, check_fill
 from roarbench.plan.shared_inputs import SharedInputs, inputs_of
 from roarbench.plan.suite import Block
+from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.made_inputs import made_inputs
 from roarbench.store.references import checksum
 from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
-from tests.helpers.tiny_suite import RECORD, SUITE, TEST, TRAIN, completed, rankings_of, score
+from tests.helpers import slow_pipeline as slow
+from tests.helpers import tiny_suite
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, ranked_by, rankings_of
 
 pytestmark = pytest.mark.slow
 
@@ -68,21 +77,23 @@ def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
 
 def cuts(work, names, number=0, split=Split.TRAIN):
     """What the training images lose by the maps of these rows, in the order in which it is drawn."""
-    specs = [work.ranking_spec(find_estimator(name), Unit.SCALAR, number) for name in names]
-    found = [work.place.rankings.open(spec) for spec in specs]
-    return [Cut(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)]
+    found = [ranked_by(work, name, number) for name in names]
+    return tuple(Cut(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS))
 
 
-def trained(work, seed, draws, chosen, model=None, recipe=None, mean=None, lent=False):
-    """A network trained here on exchanged masks, without the jobs."""
-    mean = torch.tensor(work.images.mean) if mean is None else mean
-    model = model or work.place.network("resnet-planted", seed)
-    pixels = torch.from_numpy(work.images[Split.TRAIN].pixels)
-    generator = torch.Generator().manual_seed(networks.EXCHANGE + draws)
-    inputs = ExchangedImages(pixels, tuple(chosen), mean, Unit.SCALAR, generator, lent=lent)
-    labels = torch.from_numpy(work.images.train.labels)
-    fit(model, inputs, labels, Normalisation.of(work.images), recipe or find_recipe("planted@1"), draws)
+def trained(work, seed, chosen, model=None, mean=None, lent=False):
+    """A network trained here on exchanged masks, without the jobs, or tuned."""
+    recipe = tuning_of(find_recipe("planted@1")) if model else find_recipe("planted@1")
+    model, mean = model or work.place.network("resnet-planted", seed), mean or work.images.mean
+    generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
+    pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
+    inputs = ExchangedImages(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, lent=lent)
+    fit(model, inputs, labels, Normalisation.of(work.images), recipe, seed)
     return model
+
+
+def weights_of(model):
+    return checksum(model.state_dict())
 
 
 @pytest.fixture(scope="module")
@@ -99,13 +110,11 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     is_lent = tuned_on is Split.TEST
     work, runs, _, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
-    common = trained(work, 1, 1, cuts(work, CONTROLS))
+    common = trained(work, 1, cuts(work, CONTROLS))
     key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert checksum(work.place.networks.weights(key)) == checksum(common.state_dict())
-    recipe, masks = tuning_of(find_recipe("planted@1")), cuts(work, ["grad"], 1, tuned_on)
-    tuned = trained(work, 1, 1_000_001, masks, common, recipe, lent=is_lent)
-    found = networks.scoring_network(work.place, run, rankings_of(work, run))
-    assert checksum(found.state_dict()) == checksum(tuned.state_dict())
+    assert checksum(work.place.networks.weights(key)) == weights_of(common)
+    tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
+    assert weights_of(networks.scoring_network(work.place, run, rankings_of(work, run))) == weights_of(tuned)
 
 
 def answers(work, run, donors):
@@ -127,40 +136,36 @@ def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done):
             np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected, err_msg=str(run.cell))
 
 
-FILLED = tuple(Block(MATCHED, ROWS[:2], (0.5,), 1, fill=fill) for fill in ("zero", "mean"))
-BLACK = replace(COMMON, name="black", blocks=FILLED, references=1)
-
-
 def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
     """Black is the mean of a data set whose mean is black: networks, strata and answers are derived with that."""
-    with completed(tmp_path, BLACK) as (work, runs, jobs, store):
+    filled, black = (Block(MATCHED, ROWS[:2], (0.5,), 1, fill=fill) for fill in ("zero", "mean")), (0.0, 0.0, 0.0)
+    suite = replace(COMMON, name="black", blocks=tuple(filled), references=1)
+    with completed(tmp_path, suite) as (work, runs, jobs, store):
         made = [name for name in jobs if name.startswith("network")]
         assert made == ["network morf scalar zero 0", "network morf scalar 0"]
         untouched = [run for run in runs if run.cell.estimator == CLEAN]
         assert [run.cell.fill for run in untouched] == ["zero", "mean"]
         assert len({run.network for run in runs}) == 2
-        black = torch.zeros(3)
-        common = trained(work, 0, 0, cuts(work, CONTROLS), mean=black)
-        assert checksum(work.place.networks.weights(untouched[0].network)) == checksum(common.state_dict())
-        tuned = trained(work, 0, 1_000_000, cuts(work, ["grad"]), common, tuning_of(find_recipe("planted@1")), black)
+        common = trained(work, 0, cuts(work, CONTROLS), mean=black)
+        assert checksum(work.place.networks.weights(untouched[0].network)) == weights_of(common)
+        tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
+        blackened = replace(work, images=replace(work.images, mean=black))
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
             own = networks.scoring_network(work.place, run, rankings_of(work, run))
-            assert checksum(own.state_dict()) == checksum(tuned.state_dict())
-            norm = Normalisation.of(work.images)
-            blackened = replace(work, images=replace(work.images, mean=(0.0, 0.0, 0.0)))
-            found = store.results([run.key])[run.key].answers
+            assert weights_of(own) == weights_of(tuned)
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(execution_jobs, "scoring_network", lambda *_, own=own: own)
-                patch.setattr(Normalisation, "of", lambda _, norm=norm: norm)
-                np.testing.assert_array_equal(found, score(blackened, mean).answers)
+                patch.setattr(Normalisation, "of", lambda _: norm)
+                expected = tiny_suite.score(blackened, mean).answers
+            np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
 
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
     work, runs, _, store = done
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.EXCHANGED))
     rankings = rankings_of(work, run)
-    model = trained(work, 0, 0, [Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF)])
+    model = trained(work, 0, (Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "scoring_network", lambda *_: model)
     np.testing.assert_array_equal(store.results([run.key])[run.key].answers, answers(work, run, np.arange(TEST)))
 
@@ -168,11 +173,9 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
 def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent, done):
     work, _, jobs, _ = lent
     assert {name for name in jobs if name.startswith("rank trained")} == {"rank trained test 0"}
-    controls = {name for name in jobs if name.startswith("rank controls")}
-    assert controls == {"rank controls train 0", "rank controls test 0"}
-    assert {name for name in done[2] if name.startswith("rank trained")} >= {"rank trained train 0"}
-    for name, splits in (("grad", {Split.TEST}), ("random", set(Split))):
-        assert work.place.rankings.open(work.ranking_spec(find_estimator(name), Unit.SCALAR)).splits.keys() == splits
+    assert {"rank controls train 0", "rank controls test 0"} <= set(jobs) and "rank trained train 0" in done[2]
+    assert ranked_by(work, "grad").splits.keys() == {Split.TEST}
+    assert ranked_by(work, "random").splits.keys() == set(Split)
 
 
 def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_where_they_are_needed():
@@ -188,7 +191,7 @@ def test_the_plan_counts_common_trainings_once_tuning_by_rows_and_training_maps_
 
 
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
-    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
+    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work, points, data = done[0], expand(COMMON), done[0].images.fingerprint
     assert made_inputs(work.workspace, COMMON, data, points) == inputs_of(COMMON, points)
     plan = missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
@@ -200,13 +203,90 @@ def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
 
 
 def test_the_networks_key_has_all_that_fixes_it():
-    keys = {
-        common_network(suite, data, order, unit, seed, fill).key
-        for suite in (COMMON, replace(COMMON, recipe="quick@2"))
-        for data in ("da7a", "0ther")
-        for order in Order
-        for unit in Unit
-        for seed in (0, 1)
-        for fill in ("mean", "zero")
-    }
-    assert len(keys) == 2 * 2 * 2 * len(Unit) * 2 * 2
+    suites = (COMMON, replace(COMMON, recipe="quick@2"))
+    asked = list(product(suites, ("da7a", "0ther"), Order, Unit, (0, 1), ("mean", "zero")))
+    assert len({common_network(*each).key for each in asked}) == len(asked) == 2 * 2 * 2 * len(Unit) * 2 * 2
+
+
+LEVELS, EXPLAINED_ANEW = (0.1, 0.3, 0.5), ("random", "grad", "class-template")
+CHAIN = (Block(ROAR_RECURSIVE, EXPLAINED_ANEW, LEVELS, seeds=1), Block(ROAR, EXPLAINED_ANEW, (0.1,), seeds=1))
+RECURSIVE = replace(SUITE, name="recursive", blocks=CHAIN)
+
+
+@pytest.fixture(scope="module")
+def chained(tmp_path_factory):
+    """Context, runs by estimator and level, what was scored, and the trainings after the reference's."""
+    work, trained = tiny_suite.make_work(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
+    runs = tiny_suite.make_runs(work, RECURSIVE)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(recursion, "fit", lambda *given: trained.append(given[5]) or fit(*given))
+        return work, runs, tiny_suite.score_all(work, runs), trained
+
+
+def run_at(runs, name, t, retrain=Retrain.RECURSIVE):
+    return next(r for r in runs if (r.cell.estimator, r.cell.t, r.cell.retrain) == (name, t, retrain))
+
+
+def gone(work, run, split):
+    stage = recursive_stage(work.place, run, rankings_of(work, run))
+    return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
+
+
+@pytest.mark.parametrize("name", EXPLAINED_ANEW)
+def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_once(chained, name):
+    work, runs, scored, trained = chained
+    assert len(trained) == len(EXPLAINED_ANEW) * len(LEVELS)
+    assert len(scored) == len(EXPLAINED_ANEW) * (len(LEVELS) + 1) + 1  # ROAR's, and untouched images
+    for split in Split:
+        before = np.zeros((1, 192), bool)
+        for t in LEVELS:
+            now = gone(work, run_at(runs, name, t), split)
+            assert (now.sum(1) == removed_count(t, 192)).all()
+            assert (now >= before).all()
+            before = now
+    one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, Retrain.IMAGES)]
+    assert one.bits == other.bits
+    assert one.smoothness == other.smoothness
+
+
+def test_the_gradient_at_its_second_level_again(chained):
+    work, runs, scored, _ = chained
+    run, low = run_at(runs, "grad", 0.3), gone(work, run_at(runs, "grad", 0.1), Split.TRAIN)
+    train, norm = work.images.train, Normalisation.of(work.images)
+    images = without(work.images, Split.TRAIN, np.packbits(low, axis=1), run.cell)
+    model = work.place.start(run.cell.model, run.recipe_record, 0)
+    fit(model, images, torch.from_numpy(train.labels), norm, run.recipe_record, 0)
+    weights, removed_before = model.state_dict(), low.reshape(train.pixels.shape)
+    left = slow.normalised(slow.degraded(train.pixels, removed_before, work.images.mean), *norm)
+    maps = slow.gradient_maps(weights, left, slow.logits(weights, torch.from_numpy(left)).argmax(1).numpy())
+    maps[removed_before] = np.inf  # they stay removed
+    expected = slow.removed_features(maps, 0, 0.3, "morf", "scalar").reshape(low.shape)
+    found = gone(work, run, Split.TRAIN)
+    assert (found == expected).mean() > 0.999  # a convolution rounds otherwise for another batch
+    assert not np.array_equal(found, gone(work, run_at(runs, "random", 0.3), Split.TRAIN))
+    assert not np.array_equal(
+        found, tiny_suite.removed(rankings_of(work, run), Split.TRAIN, 0.3)
+    )  # what ROAR removes there
+
+
+def test_a_level_waits_for_the_one_below(chained, tmp_path):
+    _, runs, _, _ = chained
+    made = {step.run: step for step in steps(tiny_suite.make_work(tmp_path, RECURSIVE), runs) if step.run}
+    assert run_at(runs, "grad", 0.3).key in made[run_at(runs, "grad", 0.5)].needs
+    assert run_at(runs, "grad", 0.1).key not in made[run_at(runs, "grad", 0.5)].needs
+    assert not {run.key for run in runs} & set(made[run_at(runs, "grad", 0.1)].needs)
+
+
+@pytest.mark.parametrize("name", ["random-redrawn", "grad~other-image", "grad~untrained"])
+def test_what_cannot_be_explained_anew_fails_in_one_line(chained, name):
+    work, run = chained[0], run_at(chained[1], "grad", 0.3)
+    other = replace(run, cell=replace(run.cell, estimator=name))
+    with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
+        recursive_stage(work.place, other, None if name == "random-redrawn" else rankings_of(work, run))
+
+
+def test_a_submission_gets_no_row_and_the_fill_is_the_mean():
+    added = with_entries(replace(find_suite("quick"), blocks=CHAIN), ["mine@01234567"])
+    assert [("mine@01234567" in block.estimators) for block in added.blocks] == [False, True]
+    with pytest.raises(CallerError, match="where importance is found anew write the fill mean"):
+        check_fill("blur", Retrain.RECURSIVE)

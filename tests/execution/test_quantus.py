@@ -12,7 +12,7 @@ import pytest
 import torch
 
 from roarbench.analysis.faithfulness import METRICS, score_specs
-from roarbench.execution import jobs, quantus
+from roarbench.execution import quantus
 from roarbench.execution.quantus import evaluate
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
@@ -28,14 +28,8 @@ ROUNDING = 1e-5  # float32 sums in another order, of probabilities
 
 
 @pytest.fixture(scope="module")
-def work(tmp_path_factory):
+def explained(tmp_path_factory):
     work = make_work(tmp_path_factory.mktemp("work"))
-    jobs.train_reference(work.explained[0])
-    return work
-
-
-@pytest.fixture(scope="module")
-def explained(work):
     return quantus._explain(work.explained[0], "grad", 64)
 
 

@@ -120,11 +120,16 @@ def test_it_goes_on_where_it_was_cut_off_whatever_the_size_of_a_job_was(fresh, s
 
 
 def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, store, monkeypatch):
-    """One by itself, and those by maps that are not finite."""
+    """One by itself, those by maps that are not finite, and all that needs a reference that diverges."""
     work, runs = fresh
     bad = next(run for run in runs if (run.cell.estimator, run.seed) == ("random", 1))
-    truth = {run for run in runs if run.cell.estimator == "truth"}
-    scored, maps = jobs.score, importance.maps_together
+    truth, explaining = {run for run in runs if run.cell.estimator == "truth"}, {run for run in runs if run.reference}
+    lost, scored, maps = {bad, *truth, *explaining}, jobs.score, importance.maps_together
+
+    def diverging(*given):
+        if given[5] == work.explained[0].reference.seed:
+            raise Diverged("loss nan at step 3")
+        return 0.5
 
     def sometimes(explained, judge, run, row):
         if run == bad:
@@ -137,15 +142,18 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
             found["truth"][3, 0, 0, 0] = float("nan")
         return [found]
 
+    monkeypatch.setattr(jobs, "fit", diverging)
     monkeypatch.setattr(jobs, "score", sometimes)
     monkeypatch.setattr(importance, "maps_together", broken)
     engine = InlineEngine()
-    assert {run for run, _ in failed(complete(work, runs, store, engine)) if run} == {bad, *truth}
-    assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of({bad, *truth}))
+    assert {run for run, _ in failed(complete(work, runs, store, engine)) if run} == lost
+    assert store.done(keys_of(runs)) == set(keys_of(runs)) - set(keys_of(lost)) != set()
     assert reasons_of(store, [bad]) == {"the loss went away"}
     (reason,) = reasons_of(store, truth)
     assert reason.startswith("rank truth failed: train images from 32 on: importance of image 3 of the batch has 1")
-    assert engine.done.count(bad.key) == 1
+    assert all("reference failed: loss nan" in reason for reason in reasons_of(store, explaining))
+    assert not any("trained" in name or "grad" in name for name in engine.done), "not even tried"
+    assert engine.done.count(bad.key) == engine.done.count("reference") == 1
     assert store.running() == []
     monkeypatch.setattr(jobs, "score", scored)
     again = InlineEngine()
@@ -153,24 +161,6 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
     assert not set(again.done) & set(keys_of(runs)), "it is told of, and not tried"
     assert store.failures.retry([bad.key], work.images.fingerprint) == {bad.key}
     assert [event.step.run for event in complete(work, [bad], store, InlineEngine())] == [bad]
-
-
-def test_a_reference_that_diverges_takes_with_it_all_that_needs_it(fresh, store, monkeypatch):
-    work, runs = fresh
-
-    def diverging(*given):
-        if given[5] == work.explained[0].reference.seed:
-            raise Diverged("loss nan at step 3")
-        return 0.5
-
-    monkeypatch.setattr(jobs, "fit", diverging)
-    engine = InlineEngine()
-    lost = {run for run, _ in failed(complete(work, runs, store, engine)) if run}
-    assert lost == {run for run in runs if run.reference}
-    assert store.done(keys_of(runs)) == {run.key for run in runs if not run.reference}
-    assert not any("trained" in name or "grad" in name for name in engine.done)  # not even tried
-    assert engine.done.count("reference") == 1
-    assert all("reference failed: loss " in reason for reason in reasons_of(store, lost))
 
 
 def test_the_callers_mistake_ends_the_command_and_what_ended_beside_it_is_kept(fresh, store):

@@ -1,21 +1,30 @@
-"""Rankings of a suite in a folder: what is exported, what is refused, and a run that makes no map."""
+"""What is done again elsewhere: runs on rankings from a folder that is checked whole, stored runs from nothing."""
 
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
+from io import StringIO
 
 import pytest
+from rich.console import Console
 
-from roarbench.errors import StoreError
+from roarbench.errors import CallerError, StoreError
+from roarbench.execution import local_workers
 from roarbench.execution.job_graph import steps
+from roarbench.execution.reproduce import RerunRequest, reproduce
+from roarbench.execution.runner import Request, run_suite
 from roarbench.execution.scheduler import complete
 from roarbench.execution.shipping import export_rankings, import_rankings
 from roarbench.plan.suite import Block
+from roarbench.plan.suites import VERSIONS
+from roarbench.plan.weights import title
+from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.store.entries import Origin, origins
+from roarbench.store.entries import Origin, ReproductionOutcome, origins
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import Retrain, Split
 from tests.helpers.command_line import command, publish
 from tests.helpers.damage import flip
 from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
@@ -32,11 +41,6 @@ def shipped(tmp_path_factory):
     with completed(root / "first", PART) as (work, _, _, store):
         export_rankings(work, root / "shipped", "the project, two cores")
         return root / "shipped", {key: result.bits for key, result in store.results(store.keys("")).items()}
-
-
-@pytest.fixture
-def folder(shipped, tmp_path):
-    return Path(shutil.copytree(shipped[0], tmp_path / "shipped"))
 
 
 def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp_path):
@@ -80,8 +84,10 @@ TAMPERED = {
 
 
 @pytest.mark.parametrize("kind", TAMPERED)
-def test_tampering_is_refused_in_one_line_and_nothing_is_taken(folder, tmp_path, kind):
+def test_tampering_is_refused_in_one_line_and_nothing_is_taken(shipped, tmp_path, kind):
     tamper, said = TAMPERED[kind]
+    folder = tmp_path / "shipped"
+    shutil.copytree(shipped[0], folder)
     tamper(folder)
     work = make_work(tmp_path / "new", PART)
     with ResultsStore.open(default_url(tmp_path / "new")) as store, pytest.raises(StoreError) as refused:
@@ -101,3 +107,37 @@ def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
     assert "2 rankings; next: roarbench run" in capsys.readouterr().err
     assert command("run", *small, tmp_path / "b") == 0
     assert not list((tmp_path / "b").glob("rankings/*/locks"))
+
+
+BOTH = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))
+SCORED = replace(BOTH, name="scored", blocks=BOTH.blocks[1:])
+RETRAINED = replace(BOTH, name="retrained", blocks=BOTH.blocks[:1])
+COMMON = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
+LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
+
+
+@pytest.mark.parametrize(
+    ("known", "estimator", "retrains"),
+    [
+        ([BOTH], "grad", [Retrain.NONE, Retrain.IMAGES]),
+        ([BOTH, SCORED], "grad", [Retrain.NONE]),  # ranks test images alone, of published weights
+        ([RETRAINED], "none", [Retrain.NONE]),  # how good the reference is, which no suite has among its runs
+        ([COMMON, LENT], "grad", [Retrain.COMMON]),  # its network was tuned on masks of test images
+    ],
+    ids=["both", "scored", "retrained", "lent"],
+)
+def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, monkeypatch, known, estimator, retrains):
+    """Though another suite with the same images and network comes first in the table."""
+    given, workspace, console = title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
+    known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
+    for suite in known:
+        monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
+    assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0
+    rows = [result.run for result in store.results(store.keys("")).values()]
+    for retrain in retrains:
+        (key,) = [run.key for run in rows if (run.cell.estimator, run.cell.retrain) == (estimator, retrain)]
+        assert reproduce(RerunRequest(key), workspace, store, console).verdict is ReproductionOutcome.EQUAL
+    if not known[-1].given:
+        with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
+            reproduce(RerunRequest(key, reference=str(published)), workspace, store, console)

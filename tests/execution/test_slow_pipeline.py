@@ -1,6 +1,7 @@
 """The fast pipeline against the slow one: every removed feature, every training input, every count."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -9,8 +10,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.execution.job_graph import steps
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.kernels.bit_planes import removed_bits
-from roarbench.kernels.degrade import unpack
+from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.train import fit
@@ -25,7 +25,7 @@ from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.result import Result
 from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work, rankings_of
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
 pytestmark = pytest.mark.slow
 
@@ -50,8 +50,7 @@ COUNTS, FIRST_ID = {"train": TRAIN, "test": TEST}, {"train": 0, "test": 2**32}
 SHAPE = (3, 8, 8)
 
 
-@dataclass(frozen=True)
-class Fast:
+class Fast(NamedTuple):
     """What the fast pipeline did, by run; None is the reference."""
 
     work: SuiteWork
@@ -62,53 +61,36 @@ class Fast:
 
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory):
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setitem(RECIPES, RECIPE.title, RECIPE)
-        return run_fast(tmp_path_factory.mktemp("slow"))
-
-
-def run_fast(folder):
     """All jobs in this process; a hook writes down what each network is given."""
-    work = make_work(folder, CASES)
-    make_ties(work)
-    made = Fast(work, {}, {}, {})
     given: list[tuple[bool, np.ndarray]] = []
 
     def note(module, inputs):
         if isinstance(module, SmallResNet):
             given.append((module.training, inputs[0].detach().numpy().copy()))
 
-    handle = register_module_forward_pre_hook(note)
-    for step in steps(work, make_runs(work, CASES)):
-        given.clear()
-        value = step.job.call(*step.job.arguments)
-        if step.kind in ("reference", "run"):
-            made.training[step.run] = [images for training, images in given if training]
-            made.tested[step.run] = np.concatenate([images for training, images in given if not training])
-        if step.run:
-            made.scored[step.run] = value.result
-    handle.remove()
-    return made
+    with pytest.MonkeyPatch.context() as patch, register_module_forward_pre_hook(note):
+        patch.setitem(RECIPES, RECIPE.title, RECIPE)
+        made = Fast(make_work(tmp_path_factory.mktemp("slow"), CASES), {}, {}, {})
+        make_ties(made.work)
+        for step in steps(made.work, make_runs(made.work, CASES)):
+            given.clear()
+            value = step.job.call(*step.job.arguments)
+            if step.kind in ("reference", "run"):
+                made.training[step.run] = [images for training, images in given if training]
+                made.tested[step.run] = np.concatenate([images for training, images in given if not training])
+            if step.run:
+                made.scored[step.run] = value.result
+        return made
 
 
 def make_ties(work):
     """Give planted data's true importance eight values, so that each level cuts through many equal ones."""
     for split in Split:
         path = work.images.folder / f"{split}-truth.bin"
-        (np.rint(np.fromfile(path, np.float32) * 8) / 8).tofile(path)
-
-
-@dataclass(frozen=True)
-class Plain:
-    """Inputs of a training that are all there."""
-
-    images: torch.Tensor
-
-    def __len__(self):
-        return len(self.images)
-
-    def batch(self, index):
-        return self.images[index]
+        truth = np.rint(np.fromfile(path, np.float32) * 8) / 8
+        truth.tofile(path)
+        for values in -np.sort(-truth.reshape(-1, 192)[:5]):  # else nothing would be known of the rule for them
+            assert all(values[round(t * 192) - 1] == values[round(t * 192)] for t in (0.1, 0.9, 0.3))
 
 
 class Slow:
@@ -126,19 +108,15 @@ class Slow:
         # gradients of weights that differ in their last digits would rank differently
         (stored,) = work.workspace.references.glob("*/weights.pt")
         self.reference = torch.load(stored, weights_only=True)
-        self.maps: dict[tuple[str, str], np.ndarray] = {}
+        names = ("truth", "truth-inverted", "grad", "random")
+        self.maps = {(name, split): self._importance(name, split) for name in names for split in COUNTS}
         self.network = lambda seed: work.place.network("resnet-planted", seed)
 
     def normalised(self, images):
         return slow.normalised(images.astype(np.float32), self.means, self.deviations)
 
-    def importance(self, name, split):
-        """Maps (n, c, h, w)."""
-        if (name, split) not in self.maps:
-            self.maps[name, split] = self._importance(name, split)
-        return self.maps[name, split]
-
     def _importance(self, name, split):
+        """Maps (n, c, h, w)."""
         if name.startswith("truth"):
             return self.truth[split] * (-1 if name == "truth-inverted" else 1)
         if name == "random":
@@ -152,7 +130,7 @@ class Slow:
         cell = run.cell
         if cell.estimator == "none":
             return np.zeros((COUNTS[split], *SHAPE), bool)
-        maps = self.importance(cell.estimator, split)
+        maps = self.maps[cell.estimator, split]
         return slow.removed_features(maps, FIRST_ID[split], cell.t, str(cell.order), str(cell.unit))
 
     def inputs(self, run, split):
@@ -165,7 +143,8 @@ class Slow:
     def trained(self, inputs, seed):
         """The weights of a network that learnt these inputs; `tests/kernels/test_train.py` has training slowly."""
         model = self.network(seed)
-        fit(model, Plain(torch.from_numpy(inputs)), torch.from_numpy(self.labels["train"]), ONES, RECIPE, seed)
+        inputs = DegradedImages(torch.from_numpy(inputs), None, torch.zeros(3), Unit.SCALAR)
+        fit(model, inputs, torch.from_numpy(self.labels["train"]), ONES, RECIPE, seed)
         return model.state_dict()
 
 
@@ -176,24 +155,8 @@ def again(fast):
 
 def test_all_protocols_orders_and_units_are_there(fast):
     assert len(fast.scored) == len(fast.training) - 1 == 17
-    others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks and test_recursion
+    others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
-
-
-@pytest.mark.parametrize("split", ["train", "test"])
-def test_every_removed_feature(fast, again, split):
-    for run in fast.scored:
-        if run.cell.estimator == "none":
-            continue
-        rankings = rankings_of(fast.work, run)
-        if Split(split) not in rankings.splits:
-            assert run.cell.retrain is Retrain.NONE  # of such rows no training sees masks
-            continue
-        packed = removed_bits(rankings.planes(Split(split)), run.cell.t, run.cell.order, rankings.layout)
-        bits = unpack(torch.from_numpy(packed), SHAPE, run.cell.unit).expand(-1, *SHAPE)
-        np.testing.assert_array_equal(bits, again.removed(run, split), err_msg=str(run.cell))
-        if split == "test":
-            assert fast.scored[run].smoothness == smoothness(packed, SHAPE, run.cell.unit)
 
 
 def test_every_training_input_in_its_step(fast, again):
@@ -207,9 +170,14 @@ def test_every_training_input_in_its_step(fast, again):
         np.testing.assert_array_equal(fast.training[run], expected, err_msg=str(run.cell))
 
 
-def test_every_test_input(fast, again):
-    for run in fast.scored:
+def test_every_test_input_and_how_smooth_its_mask_is(fast, again):
+    for run, scored in fast.scored.items():
         np.testing.assert_array_equal(fast.tested[run][:TEST], again.inputs(run, "test"), err_msg=str(run.cell))
+        if run.cell.t:
+            removed, (_, rows, columns) = again.removed(run, "test"), run.cell.unit.grid(SHAPE)
+            layers = slice(3 if run.cell.unit is Unit.SCALAR else 1)
+            bits = removed[:, layers, :: 8 // rows, :: 8 // columns].reshape(TEST, -1)
+            assert scored.smoothness == smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
 
 
 def test_every_count(fast, again):
@@ -229,10 +197,3 @@ def test_every_count(fast, again):
 def test_the_reference(again):
     weights = again.trained(again.normalised(again.pixels["train"]), seed=1000)
     torch.testing.assert_close(again.reference, dict(weights), rtol=0, atol=0)
-
-
-def test_levels_cut_through_ties(again):
-    """Else nothing would be known of the rule for them."""
-    for image in again.truth["train"][:5].reshape(5, -1):
-        values = sorted(image.tolist(), reverse=True)
-        assert all(values[round(t * 192) - 1] == values[round(t * 192)] for t in (0.1, 0.9, 0.3)), len(set(values))

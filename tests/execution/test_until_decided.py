@@ -56,9 +56,12 @@ def run(store, tmp_path, rule=TWO_POINTS, suite=SUITE_5):
     return done.suite_results, said.getvalue().splitlines()
 
 
+def rows_of(suite_results):
+    return {row.estimator: row for row in suite_results.board(ROAR, Unit.SCALAR).rows}
+
+
 def seeds_of(suite_results):
-    board = suite_results.board(ROAR, Unit.SCALAR)
-    return {row.estimator: row.seeds for row in board.rows}
+    return {name: row.seeds for name, row in rows_of(suite_results).items()}
 
 
 @pytest.mark.slow
@@ -67,9 +70,8 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
     seeds = seeds_of(found)
     assert seeds["ig"] == seeds["random"] == 5  # equal to Random: never settled without a smallest difference
     assert max(seeds["grad"], seeds["var-grad"]) < 5
-    verdicts = {row.estimator: row.random.verdict for row in found.board(ROAR, Unit.SCALAR).rows if row.random}
-    assert verdicts["var-grad"] is Verdict.BETTER and verdicts["grad"] is Verdict.WORSE
-    assert verdicts["ig"] is Verdict.SAME
+    verdicts = {name: row.random.verdict for name, row in rows_of(found).items() if row.random}
+    assert (verdicts["var-grad"], verdicts["grad"], verdicts["ig"]) == (Verdict.BETTER, Verdict.WORSE, Verdict.SAME)
     assert said[0] == "roar: 0 of 4 rows are settled against Random; open: sobel, grad, var-grad, ig"
     assert said[-2].endswith("; open: ig")
     assert said[-1] == f"{sum(seeds.values())} of 25 trainings of rows"
@@ -77,9 +79,8 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
     assert all(block.seeds == 1 for request in begun for block in request.suite.blocks if block.protocol == MASK_ONLY)
     later = collect(SUITE_5, store, data=DATA)  # every table after it allows for the looks
     plain = replace(later, watched={})
-    one, other = (next(r for r in x.board(ROAR, Unit.SCALAR).rows if r.estimator == "grad") for x in (later, plain))
-    assert (one.gain.low, one.gain.high) != (other.gain.low, other.gain.high)
-    assert one.gain.low < other.gain.low < other.gain.high < one.gain.high
+    one, other = (rows_of(each)["grad"].gain for each in (later, plain))
+    assert one.low < other.low < other.high < one.high
     text = render(suite_table(later, "roar", None, None), "markdown")
     assert "| grad ‡ |" in text and "| ig |" in text and "‡ Stopped early." in text
     assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
@@ -94,12 +95,10 @@ def test_a_difference_that_is_of_no_interest_ends_it_sooner(begun, store, tmp_pa
 def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, store, tmp_path):
     points = [point for point in expand(SUITE_5) if point.cell.estimator != "ig"]
     store.add_all(result(SUITE_5, point, answers(point, far_apart(point.cell))) for point in points)
-    before = collect(SUITE_5, store, data=DATA).board(ROAR, Unit.SCALAR)
-    found, _ = run(store, tmp_path)
-    after = found.board(ROAR, Unit.SCALAR)
-    assert {row.estimator: row.looks for row in after.rows} == dict.fromkeys(ROWS, 0) | {"ig": 5}
-    width = {row.estimator: row.gain.high - row.gain.low for row in after.rows}
-    assert before is not None and width["ig"] > width["grad"]
+    rows = rows_of(run(store, tmp_path)[0])
+    assert {name: row.looks for name, row in rows.items()} == dict.fromkeys(ROWS, 0) | {"ig": 5}
+    width = {name: row.gain.high - row.gain.low for name, row in rows.items()}
+    assert width["ig"] > width["grad"]
 
 
 def test_a_budget_ends_it_and_says_so(begun, store, tmp_path):

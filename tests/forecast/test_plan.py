@@ -1,23 +1,29 @@
-"""What a plan says of hand-made rates, in words and as a record; and which way to an answer is the cheapest."""
+"""How fast it goes, measured or assumed; what a plan says of it; and which way to an answer is the cheapest."""
 
 import json
 from dataclasses import replace
 
 import pytest
+import torch
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, MachineError, NoRoom, RunError
+from roarbench.execution import local_workers
+from roarbench.execution.local_workers import measured_rates
+from roarbench.forecast import rates
 from roarbench.forecast.plan import Plan, make_plan, missing_work
 from roarbench.forecast.question import answer_record, costed, measured_ways, ways_to
-from roarbench.forecast.rates import CORE, Rates, assume
+from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work, count_work
 from roarbench.plan.points import expand, select
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import PROTOCOLS
 from roarbench.store.layout import Workspace
-from tests.helpers.tiny_suite import RECORD, TEST, TRAIN, make_work, rank_all
+from roarbench.workers.job import JobOutcome
 
-WORK = Work(*[0] * len(Work._fields))._replace(
+PLANTED, NOTHING = find_suite("planted"), Work(*[0] * len(Work._fields))
+WORK = NOTHING._replace(
     **{"trainings": 9, "references": 1, "scorings": 2, "images_decoded": 100, "images_reference": 60},
     **{"images_retrained": 3600, "images_scored": 10, "images_explained": 7200, "images_ranked": 20},
     **{"disk": 5_000_000, "sealing": 3_000_000, "memory": 2 * 10**9, "images": 3 * 10**9, "planes": 10**9},
@@ -54,8 +60,8 @@ def test_a_plan_in_words_and_as_a_record():
 def test_noise_is_drawn_by_the_cores():
     noisy = replace(PLAN, work=WORK._replace(copies_drawn=150))
     assert "  noise       150 noisy copies              5 min    5 min\n" in noisy.text()
-    for rates in (HERE, GUESS):
-        assert noisy.wall(rates) - PLAN.wall(rates) == 150 * 2.0 / 2
+    for each in (HERE, GUESS):
+        assert noisy.wall(each) - PLAN.wall(each) == 150 * 2.0 / 2
 
 
 def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
@@ -71,19 +77,9 @@ def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
 
 
 def test_images_that_were_decoded_elsewhere_are_decoded_again(tmp_path):
-    suite = find_suite("planted")
-    held = SuiteResults(suite, "f" * 32, 8, {expand(suite)[-1]: None})  # a result of them is here, imported
+    held = SuiteResults(PLANTED, "f" * 32, 8, {expand(PLANTED)[-1]: None})  # a result of them is here, imported
     assert missing_work(held, Workspace(tmp_path)).images_decoded == 0
     assert missing_work(held, Workspace(tmp_path), to_decode=True).images_decoded == 16
-
-
-def test_rankings_that_the_folder_has_are_not_counted_again(tmp_path, monkeypatch):
-    monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
-    work = make_work(tmp_path)
-    rank_all(work, "random")
-    held = SuiteResults(work.suite, work.images.fingerprint, None, {})
-    fresh, again = (missing_work(held, Workspace(folder)) for folder in (tmp_path / "none", tmp_path))
-    assert fresh.images_ranked - again.images_ranked == TRAIN + TEST
 
 
 def test_every_way_is_of_a_suite_as_it_is_and_those_are_named_that_find_the_difference():
@@ -119,9 +115,134 @@ def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast(pr
     assert way.part == select(suite, seeds=seeds, protocol=PROTOCOLS[protocol])
     words = ("--suite", "quick@2", "--protocol", protocol, "--seeds", str(seeds))
     assert way.words == (*words, *["--until-decided"] * until_decided)
-    work, rates = count_work(way.part, expand(way.part)), assume(suite, CORE)
+    work, assumed = count_work(way.part, expand(way.part)), assume(suite, CORE)
     plan = make_plan(SuiteResults(way.part, "", None, {}), work, workers=2)
     assert plan.runs == len(expand(way.part))
-    assert costed(way, plan, rates).seconds == pytest.approx(plan.wall(rates) * way.trainings / seeds)
-    record = answer_record("beats random", 2.0, [costed(way, plan, rates)], 2)
+    assert costed(way, plan, assumed).seconds == pytest.approx(plan.wall(assumed) * way.trainings / seeds)
+    record = answer_record("beats random", 2.0, [costed(way, plan, assumed)], 2)
     assert json.loads(json.dumps(record))["ways"][0]["protocol"] == protocol
+
+
+def test_rates_are_measured_per_image(monkeypatch):
+    """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
+    now, steps = [0.0], []
+    monkeypatch.setattr(rates.time, "process_time", lambda: now[0])
+
+    def take(kernel, seconds, images):
+        def kernel_that_takes(*arguments):
+            now[0] += seconds * images(*arguments)
+            return {}
+
+        monkeypatch.setattr(rates, kernel, kernel_that_takes)
+
+    def trained(model, inputs, labels, norm, short, seed):
+        steps.append(short.epochs * len(inputs) / short.batch)
+        return steps[-1] * short.batch
+
+    take("fit", 2.0, trained)
+    take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
+    take("importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
+    take("encode", 7.0, lambda keys, layout: len(keys))
+    take("noise_draws", 13.0, lambda images, ids, *rest: len(ids))
+    take("decode_image", 11.0, lambda photo, record: 1)
+    found = measure(PLANTED)
+    assert steps == pytest.approx([8, 8])
+    assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
+    assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
+    assert found.measured
+
+
+@pytest.mark.parametrize(
+    ("left", "tried"),
+    [
+        ({"references": 0}, ["quick@1"]),
+        ({"images_retrained": 0}, ["quick-reference@1"]),
+        ({}, ["quick-reference@1", "quick@1"]),
+        ({"references": 0, "images_retrained": 0}, []),
+    ],
+)
+def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(left, tried, monkeypatch):
+    seen = []
+
+    def fit(model, inputs, labels, norm, recipe, seed):
+        seen.append(recipe.title)
+        assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
+        raise NoRoom("no room")
+
+    monkeypatch.setattr(rates, "fit", fit)
+    work = WORK._replace(**left)
+    found = rates._too_large(find_suite("quick@1"), work)
+    assert seen == tried
+    assert found == tuple((title, "no room") for title in tried)
+
+
+def test_assumed_rates_are_operations_over_speed():
+    found = assume(PLANTED, CORE)  # 4,415,744 operations of one pass forward (tests/models/test_models.py)
+    assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
+    assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
+    assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40
+    assert not found.measured
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_rates_of_a_gpu():
+    found = measure(find_suite("cifar10"))
+    assert found.gpus >= 1
+    assert 0 < found.train < 1e-3
+
+
+class OneWorker:
+    """Ends its one job with this value or error; it is there after three looks."""
+
+    def __init__(self, value, error=None, gpus=0):
+        self.jobs, self.looks, self.gpus = [], 0, gpus
+        self._outcome = JobOutcome("rates", value, error)
+
+    @property
+    def idle(self):
+        return int(self.looks >= 3)
+
+    def submit(self, job):
+        assert self.idle
+        self.jobs.append(job)
+
+    def wait(self, timeout):
+        self.looks += 1
+        return [self._outcome] if self.jobs else []
+
+
+def test_a_worker_measures_what_there_is_to_do_and_says_what_its_device_lacks():
+    found = replace(assume(PLANTED, GPU), basis="", lacks=("trains without compiling",))
+    worker, lines = OneWorker(found, gpus=4), []
+    assert measured_rates(worker, PLANTED, "what there is to do", lines.append) == replace(found, gpus=4)
+    assert lines == ["planted v1: trains without compiling"]
+    assert [(job.call, job.arguments) for job in worker.jobs] == [(measure, (PLANTED, "what there is to do"))]
+
+
+@pytest.mark.parametrize(("gpus", "error"), [(0, RunError("KeyError: 'a'")), (2, MachineError("CUDA is busy"))])
+def test_where_nothing_can_be_measured_rates_are_assumed_in_one_line(gpus, error):
+    lines = []
+    found = measured_rates(OneWorker(None, error, gpus), PLANTED, None, lines.append)
+    assert found == replace(assume(PLANTED, GPU if gpus else CORE), gpus=gpus)
+    assert not found.measured
+    assert lines == [f"planted v1: nothing was measured ({error}); the times below are assumed"]
+
+
+@pytest.mark.process
+def test_the_process_that_plans_opens_no_gpu(monkeypatch):
+    """On a machine that says it has two GPUs, and whose workers find none: the plan is made all the same."""
+
+    def opened():
+        raise AssertionError("the process that plans asked for CUDA")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "_lazy_init", opened)
+    monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+    lines = []
+    with local_workers.rates_here(lines.append) as ask:
+        found = ask(PLANTED, None)
+    assert (found.gpus, found.measured) == (2, False)
+    (line,) = lines
+    assert "the GPU that this process was given is lost" in line

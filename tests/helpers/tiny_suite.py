@@ -27,6 +27,7 @@ from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.layout import Workspace
+from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
@@ -66,6 +67,16 @@ def rankings_of(work: SuiteWork, run: Run) -> Rankings:
     return work.place.rankings.open(spec)
 
 
+def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:
+    """What is ranked by this estimator of a reference, scalar by scalar."""
+    return work.ranking_spec(find_estimator(name), Unit.SCALAR, number)
+
+
+def ranked_by(work: SuiteWork, name: str, number: int = 0) -> Rankings:
+    """The rankings by this estimator of a reference, scalar by scalar."""
+    return work.place.rankings.open(spec_of(work, name, number))
+
+
 def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
     """The features of each image that are removed at a level, bool (n, features)."""
     bits = removed_bits(rankings.planes(split), t, order, rankings.layout)
@@ -75,7 +86,7 @@ def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MOR
 def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
     """Rank all images by these estimators of a reference, scalar by scalar, and join the parts."""
     for name in names:
-        spec = work.ranking_spec(find_estimator(name), Unit.SCALAR, number)
+        spec = spec_of(work, name, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
             shards.rank_shard(work.explained, [spec], split, 0, count)
         shards.seal(work.place, spec)
