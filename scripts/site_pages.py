@@ -7,6 +7,7 @@ The pages keep their places, so that one link works in the repository and on the
 
 import argparse
 import inspect
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,8 @@ from roarbench.cli.main import app
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "build" / "pages"
+_NOTEBOOK = re.compile(r"\]\(([^)#:]+)\.ipynb\)")
+_FRAME = re.compile(r'<style.*?</style>| border="1" class="dataframe"', re.DOTALL)  # pandas' look: the site has its own
 _LINK = re.compile(r"\]\(([^)#:]+)")
 
 
@@ -40,7 +43,12 @@ def stage(folder: Path) -> None:
     for path in sources():
         copy = folder / path.relative_to(ROOT)
         copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
+        if path.suffix == ".ipynb":
+            copy.with_suffix(".md").write_text(notebook(path), "utf-8")
+        elif path.suffix == ".md":
+            copy.write_text(_NOTEBOOK.sub("](\\1.md)", path.read_text("utf-8")), "utf-8")
+        else:
+            shutil.copyfile(path, copy)
     pages = {
         "reference/commands.md": commands(),
         "reference/python.md": python(),
@@ -58,6 +66,19 @@ def sources() -> list[Path]:
     pages = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith("tests/")]
     linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
     return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
+
+
+def notebook(path: Path) -> str:
+    """Return a notebook as Markdown: its cells, each with what it showed when it was last executed."""
+    parts = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        for shown in (output for output in cell.get("outputs", ()) if output["output_type"] == "execute_result"):
+            data = {kind: "".join(lines).strip() for kind, lines in shown["data"].items()}
+            html = _FRAME.sub("", data.get("text/html", ""))
+            parts.append(f"<div>{html}</div>" if html else f"```text\n{data['text/plain']}\n```")
+    return "\n\n".join([*parts, ""])
 
 
 def index(folder: str, title: str) -> str:

@@ -100,7 +100,7 @@ def test_the_site_builds_with_its_menu_and_every_command_and_stops_at_a_broken_l
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "build" / "site" / "index.html").read_text("utf-8")
-    assert all(f"{name}.html" in page for name in ("how-it-works", "own-data", "commands", "protocols"))
+    assert all(f"{name}.html" in page for name in ("how-it-works", "own-data", "commands", "protocols", "maps-i-have"))
     commands = (pages / "reference" / "commands.md").read_text("utf-8")
     assert all(f"\n## {name}\n" in commands for name in ("run", "table", "validate", "leaderboard"))
     with (pages / "LOG.md").open("a", encoding="utf-8") as page:

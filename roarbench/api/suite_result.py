@@ -102,7 +102,9 @@ class Result:
 
         from roarbench.report.table_formats import as_text
 
-        text = Console(file=StringIO(), width=_WIDTH, highlight=False, markup=False, force_jupyter=False)
+        text = Console(
+            file=StringIO(), width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False
+        )
         text.print(as_text(self.table(), _WIDTH), crop=False)
         return str(text.file.getvalue()).rstrip()  # type: ignore[attr-defined]
 

@@ -223,4 +223,4 @@ def as_html(table: SuiteTable) -> str:
 
 
 def _cell(text: str, side: str) -> str:
-    return f'<td style="text-align:{side}">{escape(text)}</td>'
+    return f'<td style="text-align:{side};white-space:nowrap">{escape(text)}</td>'

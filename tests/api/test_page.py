@@ -51,4 +51,4 @@ def test_every_cell_of_a_notebook_runs(small, path):
     held = {}
     for number, cell in enumerate(cells):
         run("".join(cell["source"]).replace(*_FEWER), f"<{path.stem} {number}>", held)
-    assert len(cells) > 1 and not any(cell["outputs"] for cell in cells)
+    assert len(cells) > 1 and cells[-1]["outputs"]  # as the site shows it
