@@ -35,16 +35,7 @@ def test_an_id_is_taken_apart_and_put_together(text, parts):
     assert str(replace(parts, listed=None)) == str(parts.default)
 
 
-@pytest.mark.parametrize(
-    "parts",
-    [
-        ["a", "b"],
-        ["a(x=1,y=2)~blurred", "b(z=3)"],
-        ["a(x=1,"],
-        ["a)", "b"],
-        [""],
-    ],
-)
+@pytest.mark.parametrize("parts", [["a", "b"], ["a(x=1,y=2)~blurred", "b(z=3)"], ["a(x=1,"], ["a)", "b"], [""]])
 def test_lists_are_split_outside_of_parentheses(parts):
     assert split_names(",".join(parts)) == parts
 

@@ -91,10 +91,12 @@ class Small(nn.Module):
 
     def __init__(self, model: nn.Module, limit: int, error: Exception | None = None) -> None:
         super().__init__()
-        self.model, self.limit, self.error, self.seen = model, limit, error, list[int]()
+        self.model, self.limit, self.error = model, limit, error
+        self.seen, self.sides = list[int](), list[int]()
 
     def forward(self, images: Tensor) -> Tensor:
         self.seen.append(len(images))
+        self.sides.append(images.shape[3])
         if len(images) > self.limit:
             if self.error is not None:
                 raise self.error

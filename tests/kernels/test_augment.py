@@ -39,10 +39,7 @@ def test_depends_on_the_generator_alone_and_leaves_the_argument_as_it_was(kind: 
     ("kind", "first"),
     [
         (Augmentation.SHIFT_FLIP, lambda one: torch.randint(-2, 3, (2, 6, 1), generator=one)),
-        (
-            Augmentation.NOISE_FLIP,
-            lambda one: (torch.rand(6, 1, 1, 1, generator=one), torch.randn(6, 3, 32, 32, generator=one)),
-        ),
+        (Augmentation.NOISE_FLIP, lambda one: noise((6, 3, 32, 32), one)),
         (Augmentation.CROP_FLIP, lambda one: torch.rand(4, 6, generator=one)),
     ],
 )

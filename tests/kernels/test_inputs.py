@@ -16,11 +16,11 @@ from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Streamed
-from roarbench.kernels.ranking import removed_count
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import RING, Cut, StreamedImages
 from roarbench.kernels.train import fit
 from roarbench.terms import Order, Unit
+from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
 from tests.helpers.trainings import NORM, RECIPE, network
@@ -88,21 +88,14 @@ def exchanged(unit: Unit, seed: int, order: Order = Order.MORF, kinds: tuple[int
     return ExchangedImages(pixels, cuts, FILL, unit, seeded(seed))
 
 
-def removed_by_sorting(importance: np.ndarray, t: float, unit: Unit, order: Order) -> np.ndarray:
-    """True where one image loses a feature, by its whole order."""
-    flat = (importance if unit is Unit.SCALAR else importance.sum(0, keepdims=True, dtype=np.float64)).ravel()
-    removed = np.zeros(flat.size, bool)
-    removed[np.argsort(flat if order is Order.LERF else -flat)[: removed_count(t, flat.size)]] = True
-    return removed.reshape(-1, *SHAPE[1:])
-
-
 @pytest.mark.parametrize("unit", (Unit.SCALAR, Unit.PIXEL))  # squares of these few pixels are alike by chance
 @pytest.mark.parametrize("order", Order)
 def test_each_image_carries_what_another_one_loses(unit: Unit, order: Order) -> None:
     """The map that an image carries is found among those of all other images by comparing every one of them."""
     images = exchanged(unit, 3, order, kinds=(1, 2))
     lent = list(product((1, 2), LEVELS, range(N)))
-    removed = torch.from_numpy(np.stack([removed_by_sorting(maps(k)[other], t, unit, order) for k, t, other in lent]))
+    gone = [removed_features(maps(kind), 0, t, str(order), str(unit)) for kind, t in product((1, 2), LEVELS)]
+    removed = torch.from_numpy(np.concatenate(gone))
     seen, batches = set(), [images.batch(torch.arange(N)) for _ in range(40)]
     for image in range(N):
         possible = degrade(images.pixels[image].expand(len(lent), *SHAPE), removed, FILL)

@@ -16,20 +16,12 @@ from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.ranking import TIE_RULE, features, rank, removed_count, tie_order
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 from tests.helpers.fake_gpu import GPU, fake_gpu
-from tests.helpers.slow_pipeline import features_of
+from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.streamed import CPU, encoded
 
 EVERY = (-2.5, -1.0, -0.0, 0.0, 1e-45, -1e-45, 1.0, 3.0, 3.4e38, -3.4e38)  # ties, both zeros, subnormals, the ends
 FLOATS = st.one_of(st.sampled_from(EVERY), st.floats(width=32, allow_nan=False, allow_infinity=False))
 ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 45)), elements=FLOATS)  # features of images
-
-
-def slow_rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> list[list[int]]:
-    """Sort pairs of Python numbers: no bit of a float is looked at."""
-    return [
-        sorted(range(len(row)), key=lambda j: (float(row[j]), int(tie[j])), reverse=True)  # noqa: B023
-        for row, tie in zip(importance, ties, strict=True)
-    ]
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 8, 8), (2, 5, 3)])
@@ -79,9 +71,10 @@ def test_tie_order_never_changes() -> None:
 
 @given(ROWS)
 def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
+    """Of pairs of Python numbers: no bit of a float is looked at."""
     importance.flags.writeable = False  # raises if written to
-    ties = tie_order(np.arange(len(importance)), importance.shape[1])
-    np.testing.assert_array_equal(rank(importance, ties), slow_rank(importance, ties))
+    found = rank(importance, tie_order(np.arange(len(importance)), importance.shape[1]))
+    np.testing.assert_array_equal(found, [ranking(row.tolist(), image) for image, row in enumerate(importance)])
 
 
 @pytest.mark.parametrize(
@@ -123,8 +116,9 @@ def test_any_set_of_levels_can_be_stored(importance, levels, order, data) -> Non
     packed = removed_bits(encoded(importance[:, None, None], layout), t, order, layout)
     assert packed.shape == (n, layout.width)
     expected = np.zeros((n, 8 * layout.width), bool)
-    for row, ranking in zip(expected, slow_rank(importance, tie_order(np.arange(n), d)), strict=True):
-        row[(ranking if order is Order.MORF else ranking[::-1])[: removed_count(t, d)]] = True
+    for image in range(n):
+        places = ranking(importance[image].tolist(), image)
+        expected[image, (places if order is Order.MORF else places[::-1])[: removed_count(t, d)]] = True
     np.testing.assert_array_equal(np.unpackbits(packed, axis=1), expected)
 
 

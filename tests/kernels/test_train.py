@@ -21,8 +21,7 @@ from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Inputs, normalise
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import decay_groups, fit
-from roarbench.models.build import build
+from roarbench.kernels.train import fit
 from roarbench.plan.recipe import Augmentation, Optimiser, Recipe, learning_rate, side
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Order, Precision, Unit
@@ -37,16 +36,6 @@ def redrawn_of(fixed: DegradedImages) -> RedrawnImages:
 def test_a_training_that_diverges_says_so_early() -> None:
     with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
         fit(network(), *pictures(40), NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
-
-
-def test_weight_decay_is_on_matrices_and_filters_only() -> None:
-    model = build("resnet8", 10, 3, 32, seeded(0))
-    decayed, free = decay_groups(model, 1e-4)
-    assert (decayed["weight_decay"], free["weight_decay"]) == (1e-4, 0.0)
-    matrices = [m.weight for m in model.modules() if isinstance(m, nn.Conv2d | nn.Linear)]
-    assert [id(p) for p in decayed["params"]] == [id(p) for p in matrices]
-    assert len(decayed["params"]) + len(free["params"]) == len(list(model.parameters()))
-    assert all(p.ndim == 1 for p in free["params"])
 
 
 def test_small_images_are_scored_128_at_once_and_large_ones_32() -> None:
@@ -82,9 +71,10 @@ def test_predict_is_the_network_on_normalised_batches(drawing: str) -> None:
 def plain_fit(model: nn.Module, inputs: Inputs, labels: Tensor, recipe: Recipe, seed: int) -> float:
     """Training as a short loop, without parts, checkpoints, held images or reading ahead."""
     generator, n, losses = seeded(seed), len(inputs), []
-    optimiser = torch.optim.SGD(
-        decay_groups(model, recipe.weight_decay), lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True
-    )
+    decayed = [module.weight for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
+    free = [values for values in model.parameters() if values.ndim == 1]  # biases and batch norm
+    groups = [{"params": decayed, "weight_decay": recipe.weight_decay}, {"params": free, "weight_decay": 0.0}]
+    optimiser = torch.optim.SGD(groups, lr=0.0, momentum=recipe.momentum, nesterov=True, fused=True)
     model.to(memory_format=torch.channels_last).train()
     order, steps = torch.empty(0, dtype=torch.int64), round(recipe.epochs * n / recipe.batch)
     for step in range(steps):

@@ -14,14 +14,8 @@ from roarbench.models.build import build
 from roarbench.models.cost import network_cost
 from tests.helpers.streamed import seeded
 
-RESIDUAL = [
-    pytest.param(name, marks=pytest.mark.slow if name == "resnet50" else ())
-    for name in sorted(MODELS)
-    if not MODELS[name].drawn
-]
 
-
-@pytest.mark.parametrize("name", RESIDUAL)
+@pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
 def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
     for module in build(name, 7, 3, 32, seeded(0)).modules():
         if isinstance(module, nn.Conv2d):

@@ -8,17 +8,7 @@ import warnings
 
 import pytest
 import torch
-from captum.attr import (
-    DeepLift,
-    FeatureAblation,
-    GuidedGradCam,
-    InputXGradient,
-    LayerAttribution,
-    LayerGradCam,
-    LayerGradientXActivation,
-    Occlusion,
-    ShapleyValues,
-)
+from captum import attr
 
 from roarbench.estimators.base import Batch, MapInput
 from roarbench.estimators.catalogue import find_estimator
@@ -31,24 +21,25 @@ BLACK = torch.tensor([-2.1, -2.0, -1.8], dtype=torch.float64)[:, None, None]
 def captum(name: str, network: torch.nn.Module, batch: Batch) -> torch.Tensor:
     images, targets = batch.images.clone().requires_grad_(), batch.targets
     if name == "deeplift":  # no step is used twice and none is a max-pool, where captum's windows overwrite each other
-        return DeepLift(network).attribute(images, BLACK.to(images).expand(images.shape).contiguous(), target=targets)
+        black = BLACK.to(images).expand(images.shape).contiguous()
+        return attr.DeepLift(network).attribute(images, black, target=targets)
     if name == "input-x-grad":
-        return InputXGradient(network).attribute(images, target=targets)
+        return attr.InputXGradient(network).attribute(images, target=targets)
     block = network.get_submodule("blocks.2")
     if name in ("gradcam", "hires-cam"):
-        of_layer = LayerGradCam if name == "gradcam" else LayerGradientXActivation
+        of_layer = attr.LayerGradCam if name == "gradcam" else attr.LayerGradientXActivation
         found = of_layer(network, block).attribute(images, target=targets).sum(1, keepdim=True).relu()
-        return LayerAttribution.interpolate(found, images.shape[-2:], "bilinear")
+        return attr.LayerAttribution.interpolate(found, images.shape[-2:], "bilinear")
     if name == "guided-gradcam":
-        return GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
+        return attr.GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
     if name == "occlusion(patches=4)":  # squares of 6 pixels, moved by 3
-        return Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
+        return attr.Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
     if name == "feature-ablation(patches=3)":
-        return FeatureAblation(network).attribute(
-            images.detach(), target=targets, feature_mask=squares(images, 3)[None, None]
-        )
+        nine = squares(images, 3)[None, None]
+        return attr.FeatureAblation(network).attribute(images.detach(), target=targets, feature_mask=nine)
     with torch.no_grad():  # all 24 orders of four squares
-        return ShapleyValues(network).attribute(images, target=targets, feature_mask=squares(images, 2)[None, None])
+        four = squares(images, 2)[None, None]
+        return attr.ShapleyValues(network).attribute(images, target=targets, feature_mask=four)
 
 
 @pytest.mark.parametrize(
