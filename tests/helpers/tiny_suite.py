@@ -147,7 +147,3 @@ class InlineEngine:
 
 
 LONG = replace(find_recipe("planted@1"), name="long", epochs=64)  # 64 steps of one batch, the 40 images
-
-
-def long_work(folder):
-    return make_work(folder, replace(SUITE, reference_recipe=LONG.title))

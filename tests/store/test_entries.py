@@ -17,17 +17,8 @@ from roarbench.identity import canonical, record
 from roarbench.plan.keys import bind
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
-from roarbench.store.entries import (
-    Origin,
-    ReproductionOutcome,
-    entered_ids,
-    find_entries,
-    keep_entry,
-    note_reproduction,
-    origins,
-    submissions_of,
-    unverified,
-)
+from roarbench.store import entries
+from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, keep_entry, note_reproduction, origins
 from roarbench.store.forgotten import ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
 from roarbench.store.image_notes import ImageNote
 from roarbench.store.leases import Owner
@@ -58,7 +49,7 @@ def test_a_file_is_kept_once_and_for_ever(store):
     assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
     assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
     names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
-    assert submissions_of(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
+    assert entries.submissions_of(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
 
 
 def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
@@ -66,17 +57,15 @@ def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, t
     second.add_all([own, foreign])
     store.add_all([own, trusted])
     assert moved(second, store, tmp_path).new == {foreign.run.key}
-    assert list(unverified(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
-    vouched = [None, ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT]
-    for outcome in vouched:
-        if outcome:
-            note_reproduction(store.database, foreign.run.key, outcome, 3)
-            note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
-        assert origins(store.database, [row.run.key for row in (own, trusted, foreign)]) == {
-            own.run.key: Origin.VERIFIED,
-            trusted.run.key: Origin.TRUSTED,
-            foreign.run.key: Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED,
-        }
+    assert list(entries.unverified(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
+    keys = [row.run.key for row in (own, trusted, foreign)]
+    found = origins(store.database, keys)
+    assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
+    note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
+    for outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT):
+        note_reproduction(store.database, foreign.run.key, outcome, 3)
+        vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
+        assert origins(store.database, keys) == found | {foreign.run.key: vouched}
     forget(store.database, [foreign.run.key], "not ours")
     (kept,) = forgotten_rows(store.database, [foreign.run.key])
     assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
@@ -172,7 +161,7 @@ def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
     assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
     assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
     assert store.failures.history(keys) == {}
-    assert entered_ids(store.database, "planted", "resnet8") == [TRUSTED]
+    assert entries.entered_ids(store.database, "planted", "resnet8") == [TRUSTED]
     kept = {(row.run.key, row.kind): row for row in forgotten_rows(store.database, keys)}
     result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
     assert (nested.run.key, "result") in kept

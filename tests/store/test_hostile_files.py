@@ -4,6 +4,8 @@ import hashlib
 import json
 import shutil
 from dataclasses import replace
+from functools import reduce
+from operator import getitem
 from pathlib import Path
 
 import pyarrow as pa
@@ -88,16 +90,11 @@ def note(**changes):
     return altered(roarbench_images=canonical([{**values, **changes}]))
 
 
-def suite(**changes):
-    return altered(roarbench_suites=canonical([{**suite_record(own()), **changes}]))
-
-
-def on(**changes):
-    return suite(dataset={**suite_record(own())["dataset"], **changes})
-
-
-def block(**changes):
-    return suite(blocks=[{**suite_record(own())["blocks"][0], **changes}])
+def suite(*place, **changes):
+    """Change what the file says of its suite, or of this place in it."""
+    record = suite_record(own())
+    reduce(getitem, place, record).update(changes)
+    return altered(roarbench_suites=canonical([record]))
 
 
 def packed(count, compression="snappy", **values):
@@ -151,13 +148,13 @@ def column(name, values):
         (suite(references=10**30), "expected 1 to 1000"),
         (suite(dataset="no such set"), "no data set"),
         (suite(left_out={"grad": "\x07"}), "left_out is '\\x07', expected a line"),
-        (on(name="../../../tmp/x"), "name is '../../../tmp/x', expected a name"),
-        (on(name="imagenette64"), "is not called by the hash of what it says"),
-        (on(train_split="../../home"), "lies outside of its folder"),
-        (block(seeds=10**30), "is no part of a suite"),
-        (block(levels=[[0.5]]), "cannot be read"),
-        (block(levels=[i / 2000 for i in range(1, 2000)], seeds=1000), "runs, expected 1,000,000 at most"),
-        (block(fill="<img>"), "no fill '<img>'"),
+        (suite("dataset", name="../../../tmp/x"), "name is '../../../tmp/x', expected a name"),
+        (suite("dataset", name="imagenette64"), "is not called by the hash of what it says"),
+        (suite("dataset", train_split="../../home"), "lies outside of its folder"),
+        (suite("blocks", 0, seeds=10**30), "is no part of a suite"),
+        (suite("blocks", 0, levels=[[0.5]]), "cannot be read"),
+        (suite("blocks", 0, levels=[i / 2000 for i in range(1, 2000)], seeds=1000), "runs, expected 1,000,000 at most"),
+        (suite("blocks", 0, fill="<img>"), "no fill '<img>'"),
         (packed(2), "twice; nothing was added"),
         (packed(20, bits=b"x" * 2**20), "unpacked, expected 17 MB at most"),  # a few kB that ask for 20 MB
         (packed(1, record="x" * 2**23), "a value of 8 MB in record, expected 4 MB at most"),

@@ -83,13 +83,14 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     owner = Owner.here()
     number = number_of(store, KEYS[0], owner)
     store.failures.cut_off(KEYS[0], "killed")
-    store.failures.add(RUNS[0], "no", number)
+    store.failures.add(RUNS[0], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
+    reason = "[31mred left right"  # one clean line
     assert store.running() == []
     answer = store.claim([Wanted((key,)) for key in KEYS[:2]], owner, 9)
-    assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: "no"}, [(KEYS[1],)])
+    assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: reason}, [(KEYS[1],)])
     assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
-    assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == ["no"], "its history stays"
+    assert [failure.reason for failure in store.failures.history(KEYS)[KEYS[0]]] == [reason], "its history stays"
     assert store.failures.cut_off(KEYS[0], "killed") == 1
 
 
@@ -124,9 +125,9 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
 def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store):
     owner, shard = Owner.here(), Wanted(KEYS[:2], "rank trained train 0", "da7a")
     store.claim([shard], owner, 1)
-    store.failures.stop(shard, "loss nan", owner)
+    store.failures.stop(shard, "x" * 501, owner)
     assert store.running() == []
-    assert store.claim([shard], owner, 1).stopped == dict.fromkeys(KEYS[:2], "loss nan")
+    assert store.claim([shard], owner, 1).stopped == dict.fromkeys(KEYS[:2], "x" * 499 + "…")
     assert store.failures.retry([], "other images") == set()
     assert not store.claim([shard], owner, 1).granted
     store.failures.retry([], "da7a")
@@ -155,15 +156,10 @@ def test_whoever_has_lost_its_lease_writes_nothing(store):
 @pytest.mark.parametrize("hours", [-1, 1])
 def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     """All times are those of the database."""
-
-    class Skewed(datetime):
-        @classmethod
-        def now(cls, zone=None):
-            return datetime.now(zone) + timedelta(hours=hours)
-
+    skewed = Mock(now=lambda zone=None: datetime.now(zone) + timedelta(hours=hours))
     number = number_of(store, KEYS[0], ELSEWHERE)
     for module in (leases_module, results_module, database_module):
-        monkeypatch.setattr(module, "datetime", Skewed, raising=False)
+        monkeypatch.setattr(module, "datetime", skewed, raising=False)
     assert lease(store, KEYS, Owner.here()) == set(KEYS[1:])
     store.beat(ELSEWHERE)
     monkeypatch.undo()

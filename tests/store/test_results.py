@@ -105,14 +105,6 @@ def test_many_keys_at_once(store):
     assert store.done([]) == set()
 
 
-def test_a_reason_is_one_clean_line(store):
-    reasons = {"\x1b[31mred\r\n\tleft\u202eright\ud800": "[31mred left right", "x" * 501: "x" * 499 + "…"}
-    for reason in reasons:
-        store.failures.add(make_run(), reason)
-    found = store.failures.history([make_run().key])[make_run().key]
-    assert [failure.reason for failure in found] == list(reasons.values())
-
-
 def test_a_damaged_row_is_told_in_one_line(tmp_path):
     damage = {"bits": b"\xff" * 126, "record": "{}", "versions": "{", "created": "yesterday"}
     with ResultsStore.open(default_url(tmp_path)) as store:

@@ -50,14 +50,12 @@ def filled(tmp_path):
 @contextmanager
 def ordinary_user():
     """Permissions do not bind root."""
-    root = os.geteuid() == 0
-    if root:
-        os.seteuid(NOBODY)
+    before = os.geteuid()
+    os.seteuid(before or NOBODY)
     try:
         yield
     finally:
-        if root:
-            os.seteuid(0)
+        os.seteuid(before)
 
 
 def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_folder_is_a_file(tmp_path):

@@ -102,16 +102,19 @@ def test_a_job_goes_to_another_gpu_than_the_one_that_failed_it():
     assert outcomes[1].value == 7
 
 
-def test_idle_workers_are_counted_and_work_side_by_side():
-    with LocalEngine(2) as engine:
+def test_idle_workers_are_counted_work_side_by_side_and_end_with_the_context_whatever_they_do():
+    with pytest.raises(KeyError), LocalEngine(2) as engine:
         assert engine.idle == 2
         engine.submit(Job("long", time.sleep, (PATIENCE,)))
         assert engine.idle == 1
         engine.submit(Job("short", add, (1, 1)))
         assert engine.idle == 0
+        pids = [worker.process.pid for worker, _ in engine._busy.values()]
         (ended,) = collect(engine, 1).values()
         assert ended[:3] == ("short", 2, None)
         assert engine.idle == 1
+        raise KeyError
+    assert len(pids) == 2 and not any(map(is_alive, pids))
 
 
 def test_a_worker_sees_one_gpu_in_turn_and_how_many_share_it_and_so_does_the_one_that_replaces_it():
@@ -179,14 +182,6 @@ def test_a_second_interrupt_ends_workers_at_once():
     assert not is_alive(pid)
 
 
-def test_leaving_the_context_ends_workers_whatever_they_do():
-    with pytest.raises(KeyError), LocalEngine(1) as engine:
-        pid = do(engine, os.getpid).value
-        engine.submit(Job("long", time.sleep, (PATIENCE,)))
-        raise KeyError
-    assert not is_alive(pid)
-
-
 def test_a_worker_outlives_its_jobs_and_does_not_hear_an_interrupt_as_its_parent_does(engine):
     pid = check_outcomes(engine)
     os.kill(pid, signal.SIGINT)
@@ -229,11 +224,9 @@ def test_workers_that_compute_end_soon_after_a_killed_parent():
     assert is_alive(pid)
     parent.kill()
     parent.join()
-    try:
-        assert eventually(lambda: not is_alive(pid))  # they look twice a second
-    finally:
-        if is_alive(pid):
-            os.kill(pid, signal.SIGKILL)
+    if not (ended := eventually(lambda: not is_alive(pid))):  # they look twice a second
+        os.kill(pid, signal.SIGKILL)
+    assert ended
 
 
 def test_a_script_runs_once_though_its_workers_have_no_guard_and_a_thread_starts_them(tmp_path):
