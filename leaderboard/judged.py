@@ -47,7 +47,6 @@ def board_record(
         slug=slug(results),
         title=results.title,
         protocol=protocol,
-        unit=table.unit,
         levels=board.levels,
         headline=headline(rows, results.suite.entered, board.one_network),
         facts=tuple(filter(None, _facts(table, rows))),

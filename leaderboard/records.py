@@ -10,7 +10,6 @@ from roarbench.report.doubts import Doubt
 from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
-from roarbench.terms import Unit
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 KINDS = {  # of rows, by what they are coloured, in words
@@ -114,7 +113,6 @@ class BoardRecord:
     slug: str
     title: str
     protocol: Protocol
-    unit: Unit
     levels: tuple[float, ...]
     headline: str
     facts: tuple[str, ...]
