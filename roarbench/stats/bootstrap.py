@@ -61,10 +61,29 @@ def quantile(numbers: Floats, share: float) -> Floats:
     last = numbers.shape[-1] - 1
     position = last * share
     low = int(position)
-    ordered = np.partition(numbers, low, axis=-1)  # by one place: by two it takes four times as long
-    one, part = ordered[..., low], position - low
-    two = ordered[..., low + 1 :].min(-1) if low < last else one
+    above = last - low
+    kept = _largest(numbers, above + 1) if numbers.ndim == 2 else numbers
+    place = kept.shape[-1] - 1 - above
+    ordered = np.partition(kept, place, axis=-1)  # by one place: by two it takes four times as long
+    one, part = ordered[..., place], position - low
+    two = ordered[..., place + 1 :].min(-1) if above else one
     found: Floats = one + (two - one) * part if part < 0.5 else two - (two - one) * (1 - part)
+    return found
+
+
+def _largest(numbers: Floats, count: int) -> Floats:
+    """Return this many of the largest numbers of each row, or more, behind as much of -inf as others have more.
+
+    A tenth of each row says from where on: to compare all with that takes half the time of ordering them.
+    """
+    tenth = numbers[:, ::10]
+    place = max(0, tenth.shape[1] - 1 - count // 4)  # two and a half times as many as are asked for
+    kept = numbers >= np.partition(tenth, place, axis=1)[:, place, None]
+    held = kept.sum(1)
+    if held.min() < count:
+        return numbers
+    found = np.full((len(numbers), held.max()), -np.inf)
+    found[np.arange(held.max()) >= held.max() - held[:, None]] = numbers[kept]
     return found
 
 
