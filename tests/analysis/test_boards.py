@@ -1,10 +1,17 @@
-"""Boards of what is held of a suite: whose answers each protocol has, what belongs together, how orders agree."""
+"""Boards of what is held of a suite: whose answers they are, what belongs together, what is no better than a guess."""
 
+import json
 from dataclasses import replace
+from functools import cache
+from itertools import accumulate
+from math import comb
 
 import numpy as np
 import pytest
 
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.marks import flags_of
+from roarbench.analysis.untouched import guesses, near_chance
 from roarbench.analysis.validity import panel
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN, Cell
@@ -13,13 +20,17 @@ from roarbench.plan.suites import with_entries
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.claim_table import own_tables
-from roarbench.report.validity_panel import agreement_lines, doubts
+from roarbench.report.claim_table import own_tables, results_record
+from roarbench.report.curve_chart import chart
+from roarbench.report.table import suite_table
+from roarbench.report.table_formats import render
+from roarbench.report.validity_panel import as_json, doubts
 from roarbench.stats.board import Covers
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.terms import Order, Retrain, Unit
-from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, held, one_seed, usual
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, held, leaky, result
+from tests.helpers.tables import rows_of, words_of
 
 
 @pytest.fixture(scope="module")
@@ -52,13 +63,10 @@ def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, lev
             np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].answers)
 
 
-def test_what_the_suite_does_not_have_has_no_scores_and_no_board(whole):
+def test_scores_know_which_reference_each_training_explains_and_are_none_of_what_the_suite_has_not(whole):
     assert whole.scores(KAR, Unit.PIXEL) is whole.board(KAR, Unit.PIXEL) is None
     assert whole.scores(replace(ROAR, order=Order.LERF, retrain=Retrain.MASKS), Unit.SCALAR) is None
     assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
-
-
-def test_scores_know_which_reference_each_training_explains(whole):
     scores = whole.scores(ROAR, Unit.SCALAR)
     names = {name for name, _ in scores.references}
     assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
@@ -174,41 +182,89 @@ def test_strangers_of_other_references_put_no_row_of_the_suite_off_the_board():
     assert {name.partition("~")[0] for name in found.mixed(ROAR, Unit.SCALAR)} == set(MINE)
 
 
-BOOTSTRAP = Bootstrap(300, seed=4)
-STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows whose order is settled everywhere
-ORDERED = replace(
-    SUITE,
-    blocks=(
-        *(Block(protocol, MAIN, LEVELS, seeds=2) for protocol in (ROAR, KAR, MORF, LERF)),
-        Block(ROAR, MAIN, LEVELS, seeds=2, unit=Unit.PIXEL),
-    ),
-)
+@pytest.mark.parametrize("total, classes", [(1, 2), (8, 4), (10, 10), (64, 10), (200, 4), (10, 1000)])
+def test_a_guess_is_told_by_the_exact_test_at_one_percent(total, classes):
+    ways = [comb(total, k) * (classes - 1) ** (total - k) for k in range(total + 1)]  # of classes ** total
+    at_least = [*accumulate(reversed(ways))][::-1]
+    found = [guesses(correct, total, classes) for correct in range(total + 1)]
+    assert found == [100 * count >= classes**total for count in at_least]
 
 
-def turned(cell: Cell) -> float:
-    """KAR, LeRF and the pixel unit put the estimators the other way round; MoRF agrees with ROAR."""
-    falls = STEEP.get(cell.estimator, 0.0) * (-1 if cell.unit is Unit.PIXEL else 1)
-    return 0.9 - cell.t * (0.4 + falls)
+def test_a_reference_is_near_chance_up_to_a_tenth_of_the_way_to_one():
+    """Of 10 classes: a guess .1, a tenth of the way .19; 2 of 2 are not significant, however high."""
+    assert not guesses(380, 2000, 10)
+    assert near_chance(379, 2000, 10) and not near_chance(381, 2000, 10)
+    assert near_chance(2, 2, 4)
 
 
-def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth():
-    other = replace(ORDERED, name="other", blocks=ORDERED.blocks[:1])
-    made = panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
-    assert [compared.other for compared in made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
-    for compared, tau in zip(made.agreements, (-1, 1, -1, -1), strict=False):
-        alike = compared.found
-        assert (alike.rows, alike.tau.value) == (4, tau), compared.other
-        assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
-        assert alike.tau.low <= tau <= alike.tau.high
-    lines = agreement_lines(made)
-    assert lines[1].startswith("ROAR and morf: Kendall's tau +1.00 [") and len(lines) == 5
-    assert "over 4 rows" in lines[1] and lines[1].endswith("0 in opposite order.")
+@cache
+def at(untouched, reference=0.9):
+    """A leaky suite's results, with these accuracies on untouched images."""
+
+    def accuracy(cell):
+        if cell.estimator == CLEAN:
+            return reference if cell.retrain is Retrain.NONE else untouched
+        return leaky(0.5)(cell)
+
+    return replace(held(accuracy=accuracy), limit=2000)
 
 
-def test_without_repeated_trainings_there_is_no_interval_and_two_rows_say_nothing():
-    compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements[0].found
-    assert (compared.tau.value, compared.tau.low, compared.tau.high) == (-1, None, None)
-    few = replace(ORDERED, blocks=tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks))
-    short = panel(held(few, turned), BOOTSTRAP)
-    assert {compared.found for compared in short.agreements} == {None}
-    assert "fewer than 3 rows" in agreement_lines(short)[0]
+def table(suite_results):
+    return suite_table(suite_results, "roar", None, None)
+
+
+@pytest.mark.slow
+def test_nothing_is_placed_and_nothing_flagged():
+    void, sound = at(0.255), at(0.9)
+    assert (bool(void.at_chance), sound.at_chance) == (True, "")
+    for protocol in (ROAR, KAR, MORF):
+        plain = void.board(protocol, Unit.SCALAR)
+        judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
+        assert {(row.place, row.random, row.sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
+        assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
+        assert judged.detectable is None
+    assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert flags_of(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
+    assert flags_of(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
+
+
+@pytest.mark.slow
+def test_every_output_says_so():
+    for suite_results, said in ((at(0.255), True), (at(0.9), False)):
+        shown, beside = table(suite_results), panel(suite_results)
+        for words in (words_of(shown), render(shown, "markdown"), chart(shown).title, *doubts(beside)):
+            assert ("the installation only" in words, "installation" in words) == (said, said)
+        record = results_record(Evidence(suite_results, Unit.SCALAR, Bootstrap(50)))
+        for found in (json.loads(render(shown, "json")), json.loads(as_json(beside)), record):
+            assert found["at_chance"] is said
+    shown = table(at(0.255))
+    assert "At chance: 25." in words_of(shown) and "(!)" not in words_of(shown)
+    assert {(row["place"], row["verdict"], row["flag"]) for row in rows_of(shown, "csv").values()} == {("", "", "")}
+
+
+def test_networks_are_judged_by_their_mean():
+    """500 of 2,000 is a guess of four classes; 583, the mean with a network of 750, is not."""
+    whole = held(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
+    rows = dict(whole.results)
+    clean = [point for point in rows if point.cell.estimator == CLEAN]
+    for point, correct in zip(clean, (750, 500, 500), strict=True):
+        rows[point] = result(SUITE, point, np.arange(IMAGES) < correct)
+    assert replace(whole, results=rows).at_chance == ""
+    del rows[clean[0]]
+    assert replace(whole, results=rows).at_chance
+
+
+def test_the_reference_is_told_where_it_is_known():
+    shown, near = table(at(0.9, reference=0.8)), table(at(0.9, reference=0.3))
+    accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
+    assert accuracy == pytest.approx(0.8, abs=0.03)
+    assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
+    assert f"reference {accuracy:.1%} correct" in words_of(shown)
+    assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown")
+    found = held()
+    unknown = table(replace(found, references={}))
+    assert json.loads(render(unknown, "json"))["reference_accuracy"] is None and "correct" not in unknown.caption
+    rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
+    for weights, known in (("a" * 64, True), ("b" * 64, False)):
+        scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})
+        assert (scored.reference_accuracy is not None) is known

@@ -28,6 +28,7 @@ from roarbench.store.transfer import export_results, import_results
 from roarbench.terms import Retrain, Unit
 from tests.helpers.board_store import results
 from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
+from tests.helpers.made_up import held as complete
 from tests.helpers.store_rows import lease
 from tests.helpers.tables import rows_of
 
@@ -73,11 +74,11 @@ def test_it_holds_the_rows_of_its_points_and_no_others(store):
 def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     """Imported rows of `random` with all bits set once made everything else better than it, verified."""
     suite = replace(SMALL, blocks=(Block(ROAR, ("random", "grad", "grad~blurred", "var-grad"), (0.9,), seeds=10),))
-    bits = {point: answers(point, usual(point.cell)) for point in expand(suite) if point.cell.estimator != name}
+    theirs = [point for point in expand(suite) if point.cell.estimator == name]
     with ResultsStore.open(f"sqlite:///{tmp_path}/other.sqlite") as other:
-        other.add_all(result(suite, point, np.ones(IMAGES, bool)) for point in expand(suite) if point not in bits)
+        other.add_all(result(suite, point, np.ones(IMAGES, bool)) for point in theirs)
         export_results(other, tmp_path / "rows.parquet")
-    store.add_all(result(suite, point, mine) for point, mine in bits.items())
+    store.add_all(row for point, row in complete(suite).results.items() if point not in theirs)
     assert not collect(suite, store).doubts
     import_results(store, tmp_path / "rows.parquet")
     found = collect(suite, store)

@@ -38,16 +38,13 @@ def table(suite_results, protocol="roar"):
 
 def with_probabilities(without=()) -> SuiteResults:
     """A store whose probabilities fall with the level, faster for some estimators; some points may lack them."""
-    generator, whole = np.random.default_rng(0), held()
-    untouched = generator.uniform(0.3, 1.0, IMAGES).astype(np.float32)
+    whole, untouched = held(), np.random.default_rng(0).uniform(0.3, 1.0, IMAGES).astype(np.float32)
     for point, result in whole.results.items():
         cell = point.cell
         if cell.retrain is Retrain.NONE and (cell.estimator, cell.order, cell.t) not in without:
             steep = 0.3 + 0.1 * MAIN.index(cell.estimator) if cell.estimator != CLEAN else 0.0
-            noise = generator.uniform(0.9, 1.0, IMAGES) if cell.t else 1.0
-            kept = 1 - steep * cell.t if cell.order is Order.MORF else 1 - steep * cell.t**2
-            probability = pack_probabilities((untouched * kept * noise).astype(np.float32))
-            whole.results[point] = replace(result, probability=probability)
+            kept = untouched ** (1 + steep * cell.t if cell.order is Order.MORF else 1 + steep * cell.t**2)
+            whole.results[point] = replace(result, probability=pack_probabilities(kept))
     return whole
 
 
@@ -109,7 +106,7 @@ def test_tables_have_probabilities_where_nothing_is_retrained():
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
 
 
-def test_what_quantus_scores_is_every_estimator_that_has_maps():
+def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(store):
     exact, short = score_specs(SUITE, "da7a"), score_specs(replace(SUITE, maps=Making.BF16), "da7a")
     mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
@@ -118,12 +115,9 @@ def test_what_quantus_scores_is_every_estimator_that_has_maps():
     assert len({spec.reference for spec in exact.values()}) == 1
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
-
-
-def test_scores_of_quantus_are_found_by_images_and_reference(store):
-    specs, elsewhere = score_specs(SUITE, "da7a"), score_specs(SUITE, "0ther")
     assert collect(SUITE, store, data="da7a").quantus == {}
-    store.scores.add(Score(specs["grad", name], "grad", value, 64, {}) for name, value in VALUES.items())
+    store.scores.add(Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items())
+    elsewhere = score_specs(SUITE, "0ther")
     store.scores.add([Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
     assert collect(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 

@@ -1,4 +1,4 @@
-"""The validity panel on made-up stores whose truth is known."""
+"""The validity panel on made-up stores whose truth is known, and ROAR's order against other ones."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,7 +16,9 @@ from roarbench.plan.points import Point, expand
 from roarbench.plan.runs import Cell
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import ROAR
+from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.report.validity_panel import agreement_lines
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.store.result import Result
 from roarbench.terms import Order, Retrain, Unit
@@ -24,6 +26,7 @@ from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
 
 BOOTSTRAP = Bootstrap(300, seed=4)
+PLAIN = Block(ROAR, MAIN, LEVELS, seeds=2)
 
 
 def runs(suite_results: SuiteResults, **asked: object) -> dict[Point, Result]:
@@ -97,8 +100,7 @@ def test_values_by_scipy(made: Panel):
             assert above.low > 0
     assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
     assert {found.floor for found in made.rows} == {()}
-    alike = [compared.found.rows for compared in made.agreements if compared.found]
-    assert {*alike} == {len(MAIN)}, "twins are no opinions of their own"
+    assert {one.found.rows for one in made.agreements if one.found} == {len(MAIN)}, "twins are no opinions of their own"
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -180,17 +182,15 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
 
 def test_a_missing_cell_is_missing(made: Panel):
     gone = panel(without(made.suite_results, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
-    grad, before = row(gone, "grad"), row(made, "grad")
-    assert grad.twins["blurred"] == (Estimate(), Estimate())
-    assert grad.gain.value == before.gain.value and grad.twins["untrained"].gain.value is not None
-
+    grad = row(gone, "grad")
+    assert grad.twins["blurred"] == (Estimate(), Estimate()) and grad.twins["untrained"].gain.value is not None
+    assert grad.gain.value == row(made, "grad").gain.value
     own = row(panel(without(made.suite_results, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
     assert own.gain == own.units[Unit.SCALAR] == own.fills["mean"] == own.retrained_gap == Estimate()
     assert own.twins["blurred"].difference == Estimate() and own.twins["blurred"].gain.value is not None
-
     masks = panel(without(held(accuracy=leaky(0.5)), estimator="random", t=0.9, retrain=Retrain.MASKS), BOOTSTRAP)
-    assert row(masks, "var-grad").masks[1].low is not None
-    assert row(masks, "var-grad").over_random == (row(masks, "var-grad").over_random[0], Estimate())
+    var = row(masks, "var-grad")
+    assert var.masks[1].low is not None and var.over_random == (var.over_random[0], Estimate())
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
@@ -205,7 +205,7 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
 
 
 def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
-    suite = replace(SUITE, blocks=(Block(ROAR, MAIN, LEVELS, seeds=2),))
+    suite = replace(SUITE, blocks=(PLAIN,))
     found = panel(held(suite), BOOTSTRAP)
     grad = row(found, "grad")
     assert (found.mask_levels, found.retrained_levels, found.reference_levels) == ((), (), ())
@@ -233,14 +233,14 @@ def test_every_fill_has_its_gain_and_none_is_mixed():
 
 
 def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
-    suite = replace(SUITE, blocks=SUITE.blocks[1:])  # ROAR's scalar levels are those of the twins then
-    suite = replace(suite, blocks=(Block(ROAR, ("grad", "var-grad", "random-redrawn"), LEVELS, seeds=1), *suite.blocks))
-    values = {}
+    few = replace(PLAIN, estimators=("grad", "var-grad", "random-redrawn"), seeds=1)
+    suite = replace(SUITE, blocks=(few, *SUITE.blocks[1:]))
+    results = {}
     for point in expand(suite):
         cell = point.cell
         kept = {"grad": 2.0, "var-grad": 3.0}.get(cell.estimator) if cell.unit is Unit.SCALAR else 9.0
-        values[point] = 7.0 if kept and cell.order is Order.LERF else kept and kept + cell.t
-    results = {point: result(suite, point, answers(point, 0.5), smooth) for point, smooth in values.items()}
+        smooth = 7.0 if kept and cell.order is Order.LERF else kept and kept + cell.t
+        results[point] = result(suite, point, answers(point, 0.5), smooth)
     suite_results = SuiteResults(suite, "da7a", None, results)
     assert row(panel(suite_results, BOOTSTRAP), "grad").smoothness == (2.3, 2.9)
     assert row(panel(suite_results, BOOTSTRAP), "sobel").smoothness == (None, None)
@@ -264,3 +264,37 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
     assert "var-grad" not in flags(suite_results)
     with pytest.raises(CallerError, match="suite 'made-up' has no unit pixel; it has: scalar"):
         panel(held(replace(SUITE, blocks=SUITE.blocks[:1])), BOOTSTRAP, unit=Unit.PIXEL)
+
+
+STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows whose order is settled everywhere
+ORDERS = tuple(replace(PLAIN, protocol=protocol) for protocol in (ROAR, KAR, MORF, LERF))
+ORDERED = replace(SUITE, blocks=(*ORDERS, replace(PLAIN, unit=Unit.PIXEL)))
+
+
+def turned(cell: Cell) -> float:
+    """KAR, LeRF and the pixel unit put the estimators the other way round; MoRF agrees with ROAR."""
+    falls = STEEP.get(cell.estimator, 0.0) * (-1 if cell.unit is Unit.PIXEL else 1)
+    return 0.9 - cell.t * (0.4 + falls)
+
+
+def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth():
+    other = replace(ORDERED, name="other", blocks=(PLAIN,))
+    made = panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
+    assert [compared.other for compared in made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
+    for compared, tau in zip(made.agreements, (-1, 1, -1, -1), strict=False):
+        alike = compared.found
+        assert (alike.rows, alike.tau.value) == (4, tau), compared.other
+        assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
+        assert alike.tau.low <= tau <= alike.tau.high
+    lines = agreement_lines(made)
+    assert lines[1].startswith("ROAR and morf: Kendall's tau +1.00 [") and len(lines) == 5
+    assert "over 4 rows" in lines[1] and lines[1].endswith("0 in opposite order.")
+
+
+def test_without_repeated_trainings_there_is_no_interval_and_two_rows_say_nothing():
+    compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements[0].found
+    assert (compared.tau.value, compared.tau.low, compared.tau.high) == (-1, None, None)
+    few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
+    short = panel(held(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
+    assert {compared.found for compared in short.agreements} == {None}
+    assert "fewer than 3 rows" in agreement_lines(short)[0]

@@ -41,11 +41,11 @@ def test_numbers_of_a_row_by_loops():
     good = row(board(scores, ROAR, BOOTSTRAP), "good")
     mean = {point: sum(float(bit) for bit in bits.ravel()) / bits.size for point, bits in scores.correct.items()}
     assert (good.seeds, good.clean.value) == (2, pytest.approx(mean[UNTOUCHED], rel=1e-12))
-    area = {"good": 0.0, "random": 0.0}
-    for name in area:
-        curve = [mean[UNTOUCHED], mean[name, 0.5], mean[name, 0.9]]
-        area[name] = (0.5 * (curve[0] + curve[1]) / 2 + 0.4 * (curve[1] + curve[2]) / 2) / 0.9
-    assert good.gain.value == pytest.approx(100 * (area["random"] - area["good"]), rel=1e-9)
+    good_area, random_area = (
+        (0.5 * (mean[UNTOUCHED] + mean[name, 0.5]) / 2 + 0.4 * (mean[name, 0.5] + mean[name, 0.9]) / 2) / 0.9
+        for name in ("good", "random")
+    )
+    assert good.gain.value == pytest.approx(100 * (random_area - good_area), rel=1e-9)
     for accuracy, difference, t in zip(good.accuracies, good.differences, scores.levels, strict=True):
         assert accuracy.value == pytest.approx(mean["good", t], rel=1e-12)
         assert difference.value == pytest.approx(mean["good", t] - mean["random", t], rel=1e-9)
@@ -110,7 +110,7 @@ def three_references(scores: Scores) -> Scores:
 
 def test_references_are_a_factor_of_every_interval():
     judged = board(three_references(synthetic(3)), ROAR, BOOTSTRAP)
-    assert judged.covers is Covers.REFERENCES and not judged.one_network
+    assert (judged.covers, judged.one_network) == (Covers.REFERENCES, False)
     assert (judged.references, judged.reference_rows) == (3, 3)
     assert judged.reference_deviation is not None and 2 <= judged.reference_freedom <= 3 * 2
     assert row(judged, "good").random.verdict is Verdict.BETTER

@@ -32,13 +32,10 @@ def test_p_counts_draws_as_far_from_the_value_as_0_is():
 
 def test_beyond_its_own_interval_the_draws_of_the_family_count_in_its_units():
     one, other = normal(0.0, 1.0, 2000, seed=1), normal(7.0, 2.0, 2000, seed=2)
-    halves = [float(np.quantile(np.abs(sample.draws - sample.value), 0.95)) for sample in (one, other)]
-    far = [
-        abs(draw - sample.value) / half >= 7.0 / halves[1]
-        for sample, half in zip((one, other), halves, strict=True)
-        for draw in sample.draws
-    ]
-    assert p_values(one, other) == [*p_values(one), (1 + sum(far)) / (1 + 4000)]
+    away = np.abs([sample.draws - sample.value for sample in (one, other)])
+    halves = np.quantile(away, 0.95, axis=1, keepdims=True)
+    far = away / halves >= 7.0 / halves[1]
+    assert p_values(one, other) == [*p_values(one), (1 + far.sum()) / (1 + 4000)]
     assert p_values(one, other)[1] < 0.05
 
 
@@ -68,7 +65,7 @@ def test_q_values_are_scipys_to_the_bit(count):
     np.testing.assert_array_equal(q_values(ps), false_discovery_control(ps))
 
 
-def test_five_percent_is_significant_and_more_is_not():
+def test_a_q_of_five_percent_is_significant_and_more_is_not():
     found = [verdict_of(difference, q) for difference, q in [(1.0, 0.05), (-1.0, 0.05), (1.0, 0.0501)]]
     assert found == [Verdict.BETTER, Verdict.WORSE, Verdict.SAME]
 
