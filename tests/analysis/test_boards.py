@@ -18,7 +18,7 @@ from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import with_entries
 from roarbench.protocols.mask_only import MASK_ONLY
-from roarbench.protocols.roar import KAR, ROAR
+from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.claim_table import own_tables, results_record
 from roarbench.report.curve_chart import chart
@@ -106,6 +106,10 @@ def one_of_grad(point):
     return point.cell.estimator == "grad" and point.seed == 1 and point.cell.retrain is Retrain.IMAGES
 
 
+def kar_of_grad(point):
+    return point.cell.estimator == "grad" and point.cell.order is Order.LERF
+
+
 def random_at_90(point):
     return (point.cell.estimator, point.cell.t) == ("random", 0.9)
 
@@ -127,6 +131,8 @@ SAID = "results with a checksum of the weights that they explain, which most row
         ("weights", "", "a", one_of_grad, ROAR, UNSAID, {"grad"}, {"grad"}),
         # without retraining the untouched images belong to the curve
         ("weights", "b", "a", lambda point: point.cell.estimator == CLEAN, MORF, TWO_REFERENCES, {*MAIN}, {*MAIN}),
+        # under DiffROAR both orders belong to the curve
+        ("weights", "b", "a", kar_of_grad, DIFFROAR, TWO_REFERENCES, {"grad"}, {"grad"}),
         # where Random is mixed nobody has a gain
         ("rankings", "b", "a", lambda point: point.cell.t == 0.9, ROAR, TWO_RANKINGS, {*MAIN}, {*MAIN}),
         ("rankings", "b", "a", random_at_90, ROAR, TWO_RANKINGS, {"random"}, {*MAIN}),

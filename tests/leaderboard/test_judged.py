@@ -175,8 +175,9 @@ def test_a_pair_is_counted_as_by_loops(name):
     results = held(replace(SUITE, blocks=(Block(protocol, rows, LEVELS, seeds=2),)))
 
     def answers(estimator, t):
+        """Of all networks, one after the other."""
         made = results.results.items()
-        return {at.seed: row.answers for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t)}
+        return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.answers]
 
     found = pair(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
     assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
@@ -185,17 +186,11 @@ def test_a_pair_is_counted_as_by_loops(name):
         for estimator, count in (("var-grad", level.first), ("grad", level.second)):
             own = answers(estimator, level.t)
             second = f"{estimator}~{protocol.against}" if protocol.paired else "random"
-            other = answers(second, level.t) if protocol.by_difference else None
-            taken = given = 0
-            for seed, bits in own.items():
-                for at, right in enumerate(bits):
-                    before = other[seed][at] if other else True
-                    taken += before and not right
-                    given += right and not before
-            for_it, against = (taken, given) if protocol.order is Order.MORF else (given, taken)
-            if not protocol.by_difference and protocol.order is Order.LERF:
-                for_it, against = sum(int(bits.sum()) for bits in own.values()), 0
-            assert (count.gained, count.against) == (for_it, against)
+            removed_first = protocol.order is Order.MORF
+            other = answers(second, level.t) if protocol.by_difference else [removed_first] * len(own)
+            taken = sum(before and not right for right, before in zip(own, other, strict=True))
+            given = sum(right and not before for right, before in zip(own, other, strict=True))
+            assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
         assert level.difference.value == pytest.approx(level.first.points - level.second.points)
 
 
