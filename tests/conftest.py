@@ -11,16 +11,12 @@ import sys
 import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from hypothesis import settings
 
 from tests.helpers.postgres import PrivateServer
-
-if TYPE_CHECKING:
-    from roarbench.store.results import ResultsStore
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
@@ -81,7 +77,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(empty_store: Path, tmp_path: Path) -> "Iterator[ResultsStore]":
+def store(empty_store: Path, tmp_path: Path) -> Iterator[object]:
     """A store of results in the folder of the test."""
     from roarbench.store.results import ResultsStore, default_url
 

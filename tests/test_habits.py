@@ -12,8 +12,8 @@ import pytest
 ROOT = Path(__file__).parents[1]
 TESTS = sorted((ROOT / "tests").rglob("*.py"))
 CASES = [path for path in TESTS if path.name.startswith("test_")]
-BLOCKS = (ast.Module, ast.FunctionDef, ast.For, ast.With, ast.If)
-ACTIONS = {"show", "follow", "pick", "click", "send_keys", "back", "forward", "perform", "select_by_visible_text"}
+NO_WAIT = ("driver.get", "time.sleep")
+ACTIONS = re.compile(r"\b(show|follow|pick|click|send_keys|back|forward|perform|select_by_visible_text)\(")
 
 
 def test_no_test_imports_another():
@@ -36,25 +36,16 @@ def test_a_class_name_has_one_meaning(parts):
     assert [name for name, times in names.items() if times > 1] == []
 
 
-def called(node: ast.AST) -> str:
-    """The name of the function or method that a statement calls."""
-    call = node.value if isinstance(node, ast.Expr) else None
-    if not isinstance(call, ast.Call):
-        return ""
-    return call.func.attr if isinstance(call.func, ast.Attribute) else getattr(call.func, "id", "")
-
-
 def too_early(source: str) -> list[int]:
     """Lines that load a page without waiting, sleep, or read the browser right after it was told to do something."""
-    tree, found = ast.parse(source), set[int]()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and ast.unparse(node) in ("driver.get", "time.sleep"):
-            found.add(node.lineno)
-        for first, second in pairwise(getattr(node, "body", []) if isinstance(node, BLOCKS) else []):
-            names = {part.id for part in ast.walk(second) if isinstance(part, ast.Name)}
-            reads = isinstance(second, ast.Assert | ast.Assign) and "driver" in names and "until" not in names
-            if called(first) in ACTIONS and reads:
-                found.add(second.lineno)
+    nodes = list(ast.walk(ast.parse(source)))
+    found = {node.lineno for node in nodes if isinstance(node, ast.Attribute) and ast.unparse(node) in NO_WAIT}
+    bodies = [node.body for node in nodes if isinstance(getattr(node, "body", None), list)]
+    for first, second in (pair for body in bodies for pair in pairwise(body)):
+        read = ast.unparse(second) if isinstance(second, ast.Assert | ast.Assign) else ""
+        acts = isinstance(first, ast.Expr) and ACTIONS.search(ast.unparse(first))
+        if acts and re.search(r"\bdriver\b", read) and not re.search(r"\buntil\b", read):
+            found.add(second.lineno)
     return sorted(found)
 
 

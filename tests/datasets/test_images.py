@@ -1,6 +1,7 @@
-"""Stored images to pixels, whatever is odd about them, and the files of IDX."""
+"""Stored images to pixels, whatever is odd about them, the files of IDX, and superpixels: found once and kept."""
 
 import gzip
+import json
 import re
 import struct
 from io import BytesIO
@@ -9,9 +10,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from roarbench.datasets import superpixel_files
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.idx import has_idx, read_idx
 from roarbench.datasets.one_image import FILL, centre_square, decode_image, to_pixels
+from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import DataError
 from roarbench.terms import Split
 from tests.helpers.tiny_set import TINY, png
@@ -147,3 +150,34 @@ def test_files_of_idx_are_read_and_damage_is_named(tmp_path, pack, end):
         path.write_bytes(damaged)
         with pytest.raises(DataError, match=re.escape(said)):
             read_idx(tmp_path, Split.TRAIN)
+
+
+def halves(channels):
+    """Dark on the left, light on the right, with a little noise; uint8 (channels, 32, 32)."""
+    image = np.random.default_rng(0).integers(0, 9, (channels, 32, 32)).astype(np.uint8)
+    image[:, :, 18:] += 200
+    return image
+
+
+def test_no_superpixel_is_both_dark_and_light():
+    pytest.importorskip("skimage")
+    for channels in (1, 3):
+        labels = superpixel_files.superpixels_of(halves(channels))
+        assert (labels.shape, labels.dtype) == ((32, 32), np.uint16)
+        assert not set(np.unique(labels[:, :18])) & set(np.unique(labels[:, 18:]))
+        assert 32 <= len(np.unique(labels)) <= 96
+        assert labels.max() == len(np.unique(labels)) - 1
+
+
+def test_superpixels_are_found_once_and_kept(tmp_path, monkeypatch):
+    skimage = pytest.importorskip("skimage")
+    monkeypatch.setattr(superpixel_files, "_CHUNK", 2)
+    pixels = np.stack([halves(3) + np.uint8(i) for i in range(5)])
+    expected = np.stack([superpixel_files.superpixels_of(image) for image in pixels])
+    np.testing.assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 1, 4), expected[1:4])
+    monkeypatch.setattr(superpixel_files, "superpixels_of", None)  # would fail if it were called
+    np.testing.assert_array_equal(superpixels(tmp_path / "one", Split.TEST, pixels, 0, 4), expected[:4])
+    note = json.loads((tmp_path / "one" / "superpixels-64" / "test-000002.json").read_text())
+    assert note.items() >= {"scikit-image": skimage.__version__, "segments": 64, "compactness": 10.0}.items()
+    with pytest.raises(TypeError):
+        superpixels(tmp_path / "one", Split.TEST, pixels, 4, 5)

@@ -23,21 +23,14 @@ aten = torch.ops.aten
 
 
 class FakeGpu(TorchFunctionMode):
-    """Stands in for what needs CUDA, and notes what a GPU would do.
-
-    Attributes:
-        waits: What the processor waited with until the GPU had done all that was launched.
-        sent: Copies to the GPU that nobody waited for.
-        recordings: Steps that were recorded as a graph.
-        unrecordable: What these did that no graph can repeat.
-    """
+    """Stands in for what needs CUDA, and notes what a GPU would do."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.waits: list[str] = []
-        self.sent = 0
-        self.recordings = 0
-        self.unrecordable = 0
+        self.waits: list[str] = []  # what the processor waited with until the GPU had done all that was launched
+        self.sent = 0  # copies to the GPU that nobody waited for
+        self.recordings = 0  # steps that were recorded as a graph
+        self.unrecordable = 0  # what these did that no graph can repeat
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}

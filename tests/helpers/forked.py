@@ -29,12 +29,9 @@ CONTEXT.set_forkserver_preload([__name__])
 
 
 def start(words: tuple[object, ...], log: Path, before: Callable[[], object] | None = None) -> BaseProcess:
-    """Start a command in a session of its own; what it prints, and `stored KEY` for every new row, goes to a file.
+    """Start a command in a session of its own, which calls `before` first.
 
-    Args:
-        words: What follows `roarbench`.
-        log: Of one command alone; it is appended to.
-        before: Called in its process first.
+    What it prints, and `stored KEY` for every new row, is appended to its log, a file of this command alone.
     """
     process = CONTEXT.Process(target=_run, args=(tuple(map(str, words)), log, before, dict(os.environ)))
     process.start()

@@ -62,9 +62,7 @@ def score(work: SuiteWork, run: Run) -> Result:
 
 def rankings_of(work: SuiteWork, run: Run) -> Rankings:
     """The rankings of a run's row."""
-    spec = work.row_spec(run)
-    assert spec is not None
-    return work.place.rankings.open(spec)
+    return work.place.rankings.open(work.row_spec(run))
 
 
 def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:
