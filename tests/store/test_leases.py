@@ -94,15 +94,21 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     assert store.failures.cut_off(KEYS[0], "killed") == 1
 
 
-def test_a_step_of_several_keys_is_leased_whole_or_not_at_all(store):
+def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_somebody_asks_for_its_images(store):
     one, two = Owner.here(), Owner.here()
-    first, both, rest = Wanted(KEYS[:1], "a"), Wanted(KEYS[:3], "b", "da7a"), Wanted(KEYS[3:5], "c")
+    first, both, shard = Wanted(KEYS[:1], "a"), Wanted(KEYS[:3], "b", "da7a"), Wanted(KEYS[3:5], "c", "da7a")
     assert list(store.claim([first], one, 1).granted) == [first]
-    answer = store.claim([both, rest], two, 9)
-    assert (list(answer.granted), answer.held) == ([rest], {KEYS[0]})
-    assert [(found.key, found.what) for found in store.running() if found.owner == two] == [
-        (key, "c") for key in sorted(KEYS[3:5])
-    ]
+    answer = store.claim([both, shard], two, 9)
+    assert (list(answer.granted), answer.held) == ([shard], {KEYS[0]})
+    leased = [(lease.key, lease.what) for lease in store.running() if lease.owner == two]
+    assert leased == [(key, "c") for key in sorted(shard.keys)]
+    store.failures.stop(shard, "x" * 501, two)
+    assert {lease.owner for lease in store.running()} == {one}
+    assert store.claim([shard], two, 1).stopped == dict.fromkeys(shard.keys, "x" * 499 + "…")
+    assert store.failures.retry([], "other images") == set()
+    assert not store.claim([shard], two, 1).granted
+    store.failures.retry([], "da7a")
+    assert store.claim([shard], two, 1).granted
 
 
 def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
@@ -120,18 +126,6 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
         row = leases_module._row(Wanted(KEYS[:1]), ELSEWHERE, 7)
         assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
         assert leases_module._take_over(connection, KEYS[0], number, row)
-
-
-def test_a_failed_step_is_not_tried_until_somebody_asks_for_runs_on_its_images(store):
-    owner, shard = Owner.here(), Wanted(KEYS[:2], "rank trained train 0", "da7a")
-    store.claim([shard], owner, 1)
-    store.failures.stop(shard, "x" * 501, owner)
-    assert store.running() == []
-    assert store.claim([shard], owner, 1).stopped == dict.fromkeys(KEYS[:2], "x" * 499 + "…")
-    assert store.failures.retry([], "other images") == set()
-    assert not store.claim([shard], owner, 1).granted
-    store.failures.retry([], "da7a")
-    assert store.claim([shard], owner, 1).granted
 
 
 def test_whoever_has_lost_its_lease_writes_nothing(store):

@@ -1,4 +1,4 @@
-"""Explained models on disk: whole or not there, and trained by one process at a time."""
+"""Explained models and unfinished trainings on disk: whole or not there, and no process disturbs another."""
 
 import os
 from dataclasses import replace
@@ -10,12 +10,17 @@ import torch
 from filelock import FileLock
 from torch import nn
 
+from roarbench import files
 from roarbench.errors import StoreError
+from roarbench.execution.scheduler import complete
+from roarbench.kernels import train
 from roarbench.plan.runs import Reference
 from roarbench.store import references
+from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.references import Predictions, StoredReference, checksum
-from roarbench.terms import Split
-from tests.helpers.damage import halve
+from roarbench.terms import Retrain, Split
+from tests.helpers.damage import flip, halve
+from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
 
 REFERENCE = Reference("planted", "da7a", "resnet-planted", "planted@1", 1000)
 DRAWN = np.random.default_rng(0)
@@ -23,6 +28,7 @@ PREDICTIONS = {
     split: Predictions(DRAWN.integers(10, size=n), DRAWN.random(n, dtype=np.float32))
     for split, n in ((Split.TRAIN, 12), (Split.TEST, 7))
 }
+STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
 
 
 def make_model(seed=0):
@@ -142,3 +148,81 @@ def test_one_process_at_a_time(store, tmp_path):
             pass  # another reference has a lock of its own
     with FileLock(path, timeout=0):
         pass
+
+
+def test_what_was_saved_last_comes_back_to_a_training_on_the_same_rankings(tmp_path):
+    file = CheckpointFile(tmp_path / "folder" / "run.pt", "0ne")
+    assert file.load() is None
+    file.save(STATE | {"step": 2})
+    file.save(STATE)
+    torch.testing.assert_close(file.load(), STATE, rtol=0, atol=0)
+    assert file.note == ""
+    for other in ("0ther", ""):
+        assert CheckpointFile(tmp_path / "folder" / "run.pt", other).load() is None
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["run.pt"]
+    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):  # of killed writers
+        (tmp_path / "folder" / name).write_bytes(b"half")
+    for _ in range(2):  # gone already
+        file.remove()
+        assert file.load() is None
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["other.0123.partial"]
+
+
+DAMAGE = {
+    "cut off": halve,
+    "a pickle's garbage": lambda path: path.write_bytes(b"\x80\x02."),  # IndexError, where torch expects a value
+    "a number's bit": lambda path: flip(path, STATE["weights"]["a"].numpy().tobytes()),  # torch reads it all the same
+    "no training": lambda path: torch.save(torch.arange(3.0), path),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_training_is_dropped_with_a_line(tmp_path, damage):
+    path = tmp_path / "run.pt"
+    CheckpointFile(path).save(STATE)
+    DAMAGE[damage](path)
+    file = CheckpointFile(path)
+    assert file.load() is None
+    assert file.note == f"the checkpoint {path} was damaged and is dropped; its training started anew"
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch, over):
+    """The other one saves, or ends its run, amid a save."""
+    one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
+    sync, began = files.sync, []
+
+    def amid(path):
+        if not began:
+            began.append(path)
+            other.remove() if over else other.save(STATE | {"step": 8})
+        sync(path)
+
+    monkeypatch.setattr(files, "sync", amid)
+    one.save(STATE)
+    torch.testing.assert_close(one.load(), None if over else STATE, rtol=0, atol=0)
+    assert [path.name for path in tmp_path.iterdir()] == ([] if over else ["run.pt"])
+
+
+@pytest.mark.slow
+def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_stored(second, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
+    work, present, saved = make_work(tmp_path), [], set()
+    run = next(run for run in make_runs(work) if run.cell.retrain is Retrain.NONE)
+    trained = next(run for run in make_runs(work) if run.cell.estimator == "none" and run.reference == "")
+    paths = [work.workspace.checkpoints / f"{key}.pt" for key in (work.explained[0].reference.key, trained.key)]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_bytes(b"half of")
+    add, save = second.add, CheckpointFile.save
+    monkeypatch.setattr(second, "add", lambda *stored: (present.append(paths[1].exists()), add(*stored)))
+    monkeypatch.setattr(CheckpointFile, "save", lambda self, state: (saved.add(self._path), save(self, state)))
+    events = list(complete(work, [run, trained], second, InlineEngine()))
+    assert second.done([run.key, trained.key]) == {run.key, trained.key}
+    notes = {event.step.job.name: event.note for event in events if event.note}
+    said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
+    assert notes == {"reference": said[0], trained.key: said[1]}
+    assert not any(event.failure for event in events)
+    assert True in present and saved == set(paths)
+    assert list(work.workspace.checkpoints.iterdir()) == []
