@@ -76,9 +76,12 @@ def test_crops_lie_inside_and_keep_to_area_and_aspect(seed: int, shape: float) -
 
 
 def test_noise_has_a_strength_of_its_own_for_each_image() -> None:
-    drawn, generator = noise((6, 3, 8, 8), seeded(1)), seeded(1)
+    images, generator = pictures(6, size=8), seeded(1)
     strengths = torch.rand(6, 1, 1, 1, generator=generator)
-    torch.testing.assert_close(drawn, 90 * strengths * torch.randn(6, 3, 8, 8, generator=generator), rtol=0, atol=0)
+    noisy = images + 90 * strengths * torch.randn(6, 3, 8, 8, generator=generator)
+    turned = (torch.rand(6, generator=generator) < 0.5)[:, None, None, None]
+    expected = torch.where(turned, noisy.flip(3), noisy)
+    torch.testing.assert_close(augment(images, Augmentation.NOISE_FLIP, seeded(1)), expected, rtol=0, atol=0)
 
 
 def cubic(x: float) -> float:
