@@ -198,12 +198,12 @@ class FailingMachine(InlineEngine):
         self.left = Counter(tries)
 
     def submit(self, job):
-        if not self.left[job.name]:
-            return super().submit(job)
-        self.left[job.name] -= 1
-        self.done.append(job.name)
-        self._ended.append(JobOutcome(job.name, None, KILLED))
-        return None
+        if self.left[job.name]:
+            self.left[job.name] -= 1
+            self.done.append(job.name)
+            self._ended.append(JobOutcome(job.name, None, KILLED))
+        else:
+            super().submit(job)
 
 
 def test_a_job_that_its_machine_cut_off_is_tried_again_and_counts_as_failed_after_three_tries(fresh, store):

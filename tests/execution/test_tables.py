@@ -8,31 +8,24 @@ from leaderboard.pictures import read_pictures
 from leaderboard.views import read_views
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.store.results import ResultsStore, default_url
-from tests.helpers.command_line import command
 
 SMALL = ("--suite", "breast-cancer", "--limit", "60", "--seeds", "1")
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    """A small version of the suite with one estimator, under all protocols."""
-    folder = tmp_path_factory.mktemp("table") / "store"
-    assert command("run", *SMALL, "--estimators", "grad", "--store", folder) == 0
-    return folder
-
-
 @pytest.mark.slow
-def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictures(call, made):
+def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictures(call, tmp_path):
+    """Of a small version of the suite with one estimator."""
+    assert call("run", *SMALL, "--estimators", "grad", "--store", tmp_path).code == 0
     for protocol in ("specific", "augmented", "roar", "roar-exchanged", "mask-only", "morf", "lerf"):
-        words = ("table", *SMALL[:4], "--protocol", protocol, "--store", made)
+        words = ("table", *SMALL[:4], "--protocol", protocol, "--store", tmp_path)
         found = {row["estimator"]: row["curve"] for row in json.loads(call(*words, "--format", "json").out)["rows"]}
         assert {"random", "grad"} <= set(found)
         assert all(found["grad"][t] > 0 for t in ("0.1", "0.5", "0.9")), protocol
         assert protocol == "mask-only" or found["grad"]["0.0"] > 0.8, protocol  # a guess is right on one of two
     assert f"Left out: sobel, random-blurred: {NO_NEIGHBOURS}." in " ".join(call(*words).out.split())
-    with ResultsStore.open(default_url(made)) as store:
-        (view,) = read_views(store, made).values()
-    assert read_pictures(view.results, made) is None
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        (view,) = read_views(store, tmp_path).values()
+    assert read_pictures(view.results, tmp_path) is None
 
 
 @pytest.mark.parametrize("name", ["sobel", "grad~blurred", "ig(baseline=blur)"])

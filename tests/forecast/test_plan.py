@@ -30,7 +30,7 @@ WORK = NOTHING._replace(
     train=10_000,
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
-GUESS = replace(HERE, device="a GPU", gpus=2, basis="a guess", train=3600.0)
+GUESS = replace(HERE, device="a GPU", gpus=4, basis="a guess", train=3600.0)
 PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE, GUESS), workers=2)
 TEXT = """\
 hand v1: 12 runs, 3 done, 9 to do
@@ -42,7 +42,7 @@ hand v1: 12 runs, 3 done, 9 to do
   retraining  8 trainings, 3,600 images    60 min  3,600 h
   scoring     10 images                      30 s     30 s
   together about 62 min by the clock with 2 workers, by a measurement just now
-  together about 1,831 h (76 days) by the clock with 2 GPUs and 2 workers, assuming a guess
+  together about 915 h (38 days) by the clock with 4 GPUs and 2 workers, assuming a guess
   disk 5 MB, up to 11 MB while rankings are joined; memory 2.0 GB a worker, and for all\
  of them 3.0 GB of images and 1.0 GB a ranking in use, else read from disk each epoch
   1.8e+21 floating-point operations"""

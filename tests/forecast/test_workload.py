@@ -50,6 +50,9 @@ def test_counts_of_a_fresh_suite_by_hand():
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
+    for limit, fitted, asked in ((40, 40, 40), (5000, 5000, TEST)):  # a small version counts its images
+        small = count_work(SUITE, expand(SUITE), limit)
+        assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * fitted, 3 * (fitted + asked))
 
 
 def test_what_rows_share_is_counted_once():
@@ -129,12 +132,6 @@ def test_what_is_done_is_not_counted_again():
     assert count_work(SUITE, rest, there=inputs_of(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
     nothing = count_work(SUITE, [])
     assert nothing._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
-
-
-def test_a_small_version_counts_its_images():
-    for limit, fitted, asked in ((40, 40, 40), (5000, 5000, TEST)):
-        jobs = count_work(SUITE, expand(SUITE), limit)
-        assert (jobs.images_trained, jobs.images_ranked) == ((14 * 15 + 10) * fitted, 3 * (fitted + asked))
 
 
 def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
