@@ -4,7 +4,8 @@
 
 The large store is noise in the shape of results: 5 suites x ESTIMATORS x 5 levels x 5 seeds, 10,000 test images.
 Prints JSON: processor seconds (user and system) and peak memory of the export, the table, the CSV of all rows and the
-app's first view, each in a process of its own. docs/performance.md has the numbers of one machine.
+app's first view, each in a process of its own; by the clock, in Chromium, seconds from an address to its rows and from
+a search to its row. docs/performance.md has the numbers of one machine.
 """
 
 import argparse
@@ -106,6 +107,44 @@ def first_view(estimators: int, folder: Path) -> None:
     assert any('class="board"' in getattr(part, "value", "") for part in shown.get("html"))
 
 
+def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
+    """Serve the app, which has kept no page."""
+    from leaderboard.commands import run_app
+
+    install(estimators)
+    os.environ["XDG_CACHE_HOME"] = cache
+    run_app(first.Shown(default_url(folder), str(folder)), port)
+
+
+def visits(estimators: int, folder: Path, site: Path) -> dict[str, Any]:
+    """Measure by the clock what a visitor waits for: static pages, a search there, and an app that runs for 6 s."""
+    from screenshots import browser, free_port, until_up
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    with browser() as driver, tempfile.TemporaryDirectory() as cache:
+
+        def until(rows: str) -> float:
+            start = time.perf_counter()
+            WebDriverWait(driver, 60, 0.01).until(lambda d: d.execute_script(f"return {rows}"))
+            return time.perf_counter() - start
+
+        def seconds(address: str, rows: str = "document.querySelectorAll('#rows tr').length") -> float:
+            start = time.perf_counter()
+            driver.get(address)
+            return time.perf_counter() - start + until(rows)
+
+        static = [seconds((site / "index.html").as_uri()) for _ in range(4)]
+        driver.find_element("name", "q").send_keys("sobel")
+        found = until("[...document.querySelectorAll('#rows tr')].filter(row => row.offsetParent).length == 1")
+        server = get_context("spawn").Process(target=serve, args=(estimators, folder, port := free_port(), cache))
+        server.start()
+        until_up(port)
+        time.sleep(6)
+        app = [seconds(f"http://127.0.0.1:{port}/") for _ in range(4)]
+        server.terminate()
+    return {"static, views": static, "static, search": found, "app, views": app}
+
+
 def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
     """Measure what shows a store."""
     store = ("--store", str(folder))
@@ -119,6 +158,7 @@ def commands(folder: Path, suite: str, estimators: int) -> dict[str, Any]:
         found = {what: in_fresh_process(command, estimators, *each) for what, each in words.items()}
         found["pages"] |= {"files": len(list(site.iterdir())), "bytes": sum(x.stat().st_size for x in site.iterdir())}
         found["csv"] |= {"bytes": rows.stat().st_size}
+        found["seconds by the clock"] = visits(estimators, folder, site)
     return {**found, "app, first view": in_fresh_process(first_view, estimators, folder)}
 
 
