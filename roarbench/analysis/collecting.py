@@ -17,6 +17,7 @@ from roarbench.store.image_notes import ImageNote
 from roarbench.store.remarks import Kind, findings_of, remarks_on
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore
+from roarbench.store.scores import score_values
 from roarbench.store.watched import watched_rows
 
 
@@ -95,7 +96,7 @@ def _references(suite: Suite, version: Version, store: ResultsStore) -> dict[int
 
 def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str, float | None]]:
     specs = score_specs(suite, data)
-    values = store.scores.values([spec.key for spec in specs.values()])
+    values = score_values(store.database, [spec.key for spec in specs.values()])
     found: defaultdict[str, dict[str, float | None]] = defaultdict(dict)
     for (estimator, metric), spec in specs.items():
         if spec.key in values:

@@ -17,8 +17,9 @@ from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workplace import ReferenceModel
+from roarbench.store.database import Database
 from roarbench.store.provenance import code_version, provenance
-from roarbench.store.scores import Score, ScoreSpec, ScoresStore
+from roarbench.store.scores import Score, ScoreSpec, put_scores, score_values
 from roarbench.terms import Split
 
 
@@ -46,10 +47,10 @@ def quantus_version() -> str:
         raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
 
 
-def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], store: ScoresStore) -> Iterator[str]:
+def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], database: Database) -> Iterator[str]:
     """Compute the scores that are missing, one estimator after the other, and tell which one is stored."""
     versions = provenance().versions | {"roarbench": code_version(), "quantus": quantus_version()}
-    done = store.values([spec.key for spec in specs.values()])
+    done = score_values(database, [spec.key for spec in specs.values()])
     todo = {names: spec for names, spec in specs.items() if spec.key not in done}
     if todo:
         verify_inputs(work, [])
@@ -57,7 +58,8 @@ def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], st
         mine = [spec for (name, _), spec in todo.items() if name == estimator]
         explained = _explain(work.explained[0], estimator, mine[0].images)
         values = [np.asarray(evaluate(spec.metric, explained)) for spec in mine]
-        store.add(_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True))
+        scores = [_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
+        put_scores(database, scores)
         yield estimator
 
 

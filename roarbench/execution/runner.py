@@ -42,6 +42,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Suite
 from roarbench.store.checksums import Checksums
+from roarbench.store.image_notes import note_images, noted_images
 from roarbench.store.layout import Workspace
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
@@ -144,7 +145,7 @@ def begun(request: Request, workspace: Workspace, store: ResultsStore, console: 
     store.refuse_other_machines()
     store.be_patient(lambda line: console.print(line, soft_wrap=True))
     images = _decode(request, workspace, console)
-    store.images.add(workspace.decoded(request.suite.dataset))
+    note_images(store.database, workspace.decoded(request.suite.dataset))
     return SuiteWork(workspace, images, request.suite, request.weights)
 
 
@@ -166,7 +167,7 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
 
 def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
     """Return what a store has of a suite on these images."""
-    return collect(suite, store, limit, data, store.images.all())
+    return collect(suite, store, limit, data, noted_images(store.database))
 
 
 def _missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
@@ -248,7 +249,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
     suite_results = finished.suite_results
     start = time.monotonic()
     specs = score_specs(suite_results.suite, suite_results.data)
-    for estimator in complete_scores(finished.work, specs, store.scores):
+    for estimator in complete_scores(finished.work, specs, store.database):
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
     scored = collected(suite_results.suite, store, suite_results.data, suite_results.limit)
     return finished._replace(suite_results=scored)

@@ -13,9 +13,8 @@ from roarbench.plan.recipe import Recipe
 from roarbench.plan.runs import Reference
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.layout import Workspace
-from roarbench.store.network_files import NetworkStore
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.references import StoredReference
+from roarbench.store.references import NetworkStore, StoredReference
 from roarbench.terms import Making, Split
 
 

@@ -17,37 +17,22 @@ from roarbench.store.schema import checksums, imports, results
 
 
 class Artifact(NamedTuple):
-    """Reference, ranking, or network that scores many runs, of a store's folder.
+    """Reference, ranking, or network that scores many runs, of a store's folder."""
 
-    Attributes:
-        key: Hash of the record of what it is, 32 hex digits.
-        what: How messages call it.
-        checksum: Of its contents; empty if the folder lacks it.
-        named: Key of the reference or common network by which runs name it; empty for a ranking.
-        rankings: Checksum of the rankings that a network was tuned on; empty for anything else.
-    """
-
-    key: str
-    what: str
-    checksum: str
-    named: str = ""
-    rankings: str = ""
+    key: str  # hash of the record of what it is, 32 hex digits
+    what: str  # how messages call it
+    checksum: str  # of its contents; empty if the folder lacks it
+    named: str = ""  # key of the reference or common network by which runs name it; empty for a ranking
+    rankings: str = ""  # checksum of the rankings that a network was tuned on; empty for anything else
 
 
 class Noted(NamedTuple):
-    """Word of a result on what it rests on.
+    """Word of a result on what it rests on."""
 
-    Attributes:
-        run: Key of the result.
-        what: How messages call what it rests on.
-        checksum: Of its contents then.
-        here: Of what the folder has.
-    """
-
-    run: str
-    what: str
-    checksum: str
-    here: str
+    run: str  # key of the result
+    what: str  # how messages call what it rests on
+    checksum: str  # of its contents then
+    here: str  # of what the folder has
 
 
 class Checksums:

@@ -6,7 +6,7 @@ They are kept whole, in a table of their own, with who took them off, when and w
 import getpass
 import json
 import socket
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -30,23 +30,14 @@ _VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said
 
 @dataclass(frozen=True)
 class Forgotten:
-    """A row that was taken off the boards; one row.
+    """A row that was taken off the boards; one row."""
 
-    Attributes:
-        run: What had been done or tried.
-        kind: `result` or `failure`.
-        row: The whole row as it was, with what was said of it; bytes as hex digits, times as ISO 8601.
-        reason: Why, in its owner's words.
-        who: User and host.
-        created: When, in UTC.
-    """
-
-    run: Run
-    kind: str
-    row: dict[str, Any]
-    reason: str
-    who: str
-    created: datetime
+    run: Run  # what had been done or tried
+    kind: str  # `result` or `failure`
+    row: dict[str, Any]  # the whole row as it was, with what was said of it; bytes as hex digits, times as ISO 8601
+    reason: str  # why, in its owner's words
+    who: str  # user and host
+    created: datetime  # when, in UTC
 
 
 class ForgottenCounts(NamedTuple):
@@ -82,14 +73,10 @@ def _row(name: str) -> str:
 
 def known_keys(database: Database, beginning: str) -> list[str]:
     """Return the keys of results, failures and forgotten rows that begin like this."""
-    tables = [results, failures, forgotten]
     with database.read() as connection:
-        there = [table for table in tables if inspect(connection).has_table(table.name)]
-        found = [
-            connection.scalars(select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)))
-            for table in there
-        ]
-        return sorted({key for keys in found for key in keys})
+        there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
+        keys = [select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)) for table in there]
+        return sorted({key for wanted in keys for key in connection.scalars(wanted)})
 
 
 def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
@@ -123,16 +110,14 @@ def forgotten_rows(database: Database, keys: Collection[str]) -> list[Forgotten]
 
 
 def _rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
-    return [dict(_plain(row._mapping)) for row in matching(connection, select(table), table.c.key, keys)]
+    found = matching(connection, select(table), table.c.key, keys)
+    return [{name: _plain(value) for name, value in row._mapping.items()} for row in found]
 
 
-def _plain(row: Any) -> Iterator[tuple[str, Any]]:
-    """Yield names and values that JSON can hold."""
-    for name, value in row.items():
-        if isinstance(value, bytes):
-            yield name, value.hex()
-        else:
-            yield name, value.isoformat() if isinstance(value, datetime) else value
+def _plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, datetime) else value
 
 
 def _who() -> str:

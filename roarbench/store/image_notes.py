@@ -6,7 +6,7 @@ Results name their images by a fingerprint. A note says that a suite's own sourc
 import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -22,43 +22,30 @@ LOCAL = "local"  # kind of images from a folder that the caller named
 
 @dataclass(frozen=True)
 class ImageNote(Keyed):
-    """Note that a source gave these images; one row.
+    """Note that a source gave these images; one row."""
 
-    Attributes:
-        data: Fingerprint of the decoded images and labels.
-        limit: Images per split if the data set was made small; None for the whole.
-        kind: `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`.
-        folder: Of a local source, its path; of one that was imported, the last part of it.
-        files: Of a local source, hash of what `source_files` takes; empty where it is not known.
-    """
-
-    data: str
+    data: str  # fingerprint of the decoded images and labels
     dataset: str
-    limit: int | None
-    kind: str
-    folder: str = ""
-    files: str = ""
+    limit: int | None  # images per split if the data set was made small; None for the whole
+    kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
+    folder: str = ""  # of a local source, its path; of one that was imported, the last part of it
+    files: str = ""  # of a local source, hash of what `source_files` takes; empty where it is not known
 
 
-class ImageNotes:
-    """The notes of one database; none in one that is older than they are."""
+def noted_images(database: Database) -> list[ImageNote]:
+    """Return all notes of a store, oldest first; none of one that is older than they are."""
+    columns = [images.c[each.name] for each in fields(ImageNote)]
+    with database.read() as connection:
+        if not inspect(connection).has_table(images.name):
+            return []
+        rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
+        return [ImageNote(**row._mapping) for row in rows]
 
-    def __init__(self, database: Database) -> None:
-        self._database = database
 
-    def add(self, new: Iterable[ImageNote]) -> None:
-        """Keep notes; one that is kept already stays as it is."""
-        with self._database.write() as connection:
-            put_notes(connection, new)
-
-    def all(self) -> list[ImageNote]:
-        """Return all notes, oldest first."""
-        columns = [images.c[name] for name in ("data", "dataset", "limit", "kind", "folder", "files")]
-        with self._database.read() as connection:
-            if not inspect(connection).has_table(images.name):
-                return []
-            rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
-            return [ImageNote(**row._mapping) for row in rows]
+def note_images(database: Database, new: Iterable[ImageNote]) -> None:
+    """Keep notes; one that is kept already stays as it is."""
+    with database.write() as connection:
+        put_notes(connection, new)
 
 
 def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:

@@ -13,6 +13,7 @@ import os
 import secrets
 import socket
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -30,19 +31,12 @@ PULSE = 30.0  # seconds between heartbeats
 
 @dataclass(frozen=True)
 class Owner:
-    """A process that does steps.
+    """A process that does steps."""
 
-    Attributes:
-        id: Its own, never used again.
-        host: Name of the machine, with what tells containers and restarts of it apart.
-        pid: Process number on that host.
-        start: When the process started, in the kernel's ticks; empty where the kernel does not say.
-    """
-
-    id: str
-    host: str
-    pid: int
-    start: str
+    id: str  # its own, never used again
+    host: str  # name of the machine, with what tells containers and restarts of it apart
+    pid: int  # process number on that host
+    start: str  # when the process started, in the kernel's ticks; empty where the kernel does not say
 
     @classmethod
     def here(cls) -> "Owner":
@@ -51,61 +45,38 @@ class Owner:
 
 
 class Lease(NamedTuple):
-    """A step that is under way.
+    """A step that is under way."""
 
-    Attributes:
-        key: Of the run, or of a part of another step.
-        owner: Who does it.
-        since: When it was leased, in UTC.
-        what: Name of the step; empty for a run.
-        data: Fingerprint of its images.
-    """
-
-    key: str
-    owner: Owner
-    since: datetime
-    what: str = ""
-    data: str = ""
+    key: str  # of the run, or of a part of another step
+    owner: Owner  # who does it
+    since: datetime  # when it was leased, in UTC
+    what: str = ""  # name of the step; empty for a run
+    data: str = ""  # fingerprint of its images
 
 
 class Wanted(NamedTuple):
-    """Step that somebody would like to do.
+    """Step that somebody would like to do."""
 
-    Attributes:
-        keys: All that has to be leased for it, together or not at all.
-        what: Name of the step; empty for a run.
-        data: Fingerprint of its images.
-    """
-
-    keys: tuple[str, ...]
-    what: str = ""
-    data: str = ""
+    keys: tuple[str, ...]  # all that has to be leased for it, together or not at all
+    what: str = ""  # name of the step; empty for a run
+    data: str = ""  # fingerprint of its images
 
 
 class Reply(NamedTuple):
-    """Reply to one who would like to do some steps.
+    """Reply to one who would like to do some steps."""
 
-    Attributes:
-        granted: Those that now are the owner's to do, each with the number of its lease.
-        done: Keys of runs that have a result.
-        stopped: Why, by key, for what failed and is not tried again.
-        held: Keys in the hands of a living owner, this one included.
-    """
-
-    granted: Mapping[Wanted, int]
-    done: set[str]
-    stopped: Mapping[str, str]
-    held: set[str]
+    granted: Mapping[Wanted, int]  # those that now are the owner's to do, each with the number of its lease
+    done: set[str]  # keys of runs that have a result
+    stopped: Mapping[str, str]  # why, by key, for what failed and is not tried again
+    held: set[str]  # keys in the hands of a living owner, this one included
 
 
 def _host() -> str:
     """Return the host: process numbers mean the same only within one boot of one kernel and one process namespace."""
     parts = [socket.gethostname()]
-    try:
+    with suppress(OSError):  # no Linux: `_start_time` knows nothing either, so that heartbeats alone count
         parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
         parts.append(str(Path("/proc/self/ns/pid").readlink()))
-    except OSError:  # no Linux: `_start_time` knows nothing either, so that heartbeats alone count
-        pass
     return " ".join(parts)
 
 
@@ -120,13 +91,12 @@ def _start_time(pid: int) -> str | None:
 
 
 def _exists(pid: int) -> bool:
-    """Return whether there is a process of this number, whosever it is."""
     try:
         os.kill(pid, 0)
-    except PermissionError:  # another user's
-        return True
     except (ProcessLookupError, OverflowError):
         return False
+    except PermissionError:  # another user's
+        pass
     return True
 
 
@@ -192,11 +162,6 @@ def drop(connection: Connection, keys: Collection[str], owner: Owner | None = No
     for chunk in chunks(keys):
         mine = [leases.c.owner == owner.id] if owner else []
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
-
-
-def drop_all(connection: Connection, owner: Owner) -> None:
-    """Give up all leases of an owner."""
-    connection.execute(delete(leases).where(leases.c.owner == owner.id))
 
 
 def redeem(connection: Connection, key: str, number: int) -> bool:

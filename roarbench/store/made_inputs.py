@@ -8,11 +8,10 @@ from roarbench.plan.points import Point
 from roarbench.plan.shared_inputs import Common, RankedSplit, SharedInputs, inputs_of
 from roarbench.plan.suite import Suite
 from roarbench.store.layout import Workspace
-from roarbench.store.network_files import NetworkStore
 from roarbench.store.ranking_parts import MANIFEST, checksum_of
 from roarbench.store.ranking_spec import ranking_spec
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.references import StoredReference
+from roarbench.store.references import NetworkStore, StoredReference
 
 
 def made_inputs(workspace: Workspace, suite: Suite, data: str, points: Iterable[Point]) -> SharedInputs:

@@ -5,18 +5,12 @@ from typing import NamedTuple
 
 
 class ExplainedBatches(NamedTuple):
-    """Consecutive images with how they were explained.
-
-    Attributes:
-        at_once: In batches of how many; 0 where it was not noted.
-        precision: What the network computed with, and `-stem` where it was divided; empty where it was not noted.
-        device: `cpu`, or what the GPU is called; empty where it was not noted.
-    """
+    """Consecutive images with how they were explained."""
 
     images: int
-    at_once: int
-    precision: str
-    device: str = ""
+    at_once: int  # in batches of how many; 0 where it was not noted
+    precision: str  # what the network computed with, and `-stem` where it was divided; empty where it was not noted
+    device: str = ""  # `cpu`, or what the GPU is called; empty where it was not noted
 
 
 class MapProvenance(NamedTuple):

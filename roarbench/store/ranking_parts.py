@@ -93,15 +93,10 @@ def remedy(path: Path) -> str:
 
 
 class PlanesFile(NamedTuple):
-    """Content of an Arrow file of bit-planes.
+    """Content of an Arrow file of bit-planes."""
 
-    Attributes:
-        planes: uint8 (n, planes, width), read-only, a view of the memory-mapped file.
-        about: What was written with them.
-    """
-
-    planes: NDArray[np.uint8]
-    about: dict[str, Any]
+    planes: NDArray[np.uint8]  # uint8 (n, planes, width), read-only, a view of the memory-mapped file
+    about: dict[str, Any]  # what was written with them
 
 
 def write_planes(path: Path, planes: NDArray[np.uint8], about: Mapping[str, Any]) -> None:

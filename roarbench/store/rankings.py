@@ -84,13 +84,9 @@ class Rankings:
 
 @dataclass(frozen=True)
 class RankingsStore:
-    """All rankings under one folder. Cheap to make and to send to a worker: it holds nothing but the path.
+    """All rankings under one folder. Cheap to make and to send to a worker: it holds nothing but the path."""
 
-    Attributes:
-        root: The folder; made when something is written.
-    """
-
-    root: Path
+    root: Path  # the folder; made when something is written
 
     def folder(self, spec: RankingSpec) -> Path:
         """Return where these rankings lie, finished or not."""

@@ -1,4 +1,4 @@
-"""Explained models on disk: weights, and what they predict for every image.
+"""Networks on disk: explained ones, with what they predict for every image, and those that score many runs.
 
 A folder with weights is written beside its place and renamed when it is complete, so a folder that exists has them
 whole; what they predict is added to it, one file for each split.
@@ -29,15 +29,10 @@ from roarbench.terms import Split
 
 
 class Predictions(NamedTuple):
-    """Predictions of the reference for the untouched images of a split.
+    """Predictions of the reference for the untouched images of a split."""
 
-    Attributes:
-        targets: Predicted class of each image, int64 (n,); what is explained.
-        probability: Softmax probability of that class, float32 (n,).
-    """
-
-    targets: NDArray[np.int64]
-    probability: NDArray[np.float32]
+    targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); what is explained
+    probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
 
 
 class StoredReference:
@@ -108,6 +103,39 @@ class StoredReference:
         with _readable(self.folder, "reference") as folder, (folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
+
+
+class NetworkStore:
+    """The networks under one folder, each by the key of what fixes it; all can be deleted and made again.
+
+    Damaged files and a folder that cannot be written raise StoreError.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    def has(self, key: str) -> bool:
+        """Return whether a network's weights are there, whole."""
+        return self._folder(key).is_dir()
+
+    def save(self, key: str, model: nn.Module, about: dict[str, object]) -> None:
+        """Write a network's weights and what is noted about them; to be called under the lock."""
+        save_weights(self._folder(key), model, about)
+
+    def weights(self, key: str) -> dict[str, torch.Tensor]:
+        """Return a network's state dict, on the CPU."""
+        return load_weights(self._folder(key), "network")
+
+    def checksum(self, key: str) -> str:
+        """Return the checksum of a network's weights, as noted when it was saved; empty where it is missing."""
+        return noted_checksum(self._folder(key), "network") if self.has(key) else ""
+
+    def lock(self, key: str) -> AbstractContextManager[None]:
+        """Keep two processes from training the same network, on whichever machines."""
+        return locked(self._root / f".{key}.lock", self._root)
+
+    def _folder(self, key: str) -> Path:
+        return self._root / key
 
 
 def save_weights(folder: Path, model: nn.Module, about: Mapping[str, object]) -> None:

@@ -78,19 +78,12 @@ _OUTCOME = [each.name for each in fields(Result) if each.name not in ("run", "pr
 
 @dataclass(frozen=True)
 class Failure:
-    """A run that failed once.
+    """A run that failed once."""
 
-    Attributes:
-        run: What was tried.
-        reason: One line, at most 500 characters.
-        code_version: Of roarbench.
-        created: When, in UTC.
-    """
-
-    run: Run
-    reason: str
-    code_version: str
-    created: datetime
+    run: Run  # what was tried
+    reason: str  # one line, at most 500 characters
+    code_version: str  # of roarbench
+    created: datetime  # when, in UTC
 
 
 def pack_answers(answers: NDArray[np.bool_]) -> bytes:

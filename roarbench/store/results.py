@@ -10,30 +10,16 @@ from pathlib import Path
 from types import MappingProxyType, TracebackType
 from typing import Any, Self
 
-from sqlalchemy import URL, Connection, Select, Table, func, select
+from sqlalchemy import URL, Connection, Select, Table, delete, func, select
 
 from roarbench.errors import LostLease, StoreError
 from roarbench.plan.runs import Run
 from roarbench.store.database import Database, insert_new, matching, present
 from roarbench.store.failures import Failures, clear
-from roarbench.store.image_notes import ImageNotes
-from roarbench.store.leases import (
-    Lease,
-    Owner,
-    Reply,
-    Wanted,
-    claim,
-    drop,
-    drop_all,
-    kernel_of,
-    redeem,
-    renew,
-    under_way,
-)
+from roarbench.store.leases import Lease, Owner, Reply, Wanted, claim, drop, kernel_of, redeem, renew, under_way
 from roarbench.store.opening import open_database
 from roarbench.store.result import Result, row_of, stored_result
-from roarbench.store.schema import failures, imports, reproductions, results
-from roarbench.store.scores import ScoresStore
+from roarbench.store.schema import failures, imports, leases, reproductions, results
 
 _VOUCHED = (imports, reproductions)  # what says who vouches for a row
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
@@ -49,7 +35,7 @@ class ResultsStore:
     """The rows of one database; made by `open`. Every method raises StoreError where the database refuses.
 
     Attributes:
-        database: For what else is kept with results: entries, imports, reproductions.
+        database: For what else is kept with results: entries, imports, reproductions, scores, notes on images.
     """
 
     def __init__(self, database: Database) -> None:
@@ -69,16 +55,6 @@ class ResultsStore:
     def failures(self) -> Failures:
         """Return what failed, and what is not tried again until somebody asks for it."""
         return Failures(self.database)
-
-    @property
-    def scores(self) -> ScoresStore:
-        """Return the scores that other libraries gave the maps."""
-        return ScoresStore(self.database)
-
-    @property
-    def images(self) -> ImageNotes:
-        """Return the notes on where the images came from."""
-        return ImageNotes(self.database)
 
     def close(self) -> None:
         """Close all connections; whatever is asked next opens one."""
@@ -222,7 +198,7 @@ class ResultsStore:
 
     def leave(self, owner: Owner) -> None:
         """Give up all leases of an owner that ends."""
-        self.database.change(lambda connection: drop_all(connection, owner))
+        self.database.change(lambda connection: connection.execute(delete(leases).where(leases.c.owner == owner.id)))
 
     def running(self) -> list[Lease]:
         """Return what living owners have leased, oldest first."""

@@ -39,19 +39,12 @@ _INDEX_BYTES, _FILE_BYTES = 2**20, 2**26  # at most
 
 @dataclass(frozen=True)
 class PublishedFile:
-    """A file of a folder of results.
+    """A file of a folder of results."""
 
-    Attributes:
-        path: `SUITE/VERSION/NAME.parquet`.
-        sha256: Of the file.
-        rows: How many results it has.
-        about: Whose they are and where they were computed, one line.
-    """
-
-    path: str
-    sha256: str
-    rows: int
-    about: str
+    path: str  # `SUITE/VERSION/NAME.parquet`
+    sha256: str  # of the file
+    rows: int  # how many results it has
+    about: str  # whose they are and where they were computed, one line
 
     @property
     def suite(self) -> str:

@@ -6,22 +6,10 @@ runs are under way.
 """
 
 from datetime import UTC, datetime
+from typing import Any
 
-from sqlalchemy import (
-    JSON,
-    BigInteger,
-    Column,
-    DateTime,
-    Double,
-    Index,
-    Integer,
-    LargeBinary,
-    MetaData,
-    String,
-    Table,
-    Text,
-    TypeDecorator,
-)
+from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
+from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
 HEAD = "0010"  # the newest migration; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
@@ -50,26 +38,20 @@ def _added() -> Column[datetime]:
     return Column("created", UtcDateTime, nullable=False, default=lambda: datetime.now(UTC))
 
 
+def _required(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
+    return [Column(name, kind, nullable=False) for name in names]
+
+
 results = Table(
     "results",
     metadata,
     Column("key", String(32), primary_key=True),
     Column("record", Text, nullable=False),  # canonical JSON of the run; the key is its hash
-    Column("dataset", Text, nullable=False),
-    Column("model", Text, nullable=False),
-    Column("estimator", Text, nullable=False),
-    Column("order", Text, nullable=False),
-    Column("retrain", Text, nullable=False),
-    Column("fill", Text, nullable=False),
-    Column("unit", Text, nullable=False),
+    *_required(Text, "dataset", "model", "estimator", "order", "retrain", "fill", "unit"),
     Column("t", Double, nullable=False),
     Column("seed", Integer, nullable=False),
-    Column("recipe", Text, nullable=False),
-    Column("data", Text, nullable=False),
-    Column("estimator_fingerprint", Text, nullable=False),
-    Column("reference", Text, nullable=False),
-    Column("correct", Integer, nullable=False),
-    Column("total", Integer, nullable=False),
+    *_required(Text, "recipe", "data", "estimator_fingerprint", "reference"),
+    *_required(Integer, "correct", "total"),
     Column("bits", LargeBinary, nullable=False),
     Column("probability", LargeBinary),
     Column("rankings", Text, nullable=False),
@@ -78,8 +60,7 @@ results = Table(
     Column("loss", Double),
     Column("seconds", Double, nullable=False),
     Column("code_version", Text, nullable=False),
-    Column("versions", JSON, nullable=False),
-    Column("hardware", JSON, nullable=False),
+    *_required(JSON, "versions", "hardware"),
     Column("created", UtcDateTime, nullable=False),
     Index("ix_results_dataset_model", "dataset", "model"),
     Index("ix_results_created", "created"),  # the store's state is asked for often, and rows are wide
@@ -90,9 +71,7 @@ failures = Table(
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
-    Column("record", Text, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("code_version", Text, nullable=False),
+    *_required(Text, "record", "reason", "code_version"),
     _added(),
     Index("ix_failures_key", "key"),
 )
@@ -108,8 +87,7 @@ leases = Table(  # missing from stores older than 0008
     Column("start", Text, nullable=False),  # tells a process from a later one with the same number
     Column("what", Text, nullable=False),  # name of the step; empty for a run
     Column("data", Text, nullable=False),  # fingerprint of its images
-    Column("since", UtcDateTime, nullable=False),
-    Column("beat", UtcDateTime, nullable=False),
+    *_required(UtcDateTime, "since", "beat"),
     Index("ix_leases_owner", "owner"),
 )
 
@@ -118,8 +96,7 @@ tries = Table(  # jobs that their machine cut off, until they are done or failed
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("host", Text, nullable=False),
+    *_required(Text, "reason", "host"),
     _added(),
     Index("ix_tries_key", "key"),
 )
@@ -129,8 +106,7 @@ stopped = Table(  # what failed and is not done until somebody asks for it; miss
     metadata,
     Column("key", String(32), primary_key=True),
     Column("what", Text, nullable=False),  # name of the step; empty for a run
-    Column("data", Text, nullable=False),
-    Column("reason", Text, nullable=False),
+    *_required(Text, "data", "reason"),
     _added(),
 )
 
@@ -150,8 +126,7 @@ scores = Table(
     metadata,
     Column("key", String(32), primary_key=True),
     Column("record", Text, nullable=False),  # canonical JSON of what was scored; the key is its hash
-    Column("estimator", Text, nullable=False),
-    Column("metric", Text, nullable=False),
+    *_required(Text, "estimator", "metric"),
     Column("value", Double),
     Column("count", Integer, nullable=False),
     Column("versions", JSON, nullable=False),
@@ -179,12 +154,9 @@ images = Table(  # where images came from; missing from stores older than 0004
     "images",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the rest
-    Column("data", Text, nullable=False),
-    Column("dataset", Text, nullable=False),
+    *_required(Text, "data", "dataset"),
     Column("limit", Integer),
-    Column("kind", Text, nullable=False),
-    Column("folder", Text, nullable=False),
-    Column("files", Text, nullable=False),
+    *_required(Text, "kind", "folder", "files"),
     Column("created", UtcDateTime, nullable=False),
 )
 
@@ -193,12 +165,9 @@ forgotten = Table(  # results and failures that were taken off the boards; missi
     metadata,
     Column("id", Integer, primary_key=True),
     Column("key", String(32), nullable=False),
-    Column("record", Text, nullable=False),
-    Column("kind", Text, nullable=False),
+    *_required(Text, "record", "kind"),
     Column("row", JSON, nullable=False),
-    Column("reason", Text, nullable=False),
-    Column("who", Text, nullable=False),
-    Column("code_version", Text, nullable=False),
+    *_required(Text, "reason", "who", "code_version"),
     _added(),
     Index("ix_forgotten_key", "key"),
 )
@@ -207,12 +176,9 @@ watched = Table(  # rows looked at while their trainings went on; missing from s
     "watched",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the rest
-    Column("suite", Text, nullable=False),
-    Column("data", Text, nullable=False),
+    *_required(Text, "suite", "data"),
     Column("limit", Integer),
-    Column("given", Text, nullable=False),
-    Column("retrain", Text, nullable=False),
-    Column("estimator", Text, nullable=False),
+    *_required(Text, "given", "retrain", "estimator"),
     Column("looks", Integer, nullable=False),
     _added(),
 )

@@ -26,7 +26,7 @@ from roarbench.store import schema
 from roarbench.store.database import insert_new, matching
 from roarbench.store.entries import find_entries, put_entry
 from roarbench.store.exported import COLUMNS, ExportedFile
-from roarbench.store.image_notes import LOCAL, ImageNote, checked_note, put_notes
+from roarbench.store.image_notes import LOCAL, ImageNote, checked_note, noted_images, put_notes
 from roarbench.store.kept_suites import kept_suites, put_suites
 from roarbench.store.remarks import checked_remarks, exported_remarks, put_remarks
 from roarbench.store.result import Result, row_of, stored_result
@@ -59,7 +59,7 @@ def export_results(
     with store.database.read() as connection:
         found = connection.execute(select(schema.results).order_by("key"))
         stored = [stored_result(row) for row in found if keys is None or row.key in keys]
-    about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(store.images.all())}
+    about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(noted_images(store.database))}
     own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
     about[_REMARKS] = exported_remarks(store.database, own_shares)
     if own := [suite_record(suite) for suite in kept_suites(store.database)]:
@@ -97,17 +97,11 @@ class Conflict(NamedTuple):
 
 
 class ImportOutcome(NamedTuple):
-    """Fate of the results of a file.
+    """Fate of the results of a file."""
 
-    Attributes:
-        new: Keys of those that were added.
-        known: Keys of those that were stored already, with the same answers.
-        conflicts: Those that were stored already with other answers; the store keeps its own.
-    """
-
-    new: set[str]
-    known: set[str]
-    conflicts: list[Conflict]
+    new: set[str]  # keys of those that were added
+    known: set[str]  # keys of those that were stored already, with the same answers
+    conflicts: list[Conflict]  # those that were stored already with other answers; the store keeps its own
 
 
 def import_results(store: ResultsStore, path: Path) -> ImportOutcome:

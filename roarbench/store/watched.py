@@ -16,24 +16,15 @@ from roarbench.store.schema import watched
 
 @dataclass(frozen=True)
 class WatchedRow(Keyed):
-    """A row of a suite's boards; one row.
+    """A row of a suite's boards; one row."""
 
-    Attributes:
-        suite: Title of the suite, with version and replication.
-        data: Fingerprint of the images.
-        limit: Images per split if the data set was made small; None for the whole.
-        given: As `Suite.given`.
-        retrain: Which networks answer for it.
-        looks: How many looks were planned, one after each training.
-    """
-
-    suite: str
-    data: str
-    limit: int | None
-    given: str
-    retrain: str
+    suite: str  # title of the suite, with version and replication
+    data: str  # fingerprint of the images
+    limit: int | None  # images per split if the data set was made small; None for the whole
+    given: str  # as `Suite.given`
+    retrain: str  # which networks answer for it
     estimator: str
-    looks: int
+    looks: int  # how many looks were planned, one after each training
 
 
 def note_watched(database: Database, rows: Iterable[WatchedRow]) -> None:

@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from roarbench.devices import gpu_is_dead, machine_failed
@@ -10,7 +10,7 @@ from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.workers.logs import concerning
 
 _log = logging.getLogger(__name__)
-IN_A_ROW = 3  # jobs that a worker fails before it leaves
+IN_A_ROW = 3  # different jobs that a worker fails in a row before it leaves
 
 
 class Job(NamedTuple):
@@ -73,11 +73,6 @@ def _sendable(error: Exception) -> Exception:
             return kind(str(error), error.hint)
     kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
     return kind(f"{type(error).__name__}: {error}")
-
-
-def has_failed(in_a_row: Collection[str]) -> bool:
-    """Return whether a worker leaves that failed jobs of these names since it last did one."""
-    return len(set(in_a_row)) >= IN_A_ROW
 
 
 def all_left(last: str) -> MachineError:

@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, suppress
 from multiprocessing.connection import Connection, wait
@@ -23,7 +24,7 @@ from typing import NamedTuple
 
 from roarbench.devices import SHARING, bound_compilers
 from roarbench.errors import MachineError
-from roarbench.workers.job import Job, JobOutcome, all_left, has_failed, perform
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import end_when_asked
 
@@ -39,13 +40,6 @@ class _Worker(NamedTuple):
     connection: Connection
     number: int
     signs: "ctypes.c_long"  # of life, counted by the process
-
-
-class _Silence(NamedTuple):
-    """Signs of life that a worker had given when it was last looked at, and the seconds since there was a new one."""
-
-    signs: int
-    seconds: float
 
 
 class LocalEngine(AbstractContextManager["LocalEngine"]):
@@ -66,10 +60,10 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
         self._waiting: list[Job] = []  # for another worker than the idle ones, which have failed them
-        self._in_a_row: dict[int, list[str]] = {}  # by worker, the jobs that it failed since it last did one
-        self._failed_by: dict[str, set[str | int]] = {}  # by job, the GPUs or workers that failed it
+        self._in_a_row = defaultdict[int, set[str]](set)  # by worker, the jobs that it failed since it last did one
+        self._failed_by = defaultdict[str, set[str | int]](set)  # by job, the GPUs or workers that failed it
         self._killed: dict[int, str] = {}  # by worker, why it was killed on purpose
-        self._silence: dict[int, _Silence] = {}
+        self._silence: dict[int, tuple[int, float]] = {}  # by worker, its signs of life and the seconds since the last
         self._looked = time.monotonic()
         self._last = ""  # why a worker failed last
 
@@ -127,10 +121,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def _hand_out(self) -> None:
         """Give waiting jobs to idle workers that have not failed them, nor others on the same GPU."""
         for job in list(self._waiting):
-            failed_by = self._failed_by.get(job.name, set())
+            failed_by = self._failed_by[job.name]
             anybody = all(self._place(worker.number) in failed_by for worker in self._workers())
-            suited = [worker for worker in self._idle if anybody or self._place(worker.number) not in failed_by]
-            if suited:
+            if suited := [one for one in self._idle if anybody or self._place(one.number) not in failed_by]:
                 self._waiting.remove(job)
                 self._idle.remove(suited[-1])
                 self._give(suited[-1], job)
@@ -141,7 +134,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             worker = self._start(worker.number)
         with suppress(OSError):  # it dies right now: the wait for its answer will tell
             worker.connection.send(job)
-        self._silence[worker.number] = _Silence(worker.signs.value, 0.0)
+        self._silence[worker.number] = (worker.signs.value, 0.0)
         self._busy[worker.connection] = (worker, job)
 
     def _look_for_signs(self) -> None:
@@ -151,8 +144,9 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         for worker, _ in self._busy.values():
             signs, seconds = self._silence[worker.number]
             there = worker.signs.value
-            self._silence[worker.number] = _Silence(there, seconds + awake if there == signs else 0.0)
-            if there == signs and seconds + awake > STILL:
+            silent = seconds + awake if there == signs else 0.0
+            self._silence[worker.number] = (there, silent)
+            if silent > STILL:
                 self._kill(worker, f"it stood still for {STILL:.0f} s")
 
     def _kill(self, worker: _Worker, why: str) -> None:
@@ -173,7 +167,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             _bury(worker)
             self._last = str(error)
             if not stopped:
-                self._failed_by.setdefault(job.name, set()).add(self._place(worker.number))
+                self._failed_by[job.name].add(self._place(worker.number))
             if stopped or not self._leaves(worker.number, job.name):
                 self._idle.append(self._start(worker.number))
         else:
@@ -184,9 +178,8 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
 
     def _leaves(self, number: int, name: str) -> bool:
         """Note that a worker failed a job; return whether it has failed too many different ones in a row."""
-        row = self._in_a_row.setdefault(number, [])
-        row.append(name)
-        return has_failed(row)
+        self._in_a_row[number].add(name)
+        return len(self._in_a_row[number]) >= IN_A_ROW
 
     def _place(self, number: int) -> str | int:
         """Return what fails with a worker: its GPU, or it alone."""

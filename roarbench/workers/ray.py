@@ -19,7 +19,7 @@ import torch
 from roarbench.devices import SHARING, bound_compilers
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
-from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, has_failed, perform
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import same_signals
 
@@ -77,19 +77,12 @@ def _is_gone() -> bool:
 
 
 class _Place(NamedTuple):
-    """Surroundings that an actor takes over from the process that asks for it.
+    """Surroundings that an actor takes over from the process that asks for it."""
 
-    Attributes:
-        mark: A file in the store that exists as long as the engine.
-        folder: The working directory, which relative paths start from.
-        sharing: How many workers share a GPU; 0 without GPUs.
-        logs: Folder where each worker writes a log; none writes one if None.
-    """
-
-    mark: Path
-    folder: Path
-    sharing: int
-    logs: Path | None
+    mark: Path  # a file in the store that exists as long as the engine
+    folder: Path  # the working directory, which relative paths start from
+    sharing: int  # how many workers share a GPU; 0 without GPUs
+    logs: Path | None  # folder where each worker writes a log; none writes one if None
 
 
 class _JobActor:
@@ -116,11 +109,11 @@ class _JobActor:
 
 
 class _RayWorker(NamedTuple):
-    """An actor, with what befell it and those that it replaces: starts that failed, and jobs, both in a row."""
+    """An actor, with what befell it and those that it replaces: failed starts in a row, and jobs failed in a row."""
 
     actor: Any
     starts: int = 0
-    failed: tuple[str, ...] = ()
+    failed: frozenset[str] = frozenset()
 
 
 class RayEngine(AbstractContextManager["RayEngine"]):
@@ -175,7 +168,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         """End a job under way; its outcome is that of a worker that was lost."""
         for reference, (worker, job) in self._busy.items():
             if job.name == name:
-                self._busy[reference] = (worker._replace(failed=()), job)  # which is no fault of the worker
+                self._busy[reference] = (worker._replace(failed=frozenset()), job)  # which is no fault of the worker
                 ray.kill(worker.actor)
 
     def wait(self, timeout: float) -> list[JobOutcome]:
@@ -205,7 +198,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
                 self._wanted += 1
                 self._start()
 
-    def _start(self, starts: int = 0, failed: tuple[str, ...] = ()) -> None:
+    def _start(self, starts: int = 0, failed: frozenset[str] = frozenset()) -> None:
         actor = self._actors.remote()
         self._starting[actor.prepare.remote(self._place)] = _RayWorker(actor, starts, failed)
 
@@ -235,14 +228,14 @@ class RayEngine(AbstractContextManager["RayEngine"]):
             value, error, seconds = None, RunError(_reason(told)), 0.0
         except RayError as told:  # the actor is gone, or its node
             value, error, seconds = None, MachineError(f"its worker was lost ({_reason(told)})"), 0.0
-            worker = worker._replace(failed=() if "its node has died" in str(told) else worker.failed)
+            worker = worker._replace(failed=frozenset() if "its node has died" in str(told) else worker.failed)
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
             ray.kill(worker.actor)
-            failed, self._last = (*worker.failed, job.name), str(error)
-            if not has_failed(failed):
+            failed, self._last = worker.failed | {job.name}, str(error)
+            if len(failed) < IN_A_ROW:
                 self._start(failed=failed)
         else:
-            self._idle.append(worker._replace(failed=()))
+            self._idle.append(worker._replace(failed=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
 
 

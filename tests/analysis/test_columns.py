@@ -26,7 +26,7 @@ from roarbench.store.map_provenance import MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.store.result import pack_probabilities
-from roarbench.store.scores import Score
+from roarbench.store.scores import Score, put_scores
 from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Split, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import rows_of, words_of
@@ -116,9 +116,9 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
     assert collect(SUITE, store, data="da7a").quantus == {}
-    store.scores.add(Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items())
+    put_scores(store.database, [Score(exact["grad", name], "grad", value, 64, {}) for name, value in VALUES.items()])
     elsewhere = score_specs(SUITE, "0ther")
-    store.scores.add([Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
+    put_scores(store.database, [Score(elsewhere["sobel", "pixel-flipping"], "sobel", 1.0, 64, {})])
     assert collect(SUITE, store, data="da7a").quantus == {"grad": VALUES}
 
 

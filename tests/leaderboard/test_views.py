@@ -20,7 +20,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.store.entries import ReproductionOutcome, note_reproduction
-from roarbench.store.image_notes import LOCAL, ImageNote, source_files
+from roarbench.store.image_notes import LOCAL, ImageNote, note_images, source_files
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import make_store, results, views_of
 
@@ -123,7 +123,7 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)
     with ResultsStore.open(default_url(tmp_path)) as store:
-        store.images.add([ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
+        note_images(store.database, [ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
         for suite, data in ((QUICK, own), (QUICK, other), (replace(QUICK, given=weights), own)):
             store.add_all(replace(row, run=bind(suite, point, data, None)) for point, row in made.items())
         store.add_all(results(PLANTED, 20, limit=40).values())

@@ -20,7 +20,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.store import entries
 from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, keep_entry, note_reproduction, origins
 from roarbench.store.forgotten import ForgottenCounts, forget, forgotten_rows, keys_of, known_keys
-from roarbench.store.image_notes import ImageNote
+from roarbench.store.image_notes import ImageNote, note_images, noted_images
 from roarbench.store.leases import Owner
 from roarbench.store.listing import list_results
 from roarbench.store.result import Result, pack_answers, row_of
@@ -79,7 +79,7 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
     kept[bare.run.key] = bare
     keep_entry(store.database, ENTRY)
-    store.images.add([PHOTOS, ImageNote("07e4", "planted", None, "generated")])
+    note_images(store.database, [PHOTOS, ImageNote("07e4", "planted", None, "generated")])
     store.add_all(kept.values())
     path = tmp_path / "file.parquet"
     assert export_results(store, path) == 5
@@ -87,7 +87,7 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     assert second.results(kept) == kept
     assert find_entries(second.database) == {ENTRY.id: ENTRY}
     assert b"/home/me" not in path.read_bytes()
-    assert second.images.all() == [replace(PHOTOS, folder="photos", files="")]
+    assert noted_images(second.database) == [replace(PHOTOS, folder="photos", files="")]
     assert import_results(second, path) == (set(), set(kept), [])
     with pytest.raises(CallerError, match="is there already"):
         export_results(store, path)

@@ -20,7 +20,7 @@ from roarbench.store import provenance as provenance_module
 from roarbench.store.provenance import Provenance, code_version, provenance
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.scores import Score, ScoreSpec
+from roarbench.store.scores import Score, ScoreSpec, put_scores, score_values
 from roarbench.store.watched import WatchedRow, note_watched, watched_rows
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
@@ -149,11 +149,11 @@ SCORE = Score(SPEC, "grad", 0.1 + 0.2, 64, {"quantus": "0.6.0"})
 
 def test_scores_of_other_libraries_are_read_again_and_never_change(store):
     undefined = replace(SCORE, spec=replace(SPEC, metric="other"), value=None, count=0)
-    store.scores.add([SCORE, undefined])
-    store.scores.add([replace(SCORE, value=1.0), replace(SCORE, spec=replace(SPEC, images=32), value=2.0)])
-    store.scores.add([])
+    put_scores(store.database, [SCORE, undefined])
+    put_scores(store.database, [replace(SCORE, value=1.0), replace(SCORE, spec=replace(SPEC, images=32), value=2.0)])
+    put_scores(store.database, [])
     wanted = {SPEC.key: SCORE.value, undefined.spec.key: None}
-    assert store.scores.values([*wanted, "0" * 32]) == wanted
+    assert score_values(store.database, [*wanted, "0" * 32]) == wanted
     with store.database.read() as connection:
         row = connection.execute(select(schema.scores).where(schema.scores.c.key == SPEC.key)).one()
     assert row.record == canonical(record(SPEC))

@@ -14,6 +14,7 @@ from sqlalchemy import insert, inspect
 from roarbench.errors import StoreError
 from roarbench.store import opening, schema
 from roarbench.store.forgotten import forgotten_rows, known_keys
+from roarbench.store.image_notes import noted_images
 from roarbench.store.result import row_of
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.watched import watched_rows
@@ -116,7 +117,7 @@ def test_a_store_of_release_4_is_read_as_it_is_and_gets_what_came_later(tmp_path
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         assert store.results([result.run.key]) == {result.run.key: result}
         assert known_keys(store.database, result.run.key[:8]) == [result.run.key]
-        assert forgotten_rows(store.database, [result.run.key]) == store.images.all() == []
+        assert forgotten_rows(store.database, [result.run.key]) == noted_images(store.database) == []
         assert watched_rows(store.database, "quick v2", "da7a", None, "") == {}
     with ResultsStore.open(default_url(tmp_path)) as store, store.database.read() as connection:
         assert set(later) < set(inspect(connection).get_table_names())
