@@ -62,9 +62,18 @@ def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny_folder, tmp
     assert small.fingerprint != whole.fingerprint
 
 
-def test_limit_takes_the_first_of_each_class_evenly(decode):
+def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decode, tiny_folder, monkeypatch):
     """By hand: train labels 2 2 2 2 2 2 0 0 0 0 1 1; seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
+    write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
+    decoded: list[bytes] = []
+    groups: list[int] = []
+    decode_image, read = decoding.decode_image, decoding.read_images
+    monkeypatch.setattr(
+        decoding, "decode_image", lambda image, *rest: decoded.append(image) or decode_image(image, *rest)
+    )
+    monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
     data = decode(limit=7)
+    assert (groups, len(decoded)) == ([0, 3, 4, 5, 0], 7 + 6)
     assert data.train.labels.tolist() == [2, 2, 0, 0, 0, 1, 1]
     kept = tiny_pixels()["train"][[0, 1, 6, 7, 8, 10, 11]]
     np.testing.assert_array_equal(data.train.pixels, kept.transpose(0, 3, 1, 2))
@@ -191,19 +200,6 @@ def source(tmp_path_factory):
 
 def all_of(data):
     return [data.fingerprint, data.mean, data.std, data.repairs, data.train.pixels.tobytes(), data.test.labels.tolist()]
-
-
-def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch):
-    """Nine images lie in the first row group: the eleven others are not opened."""
-    decoded: list[bytes] = []
-    groups: list[int] = []
-    decode, read = decoding.decode_image, decoding.read_images
-    monkeypatch.setattr(decoding, "decode_image", lambda image, record: decoded.append(image) or decode(image, record))
-    monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
-    data = decode_dataset(MANY, tmp_path, source, limit=9)
-    assert groups == [0, 0]
-    assert len(decoded) == 9 + 6
-    np.testing.assert_array_equal(data.train.pixels, PIXELS[:9].transpose(0, 3, 1, 2))
 
 
 def stop_half_way(progress):
