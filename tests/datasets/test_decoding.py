@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
 import numpy as np
@@ -97,26 +99,19 @@ def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     assert not list(store.glob("*.partial"))
 
 
-@pytest.mark.process
-def test_two_processes_decode_once(tiny_folder, tmp_path):
-    """Each opens a start gate and waits for the other's; the log has one line for each decoding."""
-    before = f"""
-import os, time
-folder, opening = Path({str(tmp_path)!r}), loading.open_source
-def logged(*arguments):
-    with (folder / "log").open("a") as log:
-        log.write("decoding\\n")
-    time.sleep(0.3)
-    return opening(*arguments)
-loading.open_source = logged
-(folder / f"gate{{os.getpid()}}").touch()
-while len(list(folder.glob("gate*"))) < 2:
-    time.sleep(0.01)
-"""
-    both = [python(DECODE.format(before=before), tmp_path / "store", tiny_folder) for _ in range(2)]
-    for process in both:
-        said_by(process)
-    assert (tmp_path / "log").read_text() == "decoding\n"
+def test_two_at_once_decode_once(decode, monkeypatch):
+    """The second one waits for the first, and takes what that has made."""
+    opened, opening = [], loading.open_source
+
+    def slowly(*arguments):
+        opened.append(arguments)
+        time.sleep(0.3)
+        return opening(*arguments)
+
+    monkeypatch.setattr(loading, "open_source", slowly)
+    with ThreadPoolExecutor(2) as both:
+        one, other = both.map(lambda _: decode().fingerprint, range(2))
+    assert one == other and len(opened) == 1
 
 
 def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypatch):

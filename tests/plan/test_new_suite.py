@@ -14,13 +14,17 @@ def here(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 
 
-def test_folders_of_classes(tmp_path):
-    suite = read_suite(write_suite(write_pictures(tmp_path / "My Pictures")))
+def test_folders_of_classes_whose_file_is_not_overwritten(tmp_path):
+    path = write_suite(write_pictures(tmp_path / "My Pictures"))
+    suite, written = read_suite(path), path.read_text()
     assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["specific", "roar"])
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.share) == (3, 18, 6, 0.3)
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
     assert suite.recipe == suite.reference_recipe == "quick@2(epochs=40,batch=32,peak=0.2)"
+    with pytest.raises(CallerError, match="my-pictures.toml is there already; name a new file"):
+        write_suite(tmp_path / "My Pictures")
+    assert path.read_text() == written
 
 
 def test_parquet_files_of_one_split_and_of_two(tmp_path):
@@ -38,13 +42,6 @@ def test_a_table(tmp_path):
     assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("specific", 20), ("roar", 20)]
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
-
-
-def test_nothing_is_overwritten(tmp_path):
-    (tmp_path / "pictures.toml").write_text("mine")
-    with pytest.raises(CallerError, match="pictures.toml is there already; name a new file"):
-        write_suite(write_pictures(tmp_path / "pictures"))
-    assert (tmp_path / "pictures.toml").read_text() == "mine"
 
 
 def broken(folder):
