@@ -92,17 +92,14 @@ def test_every_way_is_of_a_suite_as_it_is_and_those_are_named_that_find_the_diff
         assert ways_to("beats random", difference, "quick@2") == [way for way in able if way.suite == "quick@2"]
 
 
-@pytest.mark.parametrize(
-    ("words", "message"),
-    (
+def test_what_cannot_be_answered_is_said_in_a_line():
+    for words, message in (
         (("beats grad", None), "no question 'beats grad'; it can be: 'beats random'"),
         (("beats random", 2.0, "cifar10"), "what suite 'cifar10' finds was not measured; it is known of: quick-"),
         (("beats random", 0.1), r"no way that was measured finds 0\.1 points; the finest, specific with 3 seeds"),
-    ),
-)
-def test_what_cannot_be_answered_is_said_in_a_line(words, message):
-    with pytest.raises(CallerError, match=f"^{message}"):
-        ways_to(*words)
+    ):
+        with pytest.raises(CallerError, match=f"^{message}"):
+            ways_to(*words)
 
 
 @pytest.mark.parametrize(("protocol", "seeds", "until_decided"), [("specific", 2, False), ("roar", 3, True)])
