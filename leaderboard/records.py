@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 from roarbench.protocols.declaration import Protocol
 from roarbench.report.doubts import Doubt
-from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.places import Place
+from roarbench.stats.verdicts import Beating
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 KINDS = {  # of rows, by what they are coloured, in words

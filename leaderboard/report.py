@@ -11,8 +11,8 @@ from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.errors import CallerError
 from roarbench.files import write_new
-from roarbench.report.methods import methods, origin
 from roarbench.report.profile import profile
+from roarbench.report.table_notes import methods, origin
 from roarbench.store.provenance import code_version
 
 _BROWSERS = ("chromium", "chromium-browser", "google-chrome")

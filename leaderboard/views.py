@@ -15,11 +15,9 @@ from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
 from leaderboard.words import slug
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect_all
-from roarbench.analysis.entered import with_entered, without_idle
+from roarbench.analysis.collecting import collect_all, with_entered, with_kept, without_idle
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.load import fits, only_part
-from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import StoreError
 from roarbench.plan.points import Point

@@ -28,13 +28,7 @@ VOID = "tests the installation only"  # what a title says of a board whose netwo
 
 
 class Other(NamedTuple):
-    """Other results of a suite in the same store.
-
-    Attributes:
-        called: Number of images, images and reference in words.
-        limit: Images per split if the data set was made small; None for the whole.
-        asked: As in `SuiteResults`.
-    """
+    """Other results of a suite in the same store: what they are called; `limit` and `asked` as in `SuiteResults`."""
 
     called: str
     limit: int | None

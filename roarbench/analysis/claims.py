@@ -29,12 +29,7 @@ class Holds(StrEnum):
 
 
 class Finding(NamedTuple):
-    """The outcome of a claim's test on a table.
-
-    Attributes:
-        verdict: Holds in all cells, fails in at least one, or there are none.
-        exceptions: The cells that do not agree, in words.
-    """
+    """The outcome of a claim's test: how many cells agree, and those that do not, in words."""
 
     verdict: Holds
     agree: int
@@ -48,12 +43,7 @@ class Finding(NamedTuple):
 
 
 class Tables(NamedTuple):
-    """Tables that claims are tested on.
-
-    Attributes:
-        roar: Retrained, most important features removed.
-        unretrained: The same without retraining.
-    """
+    """Tables that claims are tested on: most important features removed, retrained and not."""
 
     roar: Curves
     unretrained: Curves
@@ -68,11 +58,7 @@ class Pair(NamedTuple):
 
 
 class Check(NamedTuple):
-    """One cell of a table that a claim is tested on.
-
-    Attributes:
-        pair: The accuracies that were compared, where it is those of two rows.
-    """
+    """One cell of a table that a claim is tested on, with the accuracies compared where they are those of two rows."""
 
     where: str
     agrees: bool
@@ -81,11 +67,7 @@ class Check(NamedTuple):
 
 @dataclass(frozen=True)
 class Claim:
-    """One sentence of the paper.
-
-    Attributes:
-        where: Where the paper makes it.
-    """
+    """One sentence of the paper, where the paper makes it, and its test."""
 
     id: str
     text: str
@@ -95,15 +77,9 @@ class Claim:
     def test(self, tables: Tables) -> Finding:
         """Test the claim on a table."""
         checks = list(self.checks(tables))
-        agree = sum(check.agrees for check in checks)
-        exceptions = tuple(check.where for check in checks if not check.agrees)
-        return Finding(_verdict(agree, len(checks)), agree, len(checks), exceptions)
-
-
-def _verdict(agree: int, cells: int) -> Holds:
-    if not cells:
-        return Holds.UNKNOWN
-    return Holds.YES if agree == cells else Holds.NO  # every claim here speaks of all its cells
+        against = tuple(check.where for check in checks if not check.agrees)  # every claim here speaks of all its cells
+        verdict = Holds.UNKNOWN if not checks else Holds.NO if against else Holds.YES
+        return Finding(verdict, len(checks) - len(against), len(checks), against)
 
 
 def curve_gain(curve: Curve, random: Curve) -> float | None:
@@ -118,16 +94,12 @@ def _against(
     names: Sequence[str], agrees: Callable[[float, float], bool], controls: Sequence[str], tables: Tables
 ) -> list[Check]:
     """Compare all cells of some estimators with those of each control; a lower accuracy is better."""
+    against = {control: f" against {control}" * (len(controls) > 1) for control in controls}
     return [
-        Check(_where(pair, dataset, controls), agrees(one, other), pair)
+        Check(f"{pair.estimator}{against[control]} at t = {pair.t:g} on {dataset}", agrees(one, other), pair)
         for control in controls
         for dataset, pair, one, other in _pairs(names, control, tables.roar)
     ]
-
-
-def _where(pair: Pair, dataset: str, controls: Sequence[str]) -> str:
-    against = f" against {pair.control}" if len(controls) > 1 else ""
-    return f"{pair.estimator}{against} at t = {pair.t:g} on {dataset}"
 
 
 def _names(forms: Sequence[str]) -> tuple[str, ...]:

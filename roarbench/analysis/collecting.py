@@ -1,7 +1,10 @@
-"""Everything that a results store holds of a suite, one version of its data after the other."""
+"""All that a store has of a suite, by version of its data, with what was entered and what its rankings say."""
 
 from collections import defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
 
 from roarbench.analysis.boards import Other, SuiteResults
 from roarbench.analysis.faithfulness import score_specs
@@ -9,16 +12,23 @@ from roarbench.analysis.versions import Version, Versions, versions_of
 from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind, explains, reference_points, runs_of
+from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
-from roarbench.plan.suites import with_given
-from roarbench.store.entries import submissions_of, unverified
+from roarbench.plan.suites import with_entries, with_given
+from roarbench.store.entries import entered_ids, submissions_of, unverified
 from roarbench.store.image_notes import ImageNote
+from roarbench.store.layout import Workspace
+from roarbench.store.rankings import RankingsStore
 from roarbench.store.remarks import Kind, findings_of, remarks_on
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore
 from roarbench.store.scores import score_values
 from roarbench.store.watched import watched_rows
+from roarbench.terms import Order, Retrain
+
+KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked
+joined = lru_cache(64)(with_entries)  # of a store's suites each is held against all others
 
 
 def collect(
@@ -35,10 +45,7 @@ def collect(
 
 
 def collect_all(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> list[SuiteResults]:
-    """Return all versions of a suite that a store has: on the whole data set, then on small ones, largest first.
-
-    Of one size the suite's own images and reference come first.
-    """
+    """Return all versions of a suite that a store has, largest first; of one size its own images and reference."""
     versions = versions_of(suite, store, notes)
     found = [_results_of(versions, version, store) for version in versions.stored]
     return sorted(found, key=lambda suite_results: (-(suite_results.limit or float("inf")), bool(suite_results.asked)))
@@ -73,10 +80,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
 
 
 def _with_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:
-    """Return why rows are doubted: by their own, else by that of the rows that they are held against.
-
-    Those are the controls, what all share on untouched images, and a row's twins.
-    """
+    """Return why rows are doubted: by their own, else by controls, untouched images or twins beside them."""
     common = [name for name in (CLEAN, *CONTROLS) if name in own]
     against = {name: common.copy() for name in estimators if name not in own}
     for name in own.keys() - {CLEAN}:
@@ -102,3 +106,68 @@ def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str
         if spec.key in values:
             found[estimator][metric] = values[spec.key]
     return dict(found)
+
+
+def with_kept(suite_results: SuiteResults, folder: Path) -> SuiteResults:
+    """Return results with `SuiteResults.kept`, from the store's rankings, or from what an import says of them."""
+    shares = suite_results.shares | RankingsStore(Workspace(folder).rankings).kept_shares()
+    found: defaultdict[str, dict[str, float]] = defaultdict(dict)
+    for point, result in suite_results.results.items():
+        if result.rankings in shares:
+            found[point.cell.estimator][result.rankings] = shares[result.rankings]
+    return replace(suite_results, kept={name: sum(each.values()) / len(each) for name, each in found.items()})
+
+
+def kept_words(share: float | None) -> str:
+    """Return in a sentence on how many noisy copies the prediction is kept; empty where it is not known."""
+    if share is None:
+        return ""
+    few = f", fewer than {KEPT_ENOUGH:.0%}" if share < KEPT_ENOUGH else ""
+    return f"The explained network keeps its prediction on {share:.0%} of the noisy copies{few}."
+
+
+def with_entered(suite: Suite, results: ResultsStore) -> Suite:
+    """Return a suite with what was submitted to it, and with its estimators by other parameters."""
+    return joined(suite, tuple(entered_ids(results.database, suite.dataset, suite.model)))
+
+
+def without_idle(suite_results: SuiteResults, asked: Suite, results: ResultsStore) -> SuiteResults:
+    """Leave out what was entered under each protocol where nothing of it is done, running or failed.
+
+    Whoever enters one version of a suite, or one of its protocols, has not begun the others: there is nothing to wait
+    for. What a twin has counts for the estimator that it is made from. Rows of the suite that was asked for stay.
+    """
+    suite, own = suite_results.suite, asked.estimators
+    entered = {name for name in suite.estimators if find_estimator(name).row not in own}
+    if not entered:
+        return suite_results
+    begun = _begun(suite_results, results)
+    blocks = tuple(
+        replace(
+            block,
+            estimators=tuple(
+                name
+                for name in block.estimators
+                if name not in entered or _question(name, block.protocol.order, block.protocol.retrain) in begun
+            ),
+        )
+        for block in suite.blocks
+    )
+    return replace(suite_results, suite=replace(suite, blocks=blocks))
+
+
+_Question = tuple[str, Order, Retrain]  # an estimator under a protocol
+
+
+def _begun(suite_results: SuiteResults, results: ResultsStore) -> set[_Question]:
+    """Return what at least one run of is done, running or failed."""
+    points = [point for point in expand(suite_results.suite) if point.cell.estimator != CLEAN]
+    missing = [point for point in points if point not in suite_results.results]
+    keys = suite_results.keys
+    tried = {*results.failures.history([keys[point] for point in missing]), *(lease.key for lease in results.running())}
+    cells = [point.cell for point in points if point in suite_results.results or keys[point] in tried]
+    return {_question(cell.estimator, cell.order, cell.retrain) for cell in cells}
+
+
+def _question(estimator: str, order: Order, retrain: Retrain) -> _Question:
+    return find_estimator(estimator).row, order, retrain

@@ -15,11 +15,7 @@ ByPoint = Mapping[tuple[str, float], Mapping[int, Result]]  # by point of a curv
 
 
 class Answers(Mapping[tuple[str, float], NDArray[np.bool_]]):
-    """Answers by point of a curve, (seeds, images) each, unpacked when asked for: as bytes they are 8 times as large.
-
-    Args:
-        held: Results by point.
-    """
+    """Answers by point of a curve, (seeds, images) each, unpacked when asked for: bytes are 8 times as large."""
 
     def __init__(self, held: Mapping[tuple[str, float], Collection[Result]]) -> None:
         self._held = held

@@ -71,9 +71,7 @@ class Drawn:
 class Evidence:
     """Draws behind the boards and the panel of a suite; each part is drawn when it is first asked for, and kept.
 
-    Attributes:
-        unit: What one feature is, but in `units`.
-        bootstrap: How often and from which seed; one for all, so that everything is paired.
+    All have one unit, but in `units`, and one bootstrap, so that everything is paired.
     """
 
     suite_results: SuiteResults
@@ -83,11 +81,7 @@ class Evidence:
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
-        """Take the suite's first unit under its main protocol and 2000 draws from seed 0, if nothing else is given.
-
-        Raises:
-            CallerError: The suite has not this unit.
-        """
+        """Take the suite's first unit under its main protocol if none is given; CallerError for a unit it has not."""
         main = main_protocol(suite_results)
         units = [block.unit for block in suite_results.suite.blocks if block.protocol == main] or [Unit.SCALAR]
         if unit and unit not in units:
@@ -115,11 +109,16 @@ class Evidence:
         """Return accuracies of networks that see nothing but removal masks."""
         return self.drawn(MASK_ONLY, self.unit)
 
-    def above_masks(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy under ROAR minus that of masks alone, in [-1, 1]: what the images tell beside their mask.
+    @property
+    def mask_level(self) -> float:
+        """Return the highest level of ROAR that masks alone have, too; 0 if there is none.
 
-        Without an interval where nothing says how trainings on either vary.
+        It is fixed and not chosen by what is found there, so that the error rate is that of one comparison.
         """
+        return max((t for t in self.masks.levels if t in self.roar.levels), default=0.0)
+
+    def above_masks(self, estimator: str, t: float) -> Estimate:
+        """Return an accuracy under ROAR minus that of masks alone, in [-1, 1]: what images tell beside their mask."""
         images, alone = (drawn.draws.accuracy((estimator, t)) for drawn in (self.roar, self.masks))
         if images is None or alone is None:
             return Estimate()
@@ -130,8 +129,8 @@ class Evidence:
     def other_protocols(self) -> dict[Protocol, Drawn]:
         """Return gains under the suite's other protocols that order estimators."""
         held = {block.protocol for block in self.suite_results.suite.blocks if block.unit is self.unit}
-        others = held & {KAR, MORF, LERF} - {self.protocol}
-        return {protocol: self.drawn(protocol, self.unit) for protocol in (KAR, MORF, LERF) if protocol in others}
+        others = (protocol for protocol in (KAR, MORF, LERF) if protocol in held - {self.protocol})
+        return {protocol: self.drawn(protocol, self.unit) for protocol in others}
 
     @cached_property
     def units(self) -> dict[Unit, Drawn]:
@@ -189,8 +188,8 @@ class Evidence:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
         spread = self.suite_results.spread(protocol, fill) if scores.levels else None
         draws = draw(scores, self.bootstrap, spread)
-        gains = gain_samples(scores, protocol, draws)
-        return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, _repeated(protocol, spread))
+        gains, repeated = gain_samples(scores, protocol, draws), covers_of(protocol, spread) is not Covers.NOTHING
+        return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, repeated)
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.drawn(protocol, self.unit) for protocol in (morf, lerf))
@@ -205,7 +204,3 @@ def main_protocol(suite_results: SuiteResults) -> Protocol:
     leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
     return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is Retrain.MASKS else leading
-
-
-def _repeated(protocol: Protocol, spread: Spread | None) -> bool:
-    return covers_of(protocol, spread) is not Covers.NOTHING

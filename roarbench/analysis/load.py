@@ -5,10 +5,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect, collect_all
-from roarbench.analysis.entered import joined, with_entered, without_idle
+from roarbench.analysis.collecting import collect, collect_all, joined, with_entered, with_kept, without_idle
 from roarbench.analysis.mixtures import Dropped
-from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError, EmptyStore, Hint
 from roarbench.identity import record
@@ -59,12 +57,7 @@ class Question(NamedTuple):
 
 
 def load_suite(suite: Suite, asked: Question) -> SuiteResults:
-    """Load what a store has of a suite.
-
-    Raises:
-        StoreError: There is no store.
-        CallerError: It knows nothing of the images or of the reference that is asked for.
-    """
+    """Load what a store has of a suite; StoreError for no store, CallerError for images or references unknown to it."""
     with open_results(asked.store, asked.db, suite=suite.called) as results:
         return load_from(results, suite, asked)
 
@@ -100,7 +93,8 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
     """Return the fingerprint of the images that `--data` names."""
     suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == asked.limit]
     mine = [note for note in notes if note.limit == asked.limit]
-    begun = _begun([*suite_results, *(note.data for note in mine)], asked.data)
+    known = dict.fromkeys([*suite_results, *(note.data for note in mine)])
+    begun = [name for name in known if name.startswith(asked.data) and len(asked.data) >= _FEWEST]
     if len(begun) == 1:
         return begun[0]
     gone = [note.data for note in mine if note.folder == str(Path(asked.data).resolve())]
@@ -109,11 +103,6 @@ def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: Resu
         made = Hint("; `{}` makes it", "run", ("--suite", suite.called, "--data", asked.data))
         raise CallerError(f"this store has nothing of the images in {asked.data}", made)
     return found[-1]
-
-
-def _begun(known: Iterable[str], start: str) -> list[str]:
-    """Return the fingerprints or names with a checksum that begin so, each once."""
-    return [name for name in dict.fromkeys(known) if name.startswith(start) and len(start) >= _FEWEST]
 
 
 def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[str]:

@@ -12,8 +12,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Estimate, Sample
-from roarbench.stats.shares import share
+from roarbench.stats.bootstrap import Estimate, Sample, share
 from roarbench.terms import OTHER_IMAGE, Retrain
 from roarbench.text import capital, interval
 
@@ -61,11 +60,7 @@ class Mark(NamedTuple):
 
 @dataclass(frozen=True)
 class Flag:
-    """Reason to doubt a row.
-
-    Attributes:
-        reason: In one sentence; empty where nothing speaks against the row.
-    """
+    """Reason to doubt a row, in one sentence; empty where nothing speaks against it."""
 
     grade: Grade
     reason: str
@@ -96,11 +91,6 @@ def flags_of(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
 def plain_doubts(suite_results: SuiteResults, name: str) -> list[str]:
     """Return what speaks against a row whatever is asked: who vouches for it, and what `validate` found."""
     return list(filter(None, (suite_results.doubts.get(name), suite_results.findings.get(name))))
-
-
-def marks_of(evidence: Evidence) -> dict[str, tuple[Mark, ...]]:
-    """Return what speaks against each row and by how much, doubted or not."""
-    return {name: row_marks(evidence, name) for name in evidence.suite_results.suite.placed}
 
 
 def floors_of(evidence: Evidence) -> dict[str, tuple[float, ...]]:
@@ -159,14 +149,8 @@ def _mark(evidence: Evidence, kind: str, part: Sample, whole: Sample) -> Mark:
 
 
 def _masks(evidence: Evidence, name: str) -> Mark | None:
-    """Return the mark of masks alone at the highest level that both have; None where there is none.
-
-    The level is fixed and not chosen by what is found there, so that the error rate is that of one comparison.
-    """
-    levels = [t for t in evidence.masks.levels if t in evidence.roar.levels]
-    if not levels:
-        return None
-    alone, images = (drawn.draws.accuracy((name, levels[-1])) for drawn in (evidence.masks, evidence.roar))
+    at = name, evidence.mask_level
+    alone, images = (drawn.draws.accuracy(at) for drawn in (evidence.masks, evidence.roar))
     if alone is None or images is None:
         return None
     chance = 1 / evidence.suite_results.classes

@@ -9,10 +9,7 @@ from roarbench.terms import Retrain, Unit
 
 
 def mixture(results: Iterable[Result], usual: str) -> str:
-    """Say what does not belong together among the results of one curve, or to the others; empty where all does.
-
-    `usual` is the checksum of the weights that most rows explain; empty where most do not say it.
-    """
+    """Say what does not belong together in one curve, or beside the usual weights, if known; empty where all does."""
     suite_results = list(results)
     weights = {result.weights for result in suite_results if result.run.reference}
     rankings = {result.rankings for result in suite_results} - {""}
@@ -63,11 +60,7 @@ def differing(results: Iterable[Result]) -> dict[str, list[str]]:
 
 
 class Dropped(NamedTuple):
-    """A row that has no place though its results may all be there.
-
-    Attributes:
-        reason: Why its results do not belong together, or not to the others.
-    """
+    """A row that has no place though its results may all be there, and why these do not belong together."""
 
     protocol: str
     unit: Unit

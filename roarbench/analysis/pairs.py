@@ -55,7 +55,6 @@ def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second:
 
 
 def _counted(protocol: Protocol) -> tuple[str, str]:
-    """Return what is counted for a row, and against it."""
     if not protocol.by_difference:
         return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")
     other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"
@@ -73,7 +72,6 @@ def _level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) 
 
 
 def _count(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:
-    """Count the answers that speak for a row and against it."""
     removed_first = protocol.order is Order.MORF
     if drawn.scores.differences:
         answers = drawn.scores.differences.correct[point]

@@ -1,7 +1,7 @@
 """Published accuracies as curves, in the words used here; `data/README.md` has their sources."""
 
 import csv
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from importlib.resources import files
 
 from roarbench.errors import UnknownName
@@ -37,7 +37,8 @@ def hooker2019(order: Order) -> Curves:
     KAR is published by the fraction kept; here, as everywhere, the level is the fraction removed.
     """
     mode = "remove" if order is Order.MORF else "keep"
-    rows = list(_rows("hooker2019_table2.csv"))
+    with (files("roarbench") / "data" / "hooker2019_table2.csv").open(encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
     clean = {HOOKER_DATASETS[row["dataset"]]: row for row in rows if row["mode"] == "clean"}
     curves: dict[str, dict[str, dict[float, float]]] = {dataset: {} for dataset in HOOKER_DATASETS.values()}
     for row in (row for row in rows if row["mode"] == mode):
@@ -45,9 +46,7 @@ def hooker2019(order: Order) -> Curves:
         removed = percent if order is Order.MORF else 100 - percent
         curve = curves[dataset].setdefault(HOOKER_ESTIMATORS[row["estimator"]], {0.0: _accuracy(clean[dataset])})
         curve[removed / 100] = _accuracy(row)
-    return {
-        dataset: {name: dict(sorted(curve.items())) for name, curve in rows.items()} for dataset, rows in curves.items()
-    }
+    return {data: {name: dict(sorted(curve.items())) for name, curve in held.items()} for data, held in curves.items()}
 
 
 def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
@@ -56,11 +55,6 @@ def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
     if dataset not in curves:
         raise UnknownName("published data set", dataset, curves)
     return curves[dataset]
-
-
-def _rows(name: str) -> Iterator[dict[str, str]]:
-    with (files("roarbench") / "data" / name).open(encoding="utf-8") as file:
-        yield from csv.DictReader(file)
 
 
 def _accuracy(row: Mapping[str, str]) -> float:

@@ -57,9 +57,8 @@ def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = I
     if not own:
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))
-    clean = [
-        made.answers for point, made in results.by_estimator.get(CLEAN, ()) if point.cell.retrain == protocol.retrain
-    ]
+    untouched = results.by_estimator.get(CLEAN, ())
+    clean = [made.answers for point, made in untouched if point.cell.retrain == protocol.retrain]
     known = np.flatnonzero(np.mean(clean, 0) > 0.5) if clean else np.arange(len(cost))
     order = np.asarray(known[np.argsort(-cost[known], kind="stable")])
     steps = np.unique(np.linspace(0, len(order) - 1, min(count, len(order))).round().astype(np.int64))

@@ -15,7 +15,6 @@ from roarbench.analysis.evidence import Drawn, Evidence
 from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import twin_id
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.agreement import Agreement, agreement
@@ -27,12 +26,7 @@ KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
 
 
 class Twin(NamedTuple):
-    """A check made from an estimator.
-
-    Attributes:
-        gain: Of the twin, in accuracy points.
-        difference: Its gain minus the estimator's, in accuracy points, paired.
-    """
+    """A check made from an estimator: its gain, and that minus the estimator's, paired, both in accuracy points."""
 
     gain: Estimate
     difference: Estimate
@@ -73,49 +67,21 @@ class Validity:
     flag: Flag
 
 
-class Compared(NamedTuple):
-    """The main protocol's order of the estimators against another one.
-
-    Attributes:
-        other: What orders them too: `kar`, `morf`, `pixel`, … or the title of another suite.
-        found: How alike the orders are; None for fewer than three common rows. Without an interval where nothing says
-            how trainings vary.
-    """
-
-    other: str
-    found: Agreement | None
-
-
 @dataclass(frozen=True)
 class Panel:
     """The rows of a suite with what they share.
 
     Attributes:
-        protocol: Whose gains and order the checks are of: ROAR, or the one that leads where there is nothing of ROAR.
-        unit: What one feature is: the first that the suite has under this protocol, but in `units`.
-        bootstrap: Resamples, seed and confidence of every interval here.
-        repeated: Whether anything says how trainings vary; if not, there are values without intervals and no flags.
-        chance: Accuracy of a guess, 1 / classes.
-        levels: Of the protocol.
-        mask_levels: Of the mask-only networks.
-        retrained_levels: Those that ROAR and KAR share, over which the area between them is taken; 0 comes with them.
-        reference_levels: Those that both orders share without retraining.
+        evidence: What they come from; its protocol and unit are those whose gains and order are checked.
         rows: Estimators and controls, without their twins, in the suite's order.
-        agreements: The protocol's order of these rows against that of other protocols, units, fills and suites.
+        agreements: How alike the protocol's order of these rows is to another one, by what orders them too: `kar`,
+            `morf`, `unit pixel`, … or the title of another suite; None for fewer than three common rows. Without an
+            interval where nothing says how trainings vary.
     """
 
-    suite_results: SuiteResults
-    protocol: Protocol
-    unit: Unit
-    bootstrap: Bootstrap
-    repeated: bool
-    chance: float
-    levels: tuple[float, ...]
-    mask_levels: tuple[float, ...]
-    retrained_levels: tuple[float, ...]
-    reference_levels: tuple[float, ...]
+    evidence: Evidence
     rows: tuple[Validity, ...]
-    agreements: tuple[Compared, ...]
+    agreements: dict[str, Agreement | None]
 
 
 def has_checks(suite_results: SuiteResults) -> bool:
@@ -138,20 +104,8 @@ def panel(
     """
     evidence = Evidence.of(suite_results, bootstrap, unit)
     beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
-    return Panel(
-        suite_results=suite_results,
-        protocol=evidence.protocol,
-        unit=evidence.unit,
-        bootstrap=evidence.bootstrap,
-        repeated=evidence.main.repeated,
-        chance=1 / suite_results.classes,
-        levels=evidence.main.levels,
-        mask_levels=evidence.masks.levels,
-        retrained_levels=evidence.retrained.levels,
-        reference_levels=evidence.reference.levels,
-        rows=tuple(_row(evidence, name) for name in suite_results.suite.placed),
-        agreements=agreements(evidence, suite_results.suite.placed, beside),
-    )
+    names = suite_results.suite.placed
+    return Panel(evidence, tuple(_row(evidence, name) for name in names), agreements(evidence, names, beside))
 
 
 def _row(evidence: Evidence, name: str) -> Validity:
@@ -184,16 +138,13 @@ def _twins(main: Drawn, name: str) -> dict[str, Twin]:
     return twins
 
 
-def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> tuple[Compared, ...]:
-    """Compare the main protocol's order of the estimators with the suite's others, and with its own in other suites.
-
-    Rows are in their own forms: a twin is no opinion of its own.
-    """
+def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidence]) -> dict[str, Agreement | None]:
+    """Compare the main protocol's order of the estimators, without twins, with the suite's others and other suites'."""
     forms: dict[str, Drawn] = {protocol.name: drawn for protocol, drawn in evidence.other_protocols.items()}
     forms |= {f"unit {unit}": drawn for unit, drawn in evidence.units.items() if unit is not evidence.unit}
     forms |= {f"fill {fill}": drawn for fill, drawn in evidence.fills.items() if drawn is not evidence.main}
     forms |= {other.suite_results.title: other.drawn(evidence.protocol, other.unit) for other in others}
-    return tuple(Compared(name, _alike(evidence.main, drawn, rows)) for name, drawn in forms.items())
+    return {name: _alike(evidence.main, drawn, rows) for name, drawn in forms.items()}
 
 
 def _alike(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:

@@ -22,13 +22,7 @@ _SHOWN = 8  # hex digits of a fingerprint that a reader sees, and may write
 
 @dataclass(frozen=True)
 class Version:
-    """Images and a reference that results of a suite are of.
-
-    Attributes:
-        data: Fingerprint of the images.
-        limit: Images per split if the data set was made small; None for the whole.
-        given: As `Suite.given`.
-    """
+    """Images, by fingerprint and as `SuiteResults.limit`, and a reference, as `Suite.given`, that results are of."""
 
     data: str
     limit: int | None
@@ -153,9 +147,8 @@ class Versions:
 def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = ()) -> Versions:
     """Return all versions of a suite that a store has; what the suite's `given` says plays no part."""
     mine = tuple(note for note in notes if note.dataset == suite.dataset)
-    return Versions(
-        suite, tuple(_stored_versions(suite, store)), mine, tuple(store.failures.data_of(suite.dataset, suite.model))
-    )
+    begun = tuple(store.failures.data_of(suite.dataset, suite.model))
+    return Versions(suite, tuple(_stored_versions(suite, store)), mine, begun)
 
 
 def brief(given: str) -> str:

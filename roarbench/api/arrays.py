@@ -102,15 +102,11 @@ def write_arrays(model: nn.Module, train: Arrays, test: Arrays, asked: Mapping[s
             for split, images, classes in zip(("train", "test"), pixels, labels, strict=True):
                 _write_images(folder / f"{split}-00000-of-00001.parquet", images, classes)
             (folder / "network.py").write_text(source, "utf-8")
-            torch.save(_checkpoint(state, low, high), folder / "weights.pt")
+            scale = 255 / (high - low)  # pixels are in 256 steps from `low` to `high`, (c,)
+            norm = {"mean": (-low * scale).tolist(), "std": scale.tolist()}
+            torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
-
-
-def _checkpoint(state: Mapping[str, torch.Tensor], low: NDArray[Any], high: NDArray[Any]) -> dict[str, object]:
-    """Return weights with what pixels in 256 steps from `low` to `high`, (c,), are normalised with."""
-    scale = 255 / (high - low)
-    return {"state_dict": state, "mean": (-low * scale).tolist(), "std": scale.tolist()}
 
 
 def _suite_text(asked: Mapping[str, Any], shape: tuple[int, ...], source: str) -> str:
@@ -173,9 +169,8 @@ def _structure(model: nn.Module) -> str:
     try:
         pickler.dump(plain)
     except (pickle.PicklingError, AttributeError, TypeError) as error:
-        raise CallerError(
-            f"the network's structure cannot be written ({error}); define its classes in a file or a cell"
-        ) from None
+        seen = f"the network's structure cannot be written ({error})"
+        raise CallerError(f"{seen}; define its classes in a file or a cell") from None
     return base64.b64encode(out.getvalue()).decode()
 
 

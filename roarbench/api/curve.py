@@ -42,10 +42,8 @@ class Curve:
         """Return one row for each level."""
         import pandas
 
-        rows = zip(self.levels, self.accuracy, self.probability, strict=True)
-        frame = pandas.DataFrame(
-            [{"t": t, "accuracy": one.value, "low": one.low, "high": one.high, "probability": p} for t, one, p in rows]
-        )
+        rows = zip(self.levels, *zip(*self.accuracy, strict=True), self.probability, strict=True)
+        frame = pandas.DataFrame(rows, columns=["t", "accuracy", "low", "high", "probability"])
         frame.attrs["order"] = self.order
         return frame
 

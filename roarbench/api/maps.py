@@ -65,12 +65,11 @@ def _array(name: str, found: Any) -> NDArray[np.float32]:
 
 def maps_file(name: str, maps: Maps) -> Submission:
     """Return the submission that stands for maps: it says which they are, and cannot make them."""
-    sums = {split.value: [_checksum(one) for one in found] for split, found in maps.items()}
+    sums = {
+        split.value: [hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest() for one in found]
+        for split, found in maps.items()
+    }
     return check_source(_STUB.format(name=json.dumps(row_name(name)), sums=json.dumps(sums)).encode())
-
-
-def _checksum(one: NDArray[np.float32]) -> str:
-    return hashlib.sha256(f"{one.shape}".encode() + one.tobytes()).hexdigest()
 
 
 def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
@@ -79,24 +78,19 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
     for split, found in maps.items():
         n, references = len(work.images[split].labels), work.suite.references
         if len(found) != references:
-            raise CallerError(
-                f"{name} has {len(found)} sets of maps of {split} images, expected {references}: one for each reference"
-            )
+            seen = f"{name} has {len(found)} sets of maps of {split} images"
+            raise CallerError(f"{seen}, expected {references}: one for each reference")
         for number, one in enumerate(found):
             if one.shape not in ((n, *shape), (n, *shape[1:])):
                 wanted = f"{(n, *shape)}, {(n, 1, *shape[1:])} or {(n, *shape[1:])}"
                 raise CallerError(f"maps {number} of {name} have shape {one.shape}, expected {wanted}")
             if not np.isfinite(one).all():
-                raise CallerError(
-                    f"maps {number} of {name} have values that are NaN or infinite; expected finite numbers"
-                )
+                seen = f"maps {number} of {name} have values that are NaN or infinite"
+                raise CallerError(f"{seen}; expected finite numbers")
 
 
 def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
-    """Rank the features of all images by maps, for each reference and unit, as far as that was not done.
-
-    The row is the submission that stands for them; the references of the work are there.
-    """
+    """Rank the features of all images by maps, for each reference and unit, as far as that was not done."""
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):
         for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):

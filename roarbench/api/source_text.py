@@ -137,9 +137,8 @@ def _source(name: str, value: FunctionType | type, code: CodeType) -> str:
         tree = ast.Module([], [])
     nodes = [node for node in ast.walk(tree) if isinstance(node, kind) and _is_it(node, value, code)]
     if not lines or len(nodes) != 1:
-        raise CallerError(
-            f"the source of '{name}' cannot be found; write it as a function with `def`, in a file or a cell"
-        )
+        advice = "write it as a function with `def`, in a file or a cell"
+        raise CallerError(f"the source of '{name}' cannot be found; {advice}")
     (node,) = nodes
     if isinstance(node, ast.Lambda):
         return f"{name} = {ast.unparse(node)}"

@@ -74,26 +74,16 @@ class Result:
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,
     ) -> Self:
-        """Return rows as a store has them now.
-
-        Raises:
-            StoreError: There is no store.
-            CallerError: It knows nothing of the images or of the reference that is asked for.
-        """
+        """Return rows as a store has them now; StoreError for none, CallerError for unknown images or references."""
         with open_results(question.store, question.db, suite=plan.called) as results:
             stored = load_from(results, plan, question)
             return cls(plan, question, stored, tuple(failures_of(stored, results)), names, rows)
 
     def __or__(self, other: "Result") -> "Result":
-        """Return the rows of both, read anew.
-
-        Raises:
-            CallerError: They are of different suites or stores.
-        """
+        """Return the rows of both, read anew; CallerError where they are of different suites or stores."""
         if (self.plan, self.question) != (other.plan, other.question):
-            raise CallerError(
-                f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores; join rows of one"
-            )
+            seen = f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores"
+            raise CallerError(f"{seen}; join rows of one")
         both = None if self.rows is None or other.rows is None else tuple(dict.fromkeys((*self.rows, *other.rows)))
         return self.read(self.plan, self.question, {**self.names, **other.names}, both)
 

@@ -46,16 +46,15 @@ class Diagnosis(NamedTuple):
 def examine(store: Path) -> list[Diagnosis]:
     """Check processor, device, memory, disk, libraries, the hub and the sandbox."""
     machine = [*_compute(), _compiler(), _memory(), _disk(store)]
-    return [*machine, *_libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
+    return [*machine, _libraries(), _torchvision(), _data(), _token(), _sandbox(), *map(_extra, _EXTRAS)]
 
 
 def findings_table(findings: list[Diagnosis]) -> Table:
     """Return what was found for a terminal."""
     shown = Table("", "what", "found", "what to do", box=SIMPLE_HEAD)
     for finding in findings:
-        shown.add_row(
-            "ok" if finding.good else "!", finding.what, finding.found, "" if finding.good else finding.advice
-        )
+        sign, advice = ("ok", "") if finding.good else ("!", finding.advice)
+        shown.add_row(sign, finding.what, finding.found, advice)
     return shown
 
 
@@ -65,9 +64,7 @@ def _compute() -> list[Diagnosis]:
     return [
         Diagnosis("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
         Diagnosis("device", _gpus() if where.type == "cuda" else "no GPU; networks run on the processor", True, ""),
-        Diagnosis(
-            "bfloat16", "in hardware" if fast else "not in hardware", fast, "trainings use float32 and take longer"
-        ),
+        Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "trainings use float32 and take longer"),
     ]
 
 
@@ -102,9 +99,9 @@ def _disk(store: Path) -> Diagnosis:
     return Diagnosis("store", found, writable and free > _DISK, f"choose a --store with {size(_DISK)} free")
 
 
-def _libraries() -> list[Diagnosis]:
+def _libraries() -> Diagnosis:
     versions = [f"{name} {version_of(name)}" for name in ("torch", "torchvision", "captum", "datasets", "sqlalchemy")]
-    return [Diagnosis("libraries", ", ".join(versions), True, "")]
+    return Diagnosis("libraries", ", ".join(versions), True, "")
 
 
 def _torchvision() -> Diagnosis:

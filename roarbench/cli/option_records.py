@@ -111,7 +111,7 @@ class WorkOptions:
 
     def load(self, suite: str) -> "Suite":
         """Return the suite of this name with what it is run on."""
-        return _load(suite, self, trust_network=self.trust_network)
+        return _load(suite, self, self.trust_network)
 
 
 @dataclass(frozen=True)

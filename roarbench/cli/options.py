@@ -17,10 +17,7 @@ from roarbench.terms import Unit
 
 
 def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the list with its last id completed: by ids of the suite that was named, or by all of the table.
-
-    After a parenthesis the names of parameters are completed.
-    """
+    """Return the list with its last id completed, by ids of the named suite or all; in parentheses by parameters."""
     *before, last = split_names(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
     known = suite.estimators if suite else tuple(ESTIMATORS)

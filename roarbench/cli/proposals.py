@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 from roarbench.errors import Hint, RoarbenchError
 
 if TYPE_CHECKING:
-    from roarbench.analysis.boards import Other, SuiteResults
-    from roarbench.plan.suite import Suite
+    from roarbench.analysis.boards import SuiteResults
 
 _NAME = "roarbench"
 _SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
@@ -52,19 +51,14 @@ def worded(said: "str | Hint | RoarbenchError") -> str:
 
 def what_else(suite_results: "SuiteResults", command: str) -> str:
     """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused."""
-    confused = [
-        other for other in suite_results.others if not suite_results.results or other.limit == suite_results.limit
-    ]
-    calls = [f"{_call(suite_results.suite, command, other)} ({other.called})" for other in confused]
-    first = (
-        "this store also has" if suite_results.results else f"nothing of {suite_results.title} is in this store, but"
-    )
+    held, calls = suite_results.results, []
+    for other in suite_results.others:
+        if not held or other.limit == suite_results.limit:
+            small = ("--limit", other.limit) if other.limit else ()
+            call = propose(command, "--suite", suite_results.suite.called, *small, *other.asked, carried=STORE)
+            calls.append(f"{call} ({other.called})")
+    first = "this store also has" if held else f"nothing of {suite_results.title} is in this store, but"
     return f"{first}: {'; '.join(calls)}" if calls else ""
-
-
-def _call(suite: "Suite", command: str, other: "Other") -> str:
-    small = ("--limit", other.limit) if other.limit else ()
-    return propose(command, "--suite", suite.called, *small, *other.asked, carried=STORE)
 
 
 def program_name() -> str:
@@ -87,10 +81,7 @@ def _is_called() -> bool:
 
 
 def _options_in_use() -> dict[str, tuple[str, ...]]:
-    """Return the options that proposals may take over, with their values in the call under way.
-
-    `--reference` may stand there several times; of others the last one counts.
-    """
+    """Return the options of the call that proposals may take over: the last value of each, of `--reference` all."""
     words = sys.argv[1:] if _is_called() else []
     options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
     for word, following in zip(words, [*words[1:], ""], strict=False):

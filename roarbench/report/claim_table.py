@@ -1,6 +1,6 @@
 """The paper's claims tested on its own table and on a suite of ours, for a person and for a program."""
 
-from typing import Any, NamedTuple
+from typing import Any
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
@@ -35,10 +35,7 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
 
 
 def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours.
-
-    The paper's table has means alone. Of our cells it is said, too, how many differ significantly.
-    """
+    """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours."""
     published = Tables(hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
         {"claim": each.id, "text": each.text, "where": each.where, "published": each.test(published)._asdict()}
@@ -47,8 +44,7 @@ def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
     if evidence:
         ours, clear = own_tables(evidence.suite_results, evidence.unit), significant_cells(evidence)
         for claim, record in zip(CLAIMS, records, strict=True):
-            settled = clear.get(claim.id)
-            record["ours"] = claim.test(ours)._asdict() | {"significant": settled and settled._asdict()}
+            record["ours"] = claim.test(ours)._asdict() | {"significant": clear.get(claim.id)}
     return records
 
 
@@ -77,27 +73,15 @@ def _one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.networks) == 1
 
 
-class SignificantCells(NamedTuple):
-    """Cells of a claim whose two accuracies differ significantly, adjusted for all cells of all claims.
-
-    Attributes:
-        agree: Of those, the cells that agree with the claim.
-        differ: The others.
-    """
-
-    agree: int
-    differ: int
-
-
-def significant_cells(evidence: Evidence) -> dict[str, SignificantCells]:
-    """Count the significantly different cells of each claim that compares rows."""
+def significant_cells(evidence: Evidence) -> dict[str, dict[str, int]]:
+    """Count by claim the cells whose accuracies differ significantly, adjusted for all: that `agree` or `differ`."""
     tables = own_tables(evidence.suite_results, evidence.unit)
     checks = {claim.id: [check for check in claim.checks(tables) if check.pair] for claim in CLAIMS}
     pairs = {check.pair for found in checks.values() for check in found if check.pair}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
     clear = {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
     settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items() if found}
-    return {id_: SignificantCells(sum(agree), len(agree) - sum(agree)) for id_, agree in settled.items()}
+    return {id_: {"agree": sum(agree), "differ": len(agree) - sum(agree)} for id_, agree in settled.items()}
 
 
 def _difference(evidence: Evidence, estimator: str, control: str, t: float) -> Sample | None:
@@ -130,13 +114,12 @@ def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
 
 def _words(record: dict[str, Any]) -> str:
     finding = Finding(**{name: value for name, value in record.items() if name != "significant"})
-    settled = SignificantCells(**record["significant"]) if record.get("significant") else None
     shown, more = finding.exceptions[:3], len(finding.exceptions) - 3
     against = ", ".join(shown) + (f" and {more} more" if more > 0 else "")
     words = f"{finding}; against it: {against}" if shown else str(finding)
-    if settled is None:
+    if not (settled := record.get("significant")):
         return words
-    return f"{words}; significantly (adjusted for all cells): {settled.agree} for it, {settled.differ} against"
+    return f"{words}; significantly (adjusted for all cells): {settled['agree']} for it, {settled['differ']} against"
 
 
 def gains_text(records: list[dict[str, Any]]) -> str:

@@ -9,7 +9,7 @@ from roarbench.protocols.roar import KAR, ROAR
 from roarbench.report.figures import Axis, Chart
 from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.board import Board, Covers
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Order
 
@@ -25,20 +25,17 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
     """
     board = table.board
     lerf = board.protocol.order is Order.LERF
+    # the point of the untouched images belongs to all
+    started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     return Chart(
         title=f"{table.suite_results.title}: {board.protocol.name.upper()}",
         caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
-        curves=tuple(_curve(row.estimator, board.curve(row)) for row in board.rows if _started(row)),
+        curves=tuple(_curve(row.estimator, board.curve(row)) for row in started),
         published=_published(published, board) if published else (),
         above_masks=_above_masks(table),
         height=board.protocol.curve_axis,
     )
-
-
-def _started(row: Row) -> bool:
-    """Return whether a row has a point of its own; that of the untouched images belongs to all."""
-    return any(point.value is not None for point in row.accuracies)
 
 
 def _bands(board: Board) -> str:

@@ -3,13 +3,13 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from roarbench.analysis.collecting import KEPT_ENOUGH, kept_words
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
-from roarbench.analysis.noisy_copies import KEPT_ENOUGH, kept_words
 from roarbench.estimators.naming import human_name
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
+from roarbench.stats.verdicts import Beating
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.text import SAME, capital, interval, one_line, typeset
 
@@ -30,10 +30,7 @@ _TWINS = {  # what a twin explains instead, and what a gain owes nothing to wher
 
 
 class Doubt(NamedTuple):
-    """A reason to doubt a row: in a few words that name the rival and the size (`masks alone 53 %`), and in full.
-
-    A grave one alone takes the row's success away.
-    """
+    """A reason to doubt a row, in a few words (`masks alone 53 %`) and in full; a grave one takes its success away."""
 
     short: str
     sentence: str
@@ -113,7 +110,7 @@ def _masks(evidence: Evidence, mark: Mark, name: str, aside: str) -> Iterator[Do
 
     One training on masks has no interval, and so no share: its value is said as it is.
     """
-    t = [t for t in evidence.masks.levels if t in evidence.roar.levels][-1]
+    t = evidence.mask_level
     alone, images = (drawn.accuracy(name, t) for drawn in (evidence.masks, evidence.roar))
     chance = 1 / evidence.suite_results.classes
     told, whole = ((each.value or 0) - chance for each in (alone, images))

@@ -76,28 +76,12 @@ class Chart:
         return tuple(curve for curve in (*self.curves, *self.published) if curve.end)
 
 
-def draw_curves(chart: Chart, path: Path) -> None:
-    """Draw a chart into a PNG, SVG or PDF file; raises as `make_figure` and `save_figure` do."""
-    _format(path)
-    save_figure(make_figure(chart), path)
-
-
-def _format(path: Path) -> str:
+def save_figure(figure: Figure, path: Path) -> None:
+    """Write a figure as PNG, SVG or PDF, the same bytes each time; CallerError for another ending or no such folder."""
     ending = path.suffix.lower()
     if ending not in FORMATS:
-        raise CallerError(
-            f"cannot draw '{path.name}': a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
-        )
-    return ending
-
-
-def save_figure(figure: Figure, path: Path) -> None:
-    """Write a figure as PNG, SVG or PDF; the same figure gives the same bytes.
-
-    Raises:
-        CallerError: The file's ending is another one, or it cannot be written.
-    """
-    ending = _format(path)
+        advice = f"a picture is .png, .svg or .pdf; write {path.stem or 'curves'}.png"
+        raise CallerError(f"cannot draw '{path.name}': {advice}")
     part = path.with_name(path.name + ".part")
     try:
         with mpl.rc_context({"svg.hashsalt": "roarbench"}):
@@ -105,9 +89,8 @@ def save_figure(figure: Figure, path: Path) -> None:
         part.replace(path)
     except OSError as error:
         part.unlink(missing_ok=True)
-        raise CallerError(
-            f"cannot write {path}: {error.strerror}; name a file in a folder that can be written"
-        ) from None
+        advice = "name a file in a folder that can be written"
+        raise CallerError(f"cannot write {path}: {error.strerror}; {advice}") from None
 
 
 def make_figure(chart: Chart) -> Figure:
@@ -181,16 +164,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
         y = below + (rows - 1 - row) * (panel_height + between)
         panels.append(figure.add_axes((x / width, y / height, PANEL_WIDTH / width, panel_height / height)))
         panels[-1].tick_params(labelleft=column == 0)
-    _label(panels, blocks)
     return figure, panels
-
-
-def _label(panels: list[Axes], blocks: Sequence[_Block]) -> None:
-    """Write beside the first panel of each block what its vertical axis is."""
-    first = 0
-    for block in blocks:
-        panels[first].set_ylabel(block.label, fontsize=FONT_POINTS, color=INK)
-        first += len(block.families)
 
 
 def _cells(blocks: Sequence[_Block], columns: int) -> list[tuple[int, int]]:
@@ -205,6 +179,8 @@ def _dress(axes: Axes, chart: Chart, block: _Block, family: str) -> None:
     """Set title, axes, ticks and limits of a panel; the limits are those of its block."""
     axes.set_title(PANEL_TITLES.get(family, family), loc="left", fontsize=FONT_POINTS + 1, color=INK, parse_math=False)
     axes.set_xlabel(chart.axis, fontsize=FONT_POINTS, color=INK)
+    if family == block.families[0]:
+        axes.set_ylabel(block.label, fontsize=FONT_POINTS, color=INK)
     levels = sorted({t for curve in chart.all_curves for t in curve.levels})
     ticks = levels if all(b - a >= 0.1 * levels[-1] for a, b in pairwise(levels)) else [0, 0.25, 0.5, 0.75, 1]
     axes.set_xticks(ticks, [f"{1 - t if chart.axis is Axis.KEPT else t:.3g}" for t in ticks])

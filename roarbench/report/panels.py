@@ -83,11 +83,11 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
 
 def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a line with a marker at each point and its band; a missing point is a gap."""
-    low, high = _with_gaps(curve.low), _with_gaps(curve.high)
+    accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None is NaN
     axes.fill_between(curve.levels, low, high, color=style.colour, alpha=0.13, linewidth=0)
     axes.plot(
         curve.levels,
-        _with_gaps(curve.accuracy),
+        accuracy,
         color=style.colour,
         marker=style.marker,
         linestyle=style.line,
@@ -101,7 +101,7 @@ def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a curve in the colour of the measured one, but thin, dashed and with open markers."""
     axes.plot(
         curve.levels,
-        _with_gaps(curve.accuracy),
+        np.array(curve.accuracy, float),
         color=style.colour,
         marker=style.marker,
         markerfacecolor="white",
@@ -113,10 +113,7 @@ def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
 
 
 def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:
-    """Write each name once right of the panel, as near to its curve's end as there is room, with a line to it.
-
-    The limits must be set before.
-    """
+    """Write each name once right of the panel, near its curve's end, with a line to it; limits must be set before."""
     curves = {curve.estimator: curve for curve in (*published, *measured)}  # a measured curve takes the name
     ends = [(name, curve.end) for name, curve in curves.items() if curve.end]
     (left, edge), (low, high) = axes.get_xlim(), axes.get_ylim()
@@ -130,21 +127,17 @@ def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve]
         face = colour if curves[name] in measured else "white"
         axes.plot([t, beside], [accuracy, height], color=colour, linewidth=0.7, alpha=0.8, clip_on=False)
         axes.plot([beside], [height], color=colour, marker=marker, markersize=4.2, markerfacecolor=face, clip_on=False)
-        _write(axes, name, beside, height)
-
-
-def _write(axes: Axes, name: str, x: float, y: float) -> None:
-    axes.annotate(
-        name,
-        (x, y),
-        xytext=(6, 0),
-        textcoords="offset points",
-        va="center_baseline",
-        fontsize=FONT_POINTS,
-        color=INK,
-        parse_math=False,
-        annotation_clip=False,
-    )
+        axes.annotate(
+            name,
+            (beside, height),
+            xytext=(6, 0),
+            textcoords="offset points",
+            va="center_baseline",
+            fontsize=FONT_POINTS,
+            color=INK,
+            parse_math=False,
+            annotation_clip=False,
+        )
 
 
 def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list[float]:
@@ -159,7 +152,3 @@ def spread(wanted: Sequence[float], gap: float, low: float, high: float) -> list
     positions = np.empty(len(wanted))
     positions[order] = np.clip(eased, low, max(low, high - gap * (len(wanted) - 1))) + steps
     return [float(position) for position in positions]
-
-
-def _with_gaps(values: Sequence[float | None]) -> list[float]:
-    return [float("nan") if value is None else value for value in values]

@@ -17,6 +17,7 @@ _LEGEND = (
     "(!): outside the 95% prediction interval of the first board; →: another verdict on the second board.",
     "Both boards have the same test images, network architecture and recipe.",
 )
+_SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
 
 
 def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication:
@@ -37,15 +38,7 @@ def replication_record(found: Replication, first: SuiteResults, again: SuiteResu
         "suite": first.title,
         "replication": again.title,
         "rows": [_row_record(row) for row in found.rows],
-        "verdicts": found.verdicts,
-        "equal": found.equal,
-        "opposed": found.opposed,
-        "equal_share": found.equal_share,
-        "opposed_share": found.opposed_share,
-        "gains": found.gains,
-        "inside": found.inside,
-        "inside_share": found.inside_share,
-        "tau": found.tau,
+        **{name: getattr(found, name) for name in _SUMS},
         "beats_asked": found.beats[0],
         "beats_equal": found.beats[1],
     }
@@ -54,10 +47,7 @@ def replication_record(found: Replication, first: SuiteResults, again: SuiteResu
 def _row_record(row: Repeated) -> dict[str, Any]:
     return {
         "estimator": row.estimator,
-        "gain": row.gain._asdict(),
-        "again": row.again._asdict(),
-        "predicted": row.predicted._asdict(),
-        "predicted_again": row.predicted_again._asdict(),
+        **{name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted", "predicted_again")},
         "inside": row.inside,
         "inside_again": row.inside_again,
         "verdicts": [{"control": said.control, "first": said.one, "again": said.other} for said in row.verdicts],
@@ -95,9 +85,7 @@ def _sums(found: Replication) -> list[str]:
     lines = [f"Beats every control: {same} of {asked} verdicts equal."] if asked else []
     lines += [f"Verdicts against single controls: {found.equal} of {found.verdicts} equal, {found.opposed} opposed."]
     if found.inside_share is not None:
-        lines += [
-            f"Gains inside the other's 95% prediction interval: {found.inside} of {found.gains} "
-            f"({found.inside_share:.0%})."
-        ]
+        inside = f"{found.inside} of {found.gains} ({found.inside_share:.0%})"
+        lines += [f"Gains inside the other's 95% prediction interval: {inside}."]
     lines += [] if found.tau is None else [f"Kendall's tau of the gains: {found.tau:.2f}."]
     return lines

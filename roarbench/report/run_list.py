@@ -63,12 +63,7 @@ def run_lines(records: Iterable[dict[str, Any]]) -> str:
 
 
 class Named(NamedTuple):
-    """Runs that somebody named.
-
-    Attributes:
-        keys: Of those that the store knows.
-        built_in: They are of an estimator that comes with roarbench, or of the untouched images.
-    """
+    """Runs that somebody named: keys, words, and whether they come with roarbench or are of untouched images."""
 
     keys: list[str]
     words: str

@@ -59,20 +59,18 @@ def suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
     for row in records:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
         counts = f"{row['estimators']} rankings{twins}, {row['trainings']:,} trainings of {row['model']}"
-        lines += [f"{row['suite']} v{row['version']}"]
-        lines += _indented(row["about"], width)
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
-        lines += _indented(cost, width)
+        lines += [f"{row['suite']} v{row['version']}", *_indented(row["about"], width), *_indented(cost, width)]
         lines += _indented(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
     return "\n".join(lines)
 
 
 def one_record(suite: Suite) -> dict[str, Any]:
     """Return a suite with all that it asks for, as plain values."""
-    said = {"recipe": _values(suite.recipe_record), "reference_recipe": _values(find_recipe(suite.reference_recipe))}
     return _suite_record(suite) | {
         "data": record(suite.dataset_record.anywhere),
-        **said,
+        "recipe": _values(suite.recipe_record),
+        "reference_recipe": _values(find_recipe(suite.reference_recipe)),
         "references": suite.references,
         "maps": suite.maps,
         "blocks": [record(replace(block, protocol=block.protocol.name)) for block in suite.blocks],  # type: ignore[arg-type]

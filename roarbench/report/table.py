@@ -7,10 +7,10 @@ from functools import cached_property
 from math import inf
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import KEPT_ENOUGH
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric
-from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, marks_of, weighs
-from roarbench.analysis.noisy_copies import KEPT_ENOUGH
+from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, row_marks, weighs
 from roarbench.analysis.probability_drop import probability_drops
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
@@ -174,9 +174,8 @@ class SuiteTable:
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         asked = self._asked
         most = max(asked.values(), default=0)  # of a row that came later, such as a submission's
-        lacking = [
-            row.seeds for row in self.board.rows if 0 < row.seeds < asked.get(row.estimator, most) and not row.stopped
-        ]
+        begun = (row for row in self.board.rows if row.seeds and not row.stopped)
+        lacking = [row.seeds for row in begun if row.seeds < asked.get(row.estimator, most)]
         if not lacking:
             return here
         return f"{here}, complete at {min(lacking)} of {most}" if len(counts) > 1 else f"complete at {here} of {most}"
@@ -225,15 +224,13 @@ def suite_table(
         raise UnknownName("protocol", protocol, SHOWN)
     asked = SHOWN[protocol] if protocol else suite_results.leading
     chosen = unit or _first_unit(suite_results.suite, asked)
-    table = table_of(
-        Evidence(suite_results, chosen, Bootstrap()), asked, suite_results.suite.estimators if rows is None else rows
-    )
+    named = suite_results.suite.estimators if rows is None else rows
+    table = table_of(Evidence(suite_results, chosen, Bootstrap()), asked, named)
     if table is None:
         raise _lacking(suite_results.suite, asked, chosen)
     if not table.board.rows:
-        raise CallerError(
-            f"suite '{suite_results.suite.name}' has no {asked.name} of {', '.join(rows or ())}; leave it out"
-        )
+        lacking = f"no {asked.name} of {', '.join(rows or ())}"
+        raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave it out")
     return table
 
 
@@ -260,7 +257,8 @@ def table_of(
         return None
     above = _above_masks(evidence) if protocol == ROAR else {}
     floors = floors_of(evidence) if protocol == ROAR else {}
-    marks = marks_of(evidence) if weighs(protocol) else {}
+    marked = evidence.suite_results.suite.placed if weighs(protocol) else ()
+    marks = {name: row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, flags_of(evidence, protocol), marks, above, floors)
 
 

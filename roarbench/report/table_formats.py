@@ -14,24 +14,14 @@ from roarbench.report.table_notes import remarks
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.curves import POINTS
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, percent, place_interval, signed
 
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
 _KNOWS = "knows"
-_JUDGED = (
-    "place",
-    "gain [95%]",
-    _BEATS,
-    _KNOWS,
-    "vs Random",
-    "vs Sobel",
-    "vs Random blurred",
-    "over other image",
-    "vs other image",
-)  # columns of tables that judge
+_AGAINST = ("vs Random", "vs Sobel", "vs Random blurred", "over other image", "vs other image")
+_JUDGED = ("place", "gain [95%]", _BEATS, _KNOWS, *_AGAINST)  # columns of tables that judge
 _NARROW = 80  # columns that a caption may fill
 _NAME = 14  # letters of a name in a line, where it has to go on in the next
 
@@ -55,9 +45,8 @@ def as_text(table: SuiteTable, width: int) -> Table:
     notes += [_legend(kept)] if table.judged else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
-    shown = Table(
-        title=table.suite_results.title, caption="\n".join(notes), caption_justify="left", box=SIMPLE_HEAD, padding=0
-    )
+    title, caption = table.suite_results.title, "\n".join(notes)
+    shown = Table(title=title, caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     others = _wide([column for column in kept if column.heading != "estimator"])
     shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # no number is cut
     for column in kept:
@@ -93,9 +82,7 @@ def _legend(columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     said = []
     if beats := headings.get(_BEATS):
-        said.append(
-            f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network."
-        )
+        said += [f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network."]
     if _KNOWS in headings:
         said.append("Knows: the image if better than Random, the network if above its untrained twin, too.")
     if shown := [name for name in headings.values() if name in ("Random", "Sobel", "Blurred")]:
@@ -134,7 +121,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
         add(f"t={t:g}", (percent(row.accuracies[i].value) for row in rows), 2 + t)
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
-        add(f"above masks t={t:g}", (interval(found, _points) for found in above), 1.7 + t / 10)
+        add(f"above masks t={t:g}", (interval(found.in_points) for found in above), 1.7 + t / 10)
     if not suite_trains(board):
         drops = [table.drops.get(row.estimator) for row in rows]
         add(_AOPC, (interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
@@ -159,10 +146,8 @@ def _fitting(columns: list[Column], width: int) -> list[Column]:
 
 def _wide(columns: list[Column]) -> int:
     """Count the letters of a line: the columns, one space between two, and one at either side."""
-    lengths = (
-        max(len(cell.replace(Verdict.SAME, SAME)) for cell in (column.short, *column.cells)) for column in columns
-    )
-    return sum(lengths) + len(columns) + 1
+    cells = ([cell.replace(Verdict.SAME, SAME) for cell in (column.short, *column.cells)] for column in columns)
+    return sum(max(map(len, each)) for each in cells) + len(columns) + 1
 
 
 def _name(table: SuiteTable, row: Row) -> str:
@@ -183,10 +168,6 @@ def _knows(table: SuiteTable, row: Row) -> str:
 
 def _verdict(found: Comparison | None) -> str:
     return found.verdict.value if found else MISSING
-
-
-def _points(accuracy: float) -> str:
-    return signed(POINTS * accuracy)
 
 
 def _below(table: SuiteTable, advice: str = "") -> str:

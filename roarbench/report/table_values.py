@@ -4,20 +4,17 @@ import json
 from itertools import chain
 from typing import Any
 
+from roarbench.analysis.collecting import kept_words
 from roarbench.analysis.marks import Grade
-from roarbench.analysis.noisy_copies import kept_words
 from roarbench.report.table import SuiteTable, suite_trains
-from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.probability import ProbabilityDrop
+from roarbench.stats.verdicts import Beating
 from roarbench.text import to_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
-_OF_BOARDS = (
-    *("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom"),
-    *("family", "detectable"),
-)
+_OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference_rows", "reference_freedom")
 
 
 def as_json(table: SuiteTable) -> str:
@@ -46,7 +43,7 @@ def shared_values(table: SuiteTable) -> dict[str, Any]:
         "resamples": board.bootstrap.resamples,
         "bootstrap_seed": board.bootstrap.seed,
         "intervals_cover": board.covers,
-        **{name: getattr(board, name) for name in _OF_BOARDS},
+        **{name: getattr(board, name) for name in (*_OF_REFERENCES, "family", "detectable")},
         "chance": table.chance,
         "hash": table.hash,
     }
@@ -137,9 +134,8 @@ def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | Non
 def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return the probability of the predicted class as plain values; those of each level under its name."""
     nothing, levels = Estimate(), table.board.levels
-    found = table.drops.get(row.estimator) or ProbabilityDrop(
-        nothing, (nothing,) * len(levels), (nothing,) * len(levels), nothing
-    )
+    empty = (nothing,) * len(levels)
+    found = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
     curves = {
         "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
         "relative_change": dict(zip(levels, found.changes, strict=True)),

@@ -18,18 +18,14 @@ from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.text import MISSING, decimals, interval, markdown_table, percent, signed
+from roarbench.text import MISSING, decimals, interval, markdown_table, percent
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # of marks
 Columns = dict[str, list[str]]  # cells by heading, one for each row of the panel
 
 
 class Section(NamedTuple):
-    """A part of the panel.
-
-    Attributes:
-        columns: Cells by heading, the estimators first.
-    """
+    """A part of the panel: its title, and cells by heading, the estimators first."""
 
     title: str
     columns: Columns
@@ -42,7 +38,7 @@ class Section(NamedTuple):
 
 def as_text(panel: Panel, width: int) -> Group:
     """Return the panel for a terminal of this many columns, to be printed without cropping: lines end between words."""
-    title, shown = Text(panel.suite_results.title), sections(panel)
+    title, shown = Text(panel.evidence.suite_results.title), sections(panel)
     tables = [_table(part, width) for section in shown for part in _parts(section, width)]
     lines = [*legend(panel), "", *agreement_lines(panel), *doubts(panel)] if shown else doubts(panel)[-1:]
     wrapped = (wrap(line, width, subsequent_indent="  ", break_on_hyphens=False) or [""] for line in lines)
@@ -51,7 +47,7 @@ def as_text(panel: Panel, width: int) -> Group:
 
 def as_markdown(panel: Panel) -> str:
     """Return the panel as Markdown."""
-    parts = [f"**{panel.suite_results.title}**"]
+    parts = [f"**{panel.evidence.suite_results.title}**"]
     for section in sections(panel):
         parts += [f"*{section.title}*", markdown_table([*section.columns], section.lines)]
     lists = (legend(panel), agreement_lines(panel), doubts(panel))
@@ -60,47 +56,48 @@ def as_markdown(panel: Panel) -> str:
 
 def as_json(panel: Panel) -> str:
     """Return the panel as JSON: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
+    evidence, results = panel.evidence, panel.evidence.suite_results
+    agreements = panel.agreements.items()
     content = {
-        "suite": panel.suite_results.suite.name,
-        "version": panel.suite_results.suite.version,
-        "limit": panel.suite_results.limit,
-        "data": panel.suite_results.data or None,
-        "reference": panel.suite_results.suite.given or None,
-        "reference_accuracy": panel.suite_results.reference_accuracy,
-        "complete": panel.suite_results.complete,
-        "at_chance": bool(panel.suite_results.at_chance),
-        "protocol": panel.protocol.name,
-        "unit": panel.unit,
-        "confidence": panel.bootstrap.confidence,
-        "resamples": panel.bootstrap.resamples,
-        "bootstrap_seed": panel.bootstrap.seed,
-        "chance": panel.chance,
-        "retrained_gap_levels": list(panel.retrained_levels),
-        "reference_gap_levels": list(panel.reference_levels),
+        "suite": results.suite.name,
+        "version": results.suite.version,
+        "limit": results.limit,
+        "data": results.data or None,
+        "reference": results.suite.given or None,
+        "reference_accuracy": results.reference_accuracy,
+        "complete": results.complete,
+        "at_chance": bool(results.at_chance),
+        "protocol": evidence.protocol.name,
+        "unit": evidence.unit,
+        "confidence": evidence.bootstrap.confidence,
+        "resamples": evidence.bootstrap.resamples,
+        "bootstrap_seed": evidence.bootstrap.seed,
+        "chance": 1 / results.classes,
+        "retrained_gap_levels": list(evidence.retrained.levels),
+        "reference_gap_levels": list(evidence.reference.levels),
         "rows": [_plain(panel, row) for row in panel.rows],
-        "mixed": [row._asdict() for row in panel.suite_results.dropped],
-        "agreements": {
-            other: found and found._asdict() | {"tau": found.tau._asdict()} for other, found in panel.agreements
-        },
+        "mixed": [row._asdict() for row in results.dropped],
+        "agreements": {name: found and found._asdict() | {"tau": found.tau._asdict()} for name, found in agreements},
     }
     return json.dumps(content, indent=1)
 
 
 def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
+    levels, mask_levels = panel.evidence.main.levels, panel.evidence.masks.levels
     masks = {
         str(t): {"accuracy": alone._asdict(), "over_random": lead._asdict()}
-        for t, alone, lead in zip(panel.mask_levels, row.masks, row.over_random, strict=True)
+        for t, alone, lead in zip(mask_levels, row.masks, row.over_random, strict=True)
     }
     return {
         "estimator": row.estimator,
         "flag": row.flag.reason or None,
         "grade": row.flag.grade if any(mark.grade for mark in row.marks) else None,
         "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in row.marks},
-        "above_masks": {str(t): above._asdict() for t, above in zip(panel.mask_levels, row.above_masks, strict=True)},
+        "above_masks": {str(t): above._asdict() for t, above in zip(mask_levels, row.above_masks, strict=True)},
         "floor": list(row.floor),
         "gain": row.gain._asdict(),
         "mask_only": masks,
-        "smoothness": {str(t): smooth for t, smooth in zip(panel.levels, row.smoothness, strict=True)},
+        "smoothness": {str(t): smooth for t, smooth in zip(levels, row.smoothness, strict=True)},
         "twins": {kind: {name: e._asdict() for name, e in twin._asdict().items()} for kind, twin in row.twins.items()},
         "units": {unit: gain._asdict() for unit, gain in row.units.items()},
         "fills": {fill: gain._asdict() for fill, gain in row.fills.items()},
@@ -118,7 +115,7 @@ def sections(panel: Panel) -> list[Section]:
         "Orders, units, fills": _areas(panel),
     }
     names = {"estimator": [row.estimator for row in panel.rows]}
-    if panel.protocol != ROAR:  # what a part lacks is then no run that is missing
+    if panel.evidence.protocol != ROAR:  # what a part lacks is then no run that is missing
         parts = {
             title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
             for title, columns in parts.items()
@@ -139,12 +136,10 @@ def _mark(mark: Mark) -> str:
 
 def _maps(panel: Panel) -> Columns:
     columns = {}
-    for i, t in enumerate(panel.mask_levels):
+    for i, t in enumerate(panel.evidence.masks.levels):
         columns[f"mask-only t={t:g}"] = [_accuracy(row.masks[i], row.over_random[i]) for row in panel.rows]
-        columns[f"above masks t={t:g}"] = [
-            interval(row.above_masks[i], lambda accuracy: signed(POINTS * accuracy)) for row in panel.rows
-        ]
-    for i, t in enumerate(panel.levels):
+        columns[f"above masks t={t:g}"] = [interval(row.above_masks[i].in_points) for row in panel.rows]
+    for i, t in enumerate(panel.evidence.main.levels):
         columns[f"smoothness t={t:g}"] = [decimals(row.smoothness[i], 2) for row in panel.rows]
     return columns
 
@@ -167,9 +162,9 @@ def _areas(panel: Panel) -> Columns:
         columns |= {f"gain, {unit}": [interval(row.units[unit]) for row in panel.rows] for unit in units}
     if len(fills) > 1:
         columns |= {f"gain, {fill}": [interval(row.fills[fill]) for row in panel.rows] for fill in fills}
-    if panel.retrained_levels:
+    if panel.evidence.retrained.levels:
         columns["LeRF - MoRF, retrained"] = [interval(row.retrained_gap) for row in panel.rows]
-    if panel.reference_levels:
+    if panel.evidence.reference.levels:
         columns["LeRF - MoRF, reference"] = [interval(row.reference_gap) for row in panel.rows]
     return columns
 
@@ -190,34 +185,34 @@ def _points(gain: Estimate) -> str:
 
 def legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
-    suite, bootstrap = panel.suite_results.suite, panel.bootstrap
-    question = f"{panel.protocol.name.upper()} on " if panel.levels else ""
-    lines = [f"{question}{suite.dataset} with {suite.model}; unit {panel.unit}; gains and areas in accuracy points"]
-    lines += filter(None, [panel.suite_results.reference_words])
+    evidence, results = panel.evidence, panel.evidence.suite_results
+    suite, bootstrap = results.suite, evidence.bootstrap
+    question = f"{evidence.protocol.name.upper()} on " if evidence.main.levels else ""
+    lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
+    lines += filter(None, [results.reference_words])
     if any(row.marks for row in panel.rows):
-        level = max((t for t in panel.mask_levels if t in panel.levels), default=0.0)
         lines += [
             "marks: share of the row's gain that a weaker baseline also achieves; masks alone: of the accuracy above "
-            f"chance at t = {level:g}. Grade by the interval's lower end: above {SOME:.0%} some, above "
+            f"chance at t = {evidence.mask_level:g}. Grade by the interval's lower end: above {SOME:.0%} some, above "
             f"{STRONG:.0%} strong, each wrong at most 2.5% of the time"
         ]
-    if panel.mask_levels:
-        lines += [f"mask-only: percent (minus Random's), chance {percent(panel.chance)}; smoothness: Random 1"]
-    for network, levels in (("retrained", panel.retrained_levels), ("reference", panel.reference_levels)):
-        if levels:
-            lines += [f"LeRF - MoRF, {network}: area over t = {', '.join(f'{t:g}' for t in (0.0, *levels))}"]
-    if panel.repeated:
-        lines += [
-            f"{bootstrap.confidence:.0%} intervals ({bootstrap.resamples} paired resamples, seed {bootstrap.seed})"
-        ]
-    if not panel.suite_results.complete:
+    if evidence.masks.levels:
+        lines += [f"mask-only: percent (minus Random's), chance {percent(1 / results.classes)}; smoothness: Random 1"]
+    for network, areas in (("retrained", evidence.retrained), ("reference", evidence.reference)):
+        if areas.levels:
+            lines += [f"LeRF - MoRF, {network}: area over t = {', '.join(f'{t:g}' for t in (0.0, *areas.levels))}"]
+    if evidence.main.repeated:
+        draws = f"{bootstrap.resamples} paired resamples, seed {bootstrap.seed}"
+        lines += [f"{bootstrap.confidence:.0%} intervals ({draws})"]
+    if not results.complete:
         lines += [f"{MISSING}: needs runs that are missing"]
     return lines
 
 
 def agreement_lines(panel: Panel) -> list[str]:
     """Return a sentence on the agreement of the main protocol's order of the rows with each other order."""
-    return [f"{panel.protocol.name.upper()} and {other}: {_agreement(found)}" for other, found in panel.agreements]
+    main = panel.evidence.protocol.name.upper()
+    return [f"{main} and {other}: {_agreement(found)}" for other, found in panel.agreements.items()]
 
 
 def _agreement(found: Agreement | None) -> str:
@@ -242,15 +237,15 @@ def _smooth_random(panel: Panel) -> list[str]:
 
 def doubts(panel: Panel) -> list[str]:
     """Return rows without a place, what smoothness alone gains, rows at the floor, and the marks, one line each."""
-    dropped = dropped_lines(row for row in panel.suite_results.dropped if row.unit is panel.unit)
-    if panel.suite_results.at_chance:
-        return [*dropped, panel.suite_results.at_chance]
+    evidence, results = panel.evidence, panel.evidence.suite_results
+    dropped = dropped_lines(row for row in results.dropped if row.unit is evidence.unit)
+    if results.at_chance:
+        return [*dropped, results.at_chance]
     flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in panel.rows if row.flag.reason]
-    if panel.protocol != ROAR:
-        name = panel.suite_results.suite.name
-        less = f"Marks by twins, masks alone and retrained orders need ROAR, which {name} does not have."
+    if evidence.protocol != ROAR:
+        less = f"Marks by twins, masks alone and retrained orders need ROAR, which {results.suite.name} does not have."
         return [*dropped, *flagged, less]
-    if not panel.repeated:
+    if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
     floor = floor_words({row.estimator: row.floor for row in panel.rows if row.floor})
     return [*dropped, *_smooth_random(panel), *filter(None, [floor]), *(flagged or ["No row is marked."])]

@@ -4,8 +4,10 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.curves import Floats
 from roarbench.stats.pairs import Pairs
 
 FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
@@ -46,30 +48,25 @@ def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence
     rows = [name for name in one if name in other]
     if len(rows) < FEWEST_ROWS:
         return None
-    first, second = (_signs([gains[name] for name in rows], confidence) for gains in (one, other))
-    norm = np.sqrt(np.count_nonzero(first.value) * np.count_nonzero(second.value))
+    (first, sure_one), (second, sure_other) = (
+        _signs([gains[name] for name in rows], confidence) for gains in (one, other)
+    )
+    norm = np.sqrt(np.count_nonzero(first) * np.count_nonzero(second))
     if norm == 0:
         return None
     from scipy.stats import kendalltau  # as long to import as a table takes, which needs no tau
 
     tau = kendalltau([one[name].value for name in rows], [other[name].value for name in rows]).statistic
-    products = first.value * second.value
-    settled = first.settled & second.settled
+    products, settled = first * second, sure_one & sure_other
     sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
     interval = Estimate(float(tau), float(max(-1.0, (sure - free) / norm)), float(min(1.0, (sure + free) / norm)))
     both = settled & (products != 0)
     return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
 
 
-class _Signs(NamedTuple):
-    """Signs of all pairs: which one has the larger gain, and whether that is settled."""
-
-    value: np.ndarray
-    settled: np.ndarray
-
-
-def _signs(samples: list[Sample], confidence: float) -> _Signs:
+def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the signs of all pairs: which one has the larger gain, and whether that is settled."""
     pairs = Pairs.of(samples, confidence)
     values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
     # twins are settled, too: neither is above the other in any draw
-    return _Signs(np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0)))
+    return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))

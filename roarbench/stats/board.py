@@ -6,10 +6,9 @@ from enum import StrEnum
 
 from roarbench.estimators import CONTROLS
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.beating import Beating
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Comparison
+from roarbench.stats.verdicts import Beating, Comparison
 from roarbench.terms import Order
 
 RANDOM, SOBEL, BLURRED = CONTROLS
@@ -31,7 +30,6 @@ class Row:
     """One estimator.
 
     Attributes:
-        estimator: Its id.
         seeds: Fewest seeds in a cell of its curve; 0 where one is missing.
         clean: Accuracy on untouched images, in [0, 1].
         accuracies: Per level, in [0, 1].
@@ -78,24 +76,16 @@ class Row:
         """Return whether it has fewer trainings than it might have got."""
         return 0 < self.seeds < self.looks
 
-    @property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """Return those that it has."""
-        found = (self.random, self.sobel, self.random_blurred, self.other_image)
-        return tuple(each for each in found if each is not None)
-
 
 @dataclass(frozen=True)
 class Board:
     """All rows of one protocol with what is needed to judge them.
 
     Attributes:
-        protocol: The question.
-        levels: Levels above 0.
+        levels: Those above 0.
         rows: Those shown, in the order of the scores.
         images: Number of test images.
         bootstrap: Resamples, seed and confidence of every interval here.
-        covers: What the intervals cover.
         detectable: Smallest true difference of two gains, in accuracy points, that one comparison planned
             beforehand finds with a chance of 80%; the median over all pairs of the suite's own rows, shown or not. None
             without intervals.
@@ -104,8 +94,7 @@ class Board:
         references: Number of explained networks; 0 where no cell depends on one.
         reference_deviation: Standard deviation of a row's gain from one reference, with its training, to another, in
             accuracy points, Random's own luck aside; None if not known.
-        reference_rows: Number of rows that it was estimated from.
-        reference_freedom: Degrees of freedom that these are worth.
+        reference_rows: Number of rows that it was estimated from, worth `reference_freedom` degrees of freedom.
     """
 
     protocol: Protocol

@@ -1,4 +1,4 @@
-"""What a bootstrap is, and what comes of it: numbers with their draws, and intervals."""
+"""What a bootstrap is, and what comes of it: numbers with their draws, intervals, and shares of one in another."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -10,12 +10,7 @@ from roarbench.stats.curves import POINTS, Floats
 
 @dataclass(frozen=True)
 class Bootstrap:
-    """All that fixes the draws.
-
-    Attributes:
-        seed: Where their chance comes from.
-        confidence: Share of intervals that should hold the truth.
-    """
+    """All that fixes the draws; the confidence is the share of intervals that should hold the truth."""
 
     resamples: int = 2000
     seed: int = 0
@@ -23,12 +18,7 @@ class Bootstrap:
 
 
 class Sample(NamedTuple):
-    """A number with its draws.
-
-    Attributes:
-        value: From the data as they are.
-        draws: From the draws, shape (resamples,).
-    """
+    """A number, from the data as they are, with its draws, shape (resamples,)."""
 
     value: float
     draws: Floats
@@ -91,3 +81,28 @@ def estimate(sample: Sample, confidence: float) -> Estimate:
     """Return the value with its interval, the same distance to both sides."""
     half = half_width(sample, confidence)
     return Estimate(sample.value, sample.value - half, sample.value + half)
+
+
+def share(part: Sample, whole: Sample, confidence: float) -> Estimate:
+    """Return `part / whole`, paired draws, with its interval; missing where the whole is not significantly above 0.
+
+    The interval has every c that `part - c * whole` does not exclude (Fieller, Some problems in interval estimation,
+    1954), so that its lower end is above c exactly where `part` is significantly above c times `whole`. It is closed
+    where the whole's own interval is above 0; elsewhere any share may be true.
+    """
+    wide, own = half_width(whole, confidence), half_width(part, confidence)
+    if whole.value <= wide:
+        return Estimate()
+    shared = wide * own * _correlation(part, whole)
+    square = whole.value**2 - wide**2
+    middle = part.value * whole.value - shared
+    rest = part.value**2 - own**2
+    reach = float(np.sqrt(max(0.0, middle**2 - square * rest)))
+    return Estimate(part.value / whole.value, (middle - reach) / square, (middle + reach) / square)
+
+
+def _correlation(one: Sample, other: Sample) -> float:
+    """Return the correlation of the draws about their values; 0 where one of them does not vary."""
+    a, b = one.draws - one.value, other.draws - other.value
+    norm = float(np.sqrt((a @ a) * (b @ b)))
+    return float(a @ b) / norm if norm else 0.0

@@ -58,9 +58,8 @@ class Scores:
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
         if any(low >= high for low, high in zip(steps, steps[1:], strict=False)) or steps[-1] > 1:
-            raise ValueError(
-                f"levels must ascend in (0, 1], got {self.levels}; the untouched images are not among them"
-            )
+            advice = "the untouched images are not among them"
+            raise ValueError(f"levels must ascend in (0, 1], got {self.levels}; {advice}")
         shape_of = {point: bits.shape for point, bits in self.correct.items()}  # once: they may be unpacked for it
         shapes = set(shape_of.values())
         if any(len(shape) != 2 or 0 in shape for shape in shapes) or len({shape[-1] for shape in shapes}) > 1:
@@ -104,10 +103,7 @@ def digest_of(bits: Bits) -> bytes:
 
 
 def area_weights(levels: Sequence[float]) -> Floats:
-    """Return what each point of a curve counts in its mean height: the trapezoid rule, divided by the range.
-
-    Levels ascend, and are two at least; the weights sum to 1.
-    """
+    """Return what each of ascending levels counts in a curve's mean height by the trapezoid rule; the sum is 1."""
     widths = np.diff(np.asarray(levels, dtype=np.float64))
     weights: Floats = (np.append(widths, 0.0) + np.insert(widths, 0, 0.0)) / (2 * widths.sum())
     return weights

@@ -10,7 +10,6 @@ import numpy as np
 from roarbench.estimators import CONTROLS, VARIANTS
 from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.beating import Beating, beatings
 from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
@@ -19,7 +18,7 @@ from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.reference_spread import References
 from roarbench.stats.spread import Spread, spread_of
-from roarbench.stats.verdicts import Comparison, compare, detectable, holm
+from roarbench.stats.verdicts import Beating, Comparison, beatings, compare, detectable, holm
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Retrain
 
 
@@ -30,10 +29,7 @@ def board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol, and give those shown their places among these.
-
-    The spread is known where more cells of this protocol are; it comes from `scores` if not given.
-    """
+    """Judge all estimators of one protocol, and give those shown their places; the spread is of `scores` if None."""
     bootstrap = bootstrap or Bootstrap()
     spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
     return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
@@ -75,7 +71,7 @@ def board_of(
     return Board(
         protocol,
         scores.levels,
-        _rows(judge, protocol, rows, comparisons),
+        _rows(judge, rows, comparisons),
         scores.images,
         bootstrap,
         judge.covers,
@@ -254,12 +250,10 @@ class _Judge:
         return dict(zip(gains, found, strict=True))
 
 
-def _rows(
-    judge: _Judge, protocol: Protocol, shown: Collection[str], comparisons: Mapping[tuple[str, str], Comparison]
-) -> tuple[Row, ...]:
+def _rows(judge: _Judge, shown: Collection[str], comparisons: Mapping[tuple[str, str], Comparison]) -> tuple[Row, ...]:
     positions, over_sobel, beaten = judge.places(shown), judge.over(SOBEL), judge.beatings()
     scores = judge.scores
-    first = 1 if protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
+    first = 1 if judge.protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
     return tuple(
         Row(
             estimator=name,

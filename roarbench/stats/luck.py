@@ -2,7 +2,6 @@
 
 import hashlib
 from functools import lru_cache
-from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -70,20 +69,12 @@ class _TrainingDraws:
 
 def _mean_square(freedom: float, generator: np.random.Generator, bootstrap: Bootstrap) -> Floats:
     """Draw a mean square over its expectation, for every draw."""
-    found: Floats = generator.chisquare(freedom, bootstrap.resamples) / freedom
-    return found
+    return generator.chisquare(freedom, bootstrap.resamples) / freedom
 
 
-class _Sizes(NamedTuple):
-    """Standard deviations in every draw, in those of one reference's curve, shape (resamples,) each."""
-
-    common: Floats
-    own: Floats
-
-    @classmethod
-    def of(cls, whole: Floats, own: Floats) -> Self:
-        """Return them from the variances of the whole and of the part that rows do not share."""
-        return cls(np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own))
+def _sizes(whole: Floats, own: Floats) -> tuple[Floats, Floats]:
+    """Return standard deviations of what rows share and of a row's own, from the variances of the whole and its own."""
+    return np.sqrt(np.maximum(0.0, whole - own)), np.sqrt(own)
 
 
 class _ReferenceDraws:
@@ -114,16 +105,16 @@ class _ReferenceDraws:
         common = self._mean(_COMMON, self.spread.digest, names, point[1])
         own = self._mean(_OWN, curve.digest, names, point[1])
         true, whole = self._sizes(curve)
-        return true.common * common + true.own * own, whole.common * common + whole.own * own
+        return true[0] * common + true[1] * own, whole[0] * common + whole[1] * own
 
-    def _draw_sizes(self, curve: ReferenceCurve) -> tuple[_Sizes, _Sizes]:
-        """Draw how large the part that rows share and the row's own are: true, and with the noise of finite images."""
+    def _draw_sizes(self, curve: ReferenceCurve) -> tuple[tuple[Floats, Floats], tuple[Floats, Floats]]:
+        """Draw the sizes of what rows share and of the row's own, (resamples,) each: true, and with images' noise."""
         ratio = self._ratio(curve)
         whole, own = ratio * self.whole, ratio * self.own
         noise = self.spread.noise / self.spread.variance if self.spread.variance else 0.0
         least = noise if self.spread.own_freedom else 0.0  # of single images: known, and each row's own
-        true = _Sizes.of(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
-        return true, _Sizes.of(whole, np.maximum(own, least))
+        true = _sizes(np.maximum(0.0, whole - noise), np.maximum(0.0, own - least))
+        return true, _sizes(whole, np.maximum(own, least))
 
     def _ratio(self, curve: ReferenceCurve) -> Floats:
         """Draw a row's variance in units of the pooled one."""
@@ -131,8 +122,7 @@ class _ReferenceDraws:
         pooled = self.spread.variance * np.maximum(self.whole, self.own)
         own = square / pooled if self.spread.variance else 0.0
         chi_squared = _generator(self.bootstrap, _ROW, curve.digest).chisquare(self.prior + freedom)
-        found: Floats = (self.prior + freedom * own) / chi_squared
-        return found
+        return (self.prior + freedom * own) / chi_squared
 
     def _draw_mean(self, stream: int, digest: bytes, names: tuple[str, ...], t: float) -> Floats:
         """Draw for a cell of some references: their mean, by how many trainings each has, shape (resamples,)."""

@@ -39,8 +39,7 @@ class Pairs:
     @cached_property
     def differences(self) -> Floats:
         """Return the values' differences, the row's minus the column's, shape (n, n)."""
-        found: Floats = self.values[:, None] - self.values[None, :]
-        return found
+        return self.values[:, None] - self.values[None, :]
 
     @cached_property
     def halves(self) -> Floats:

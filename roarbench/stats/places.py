@@ -75,8 +75,7 @@ def _apart(pairs: Pairs, joining: Mapping[int, float]) -> NDArray[np.bool_]:
 
 
 def _without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
-    own: NDArray[np.bool_] = ~np.isin(np.arange(size), list(joining))
-    return own
+    return ~np.isin(np.arange(size), list(joining))
 
 
 def significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:

@@ -47,7 +47,6 @@ class References:
     own_freedom: int
     prior: Floats
     rows: int
-    networks: int
     digest: bytes
 
     @property
@@ -58,8 +57,7 @@ class References:
     def column(self, t: float) -> Floats:
         """Return the column of `factor` at a level, or at the nearest one seen twice; shape (rank,)."""
         nearest = min(range(len(self.levels)), key=lambda index: abs(self.levels[index] - t))
-        column: Floats = self.factor[:, nearest]
-        return column
+        return self.factor[:, nearest]
 
 
 def references_of(boards: Sequence[Scores]) -> References | None:
@@ -92,7 +90,6 @@ def references_of(boards: Sequence[Scores]) -> References | None:
         own_freedom,
         prior_of(np.nansum(deviations**2, 1) / freedom, freedom),
         rows,
-        len(networks),
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
 
@@ -120,7 +117,7 @@ def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     both, lgamma = (PRIORS + own) / 2, np.vectorize(math.lgamma)
     found = lgamma(both) - lgamma(PRIORS / 2) - own / 2 * np.log(PRIORS)
     found = (found - both * np.log1p(own * squares[:, None] / mean / PRIORS)).sum(0)
-    likely: Floats = np.exp(found - found.max())
+    likely = np.exp(found - found.max())
     shares: Floats = likely / likely.sum()
     return shares
 
@@ -135,7 +132,7 @@ class ReferenceCurve:
         means: Accuracies by level in ascending order, and by name of the reference in that of the names.
         areas: What the curve takes from a gain, by name, of references with all its levels above 0.
         noise: How much the areas vary because images are finitely many, as `squares` has it; 0 of one reference.
-        digest: Of its bits.
+        digest: Of its answers under all references and levels, 16 bytes.
     """
 
     means: dict[float, dict[str, float]]
@@ -169,7 +166,7 @@ def _curve(board: Scores, estimator: str, levels: Sequence[float]) -> ReferenceC
         {t: {name: float(each.mean()) for name, each in held.items()} for t, held in answers.items()},
         {name: float(area.mean()) for name, area in areas.items()},
         float(squares(np.stack(list(areas.values())))[1]) if len(areas) > 1 else 0.0,
-        row_digest(board, estimator),
+        hashlib.sha256(b"".join(digest_of(board.correct[estimator, t]) for t in levels)).digest()[:16],
     )
 
 
@@ -180,12 +177,6 @@ def _by_reference(board: Scores, point: Point) -> dict[str, Floats]:
         return dict(sorted(zip(references, answers, strict=True)))
     names = np.array(references)
     return {name: answers[names == name].mean(0) for name in sorted(set(references))}
-
-
-def row_digest(board: Scores, estimator: str) -> bytes:
-    """Return what tells an explained row's curve from others, 16 bytes: its answers under all references and levels."""
-    points = sorted(point for point in board.references if point[0] == estimator)
-    return hashlib.sha256(b"".join(digest_of(board.correct[point]) for point in points)).digest()[:16]
 
 
 def components(deviations: Floats) -> tuple[float, float, int]:
@@ -227,7 +218,7 @@ def _factor(curves: Iterable[ReferenceCurve]) -> tuple[tuple[float, ...], Floats
             for name, mean in means.items():
                 row[networks.index(name), column] = mean - np.mean(list(means.values()))
             freedom[column] += max(0, len(means) - 1)
-    root: Floats = np.asarray(np.linalg.qr(deviations.reshape(-1, len(levels)) / np.sqrt(freedom), mode="r"))
+    root = np.asarray(np.linalg.qr(deviations.reshape(-1, len(levels)) / np.sqrt(freedom), mode="r"))
     return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]  # QR leaves the signs of rows open
 
 

@@ -13,12 +13,7 @@ _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
 
 
 class Words(NamedTuple):
-    """The verdicts of two boards on the same comparison.
-
-    Attributes:
-        control: What the row is compared with.
-        one, other: What each board says.
-    """
+    """What two boards say of a row beside one control."""
 
     control: str
     one: Verdict
@@ -94,11 +89,7 @@ class Replication:
 
 
 def replication(one: Board, other: Board) -> Replication:
-    """Compare two boards of one question made from disjoint references and seeds.
-
-    Raises:
-        ValueError: Protocols, levels or numbers of images differ, so that gains are not the same quantity.
-    """
+    """Compare boards of disjoint references and seeds; ValueError for other protocols, levels or numbers of images."""
     asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
     if asked != answered:
         raise ValueError(f"one board has (protocol, levels, images) {asked}, the other {answered}; they must be equal")

@@ -38,12 +38,7 @@ class Trainings:
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Spread that repeating a protocol's runs would show.
-
-    Attributes:
-        trainings: From one training to another on the same rankings; None where no cell has two.
-        references: From one reference, with its trainings, to another; None where no row has two.
-    """
+    """Spread over trainings on the same rankings, and over references with theirs; None where none was repeated."""
 
     trainings: Trainings | None
     references: References | None
@@ -78,7 +73,8 @@ def _trainings(boards: Sequence[Scores]) -> Trainings | None:
     found = [named for board in boards for named in _groups(board)]
     if all(point == UNTOUCHED for point, _ in found):
         return None
-    groups = _unique(group for _, group in found)
+    unique = {digest_of(bits): bits for _, bits in found}  # each training once, whatever its names
+    groups = [unique[digest] for digest in sorted(unique)]
     freedom = sum(len(bits) - 1 for bits in groups)
     variance, noise = np.sum([squares(bits) for bits in groups], axis=0) / freedom
     raw = np.concatenate([_deviations(bits) for bits in groups])
@@ -93,12 +89,6 @@ def _groups(board: Scores) -> Iterator[tuple[Point, Bits]]:
         for name in np.unique(names):
             if (group := bits[names == name]).shape[0] > 1 and can_vary(group):
                 yield point, group
-
-
-def _unique(groups: Iterable[Bits]) -> list[Bits]:
-    """Return each training once, whatever its names, in an order that no order of rows changes."""
-    found = {digest_of(bits): bits for bits in groups}
-    return [found[digest] for digest in sorted(found)]
 
 
 def can_vary(bits: Bits) -> bool:

@@ -1,4 +1,4 @@
-"""Which estimators differ from a control, and how small a difference could have been found.
+"""Which rows differ from a control, which beat all, and how small a difference could have been found.
 
 Where a board is looked at while its trainings go on, wrong words stay as rare over all looks as one look would leave
 them. Whoever looks after every training and stops when a verdict is there finds a false one sooner or later. So each
@@ -10,6 +10,7 @@ intervals, Jennison and Turnbull 1989). `docs/decisions/0023-trainings-until-dec
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from statistics import NormalDist
+from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from roarbench.stats.bootstrap import Estimate, Sample, quantile
 from roarbench.stats.curves import Floats
 from roarbench.stats.pairs import Pairs
+from roarbench.text import SAME
 
 FALSE_DISCOVERIES = 0.05  # share of wrong verdicts among all "better" and "worse" of a board
 TAIL = 0.05  # share of a sample's own draws beyond which those of the whole family count
@@ -52,10 +54,7 @@ class Comparison(NamedTuple):
 
 
 def q_values(ps: Sequence[float]) -> list[float]:
-    """Return p values adjusted for all of their family (Benjamini and Hochberg 1995).
-
-    What SciPy's `false_discovery_control` does, whose import takes longer than a table.
-    """
+    """Return p values adjusted for their family (Benjamini and Hochberg 1995); SciPy takes longer to import."""
     p = np.asarray(ps, np.float64)
     order = p.argsort()
     scaled = p[order] * (len(p) / np.arange(1, len(p) + 1))
@@ -156,3 +155,56 @@ def holm(ps: Sequence[float]) -> list[float]:
     adjusted = np.empty(len(p))
     adjusted[order] = np.minimum(1.0, stepped)
     return [float(q) for q in adjusted]
+
+
+class Beating(NamedTuple):
+    """A row beside the control that it is hardest to tell above.
+
+    Attributes:
+        verdict: Whether it is better than every control. Each control is tested at the whole error, since all must be
+            beaten (intersection-union test, Berger 1982); the chance that any row of the board is called so wrongly is
+            5% at most (Holm 1979).
+        p: The largest of its p values against the controls, 1 where a difference is not above 0.
+        q: p adjusted for the rows.
+        nearest: The control with that p; of equal ones that over which it has least.
+        over: Its gain minus the nearest control's, in accuracy points.
+        each: The same for every control.
+    """
+
+    verdict: bool
+    p: float
+    q: float
+    nearest: str
+    over: Estimate
+    each: Mapping[str, Estimate] = MappingProxyType({})
+
+    @property
+    def words(self) -> str:
+        """Return the verdict in a few signs: `yes`, or the control that it is not shown to beat."""
+        return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"
+
+    @property
+    def below(self) -> bool:
+        """Return whether its whole interval is below the nearest control."""
+        return self.over.high is not None and self.over.high < 0
+
+
+def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()) -> dict[str, Beating]:
+    """Judge the rows by their comparisons with every control.
+
+    Strangers are rows that the suite does not name: each is adjusted as if it alone joined the others.
+    """
+    hardest: dict[str, tuple[float, float, str]] = {}
+    each: dict[str, dict[str, Estimate]] = {}
+    for (name, control), found in comparisons.items():
+        each.setdefault(name, {})[control] = found.difference
+        value = found.difference.value or 0.0
+        before = hardest.get(name, (0.0, float("-inf"), ""))
+        hardest[name] = max(before, (found.p if value > 0 else 1.0, -value, control))
+    own = {name: p for name, (p, _, _) in hardest.items() if name not in strangers}
+    adjusted = dict(zip(own, holm(list(own.values())), strict=True))
+    made = {}
+    for name, (p, _, nearest) in hardest.items():
+        q = adjusted[name] if name in own else holm([*own.values(), p])[-1]
+        made[name] = Beating(q <= FALSE_DISCOVERIES, p, q, nearest, each[name][nearest], each[name])
+    return made

@@ -10,8 +10,7 @@ from itertools import combinations, product
 from pathlib import Path
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
-from roarbench.analysis.entered import with_entered
+from roarbench.analysis.collecting import collect, with_entered
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suites import find_suite, leading
 from roarbench.protocols.declaration import Protocol

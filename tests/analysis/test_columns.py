@@ -9,9 +9,8 @@ import pytest
 
 from roarbench.analysis import faithfulness
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.collecting import collect, with_kept
 from roarbench.analysis.faithfulness import METRICS, score_specs
-from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.probability_drop import probability_drops
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point

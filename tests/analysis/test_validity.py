@@ -74,9 +74,9 @@ def made() -> Panel:
 
 
 def test_values_by_scipy(made: Panel):
-    whole = made.suite_results
+    whole = made.evidence.suite_results
     assert [found.estimator for found in made.rows] == [*MAIN, "random-blurred"], "checks stand in their rows"
-    assert (made.unit, made.chance, made.retrained_levels) == (Unit.SCALAR, 0.25, (0.9,)), "KAR has .5, ROAR .3, too"
+    assert (made.evidence.unit, made.evidence.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
     grad = row(made, "grad")
     assert grad.gain.value == pytest.approx(gain(whole, "grad"), abs=1e-9)
     assert set(grad.twins) == {"blurred", "untrained", "other-target"}
@@ -100,7 +100,7 @@ def test_values_by_scipy(made: Panel):
             assert above.low > 0
     assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
     assert {found.floor for found in made.rows} == {()}
-    assert {one.found.rows for one in made.agreements if one.found} == {len(MAIN)}, "twins are no opinions of their own"
+    assert {found.rows for found in made.agreements.values() if found} == {len(MAIN)}, "twins are no own opinions"
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -181,11 +181,12 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
 
 
 def test_a_missing_cell_is_missing(made: Panel):
-    gone = panel(without(made.suite_results, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
+    whole = made.evidence.suite_results
+    gone = panel(without(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
     grad = row(gone, "grad")
     assert grad.twins["blurred"] == (Estimate(), Estimate()) and grad.twins["untrained"].gain.value is not None
     assert grad.gain.value == row(made, "grad").gain.value
-    own = row(panel(without(made.suite_results, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
+    own = row(panel(without(whole, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
     assert own.gain == own.units[Unit.SCALAR] == own.fills["mean"] == own.retrained_gap == Estimate()
     assert own.twins["blurred"].difference == Estimate() and own.twins["blurred"].gain.value is not None
     masks = panel(without(held(accuracy=leaky(0.5)), estimator="random", t=0.9, retrain=Retrain.MASKS), BOOTSTRAP)
@@ -208,12 +209,13 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
     suite = replace(SUITE, blocks=(PLAIN,))
     found = panel(held(suite), BOOTSTRAP)
     grad = row(found, "grad")
-    assert (found.mask_levels, found.retrained_levels, found.reference_levels) == ((), (), ())
+    parts = (found.evidence.masks, found.evidence.retrained, found.evidence.reference)
+    assert [part.levels for part in parts] == [(), (), ()]
     assert (grad.masks, grad.twins, grad.retrained_gap, grad.reference_gap) == ((), {}, Estimate(), Estimate())
     assert grad.gain.low is not None and flags(held(suite)) == flags(SuiteResults(SUITE, "", None, {})) == {}
     alone = panel(held(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),))), BOOTSTRAP)
     grad = row(alone, "grad")
-    assert (alone.levels, grad.gain, grad.units) == ((), Estimate(), {}) and grad.masks[0].low is not None
+    assert (alone.evidence.main.levels, grad.gain, grad.units) == ((), Estimate(), {}) and grad.masks[0].low is not None
 
 
 def test_every_fill_has_its_gain_and_none_is_mixed():
@@ -257,7 +259,7 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
     pixels = panel(suite_results, BOOTSTRAP, unit=Unit.PIXEL)
-    assert pixels.unit is Unit.PIXEL and pixels.mask_levels == LEVELS
+    assert pixels.evidence.unit is Unit.PIXEL and pixels.evidence.masks.levels == LEVELS
     found = flags(suite_results, Unit.PIXEL)
     assert {name.estimator: name.flag for name in pixels.rows if name.flag.reason} == found
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
@@ -280,10 +282,9 @@ def turned(cell: Cell) -> float:
 def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth():
     other = replace(ORDERED, name="other", blocks=(PLAIN,))
     made = panel(held(ORDERED, turned), BOOTSTRAP, [held(other, usual)])
-    assert [compared.other for compared in made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
-    for compared, tau in zip(made.agreements, (-1, 1, -1, -1), strict=False):
-        alike = compared.found
-        assert (alike.rows, alike.tau.value) == (4, tau), compared.other
+    assert [*made.agreements] == ["kar", "morf", "lerf", "unit pixel", "other v1"]
+    for (other, alike), tau in zip(made.agreements.items(), (-1, 1, -1, -1), strict=False):
+        assert (alike.rows, alike.tau.value) == (4, tau), other
         assert alike.opposed == (alike.settled if tau < 0 else 0), "a pair that differs in both is no chance"
         assert alike.tau.low <= tau <= alike.tau.high
     lines = agreement_lines(made)
@@ -292,9 +293,9 @@ def test_every_other_order_is_compared_once_and_tau_has_the_sign_of_the_truth():
 
 
 def test_without_repeated_trainings_there_is_no_interval_and_two_rows_say_nothing():
-    compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements[0].found
+    compared = panel(held(one_seed(ORDERED), turned), BOOTSTRAP).agreements["kar"]
     assert (compared.tau.value, compared.tau.low, compared.tau.high) == (-1, None, None)
     few = tuple(replace(block, estimators=MAIN[:2]) for block in ORDERED.blocks)
     short = panel(held(replace(ORDERED, blocks=few), turned), BOOTSTRAP)
-    assert {compared.found for compared in short.agreements} == {None}
+    assert {*short.agreements.values()} == {None}
     assert "fewer than 3 rows" in agreement_lines(short)[0]

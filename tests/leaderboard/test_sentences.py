@@ -13,10 +13,10 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.protocols import SHOWN
 from roarbench.report import doubts
 from roarbench.report.doubts import Doubt
-from roarbench.stats.beating import Beating
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
+from roarbench.stats.verdicts import Beating
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]

@@ -29,7 +29,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS, with_entries
 from roarbench.protocols import SHOWN
-from roarbench.report.methods import methods
+from roarbench.report.table_notes import methods
 from roarbench.store.entries import keep_entry
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.store.transfer import export_results, import_results

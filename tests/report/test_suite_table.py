@@ -7,9 +7,8 @@ import pytest
 
 from leaderboard.judged import board_record
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.collecting import collect, with_kept
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.noisy_copies import with_kept
 from roarbench.analysis.validity import panel
 from roarbench.errors import CallerError
 from roarbench.plan.runs import find_protocol

@@ -56,18 +56,18 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     """Under `usual` grad keeps .04 more than Random at t = .3 and .09 at t = .9, var-grad .06 and .18 less."""
     made = judged()
     clear = significant_cells(made)
-    assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == (2, 0)
+    assert clear["grad-worse-than-random"] == clear["strong-ensembles-beat-random"] == {"agree": 2, "differ": 0}
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
     row = next(row for row in claim_records(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
     assert "significantly (adjusted for all cells): 2 for it, 0 against" in claims_text(claim_records(made))
     against = judged(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
-    assert significant_cells(against)["grad-worse-than-random"] == (0, 2)
+    assert significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     # one of six by 1.6 points whose own interval, of 1.55, does not hold 0: that is one in twenty by chance
     nearly = judged(lambda cell: 0.526 if (cell.estimator, cell.t) == ("grad", 0.9) else 0.5)
     grad, random = (nearly.roar.draws.accuracy((name, 0.9)) for name in ("grad", "random"))
     assert nearly.roar.estimate(grad.minus(random)).low > 0
-    assert significant_cells(nearly)["grad-worse-than-random"] == (0, 0)
+    assert significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
 
 
 def test_a_replication_of_the_same_truth_gives_the_same_verdicts_and_both_are_told():

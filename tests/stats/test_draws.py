@@ -30,7 +30,6 @@ KNOWN = References(
     own_freedom=10**9,
     prior=np.eye(len(PRIORS))[-1],
     rows=9,
-    networks=2,
     digest=bytes(16),
 )
 
@@ -214,7 +213,7 @@ def test_the_spread_over_references_by_mean_squares(trainings):
     assert found.noise == pytest.approx((rest**2).sum() / (60 - 1) / 60 / 8, rel=1e-9)
     covariance = np.einsum("krt,kru->tu", deviations, deviations) / 8
     np.testing.assert_allclose(found.factor.T @ found.factor, covariance, rtol=1e-9)
-    assert (found.rows, found.networks, found.own_freedom, found.levels) == (4, 3, 6, LEVELS)
+    assert (found.rows, found.own_freedom, found.levels) == (4, 6, LEVELS)
 
 
 def test_degrees_of_freedom_are_satterthwaites():

@@ -7,12 +7,11 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.stats.beating import beatings
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.replication import replication
-from roarbench.stats.verdicts import Comparison, Verdict, compare, detectable, holm, q_values, verdict_of
+from roarbench.stats.verdicts import Comparison, Verdict, beatings, compare, detectable, holm, q_values, verdict_of
 
 
 def normal(value, deviation=1.0, resamples=2000, seed=0):

@@ -13,8 +13,7 @@ from roarbench.cli.proposals import propose
 
 def suites(
     suite: Annotated[
-        str,
-        typer.Argument(metavar="[NAME|FILE]", help="Show this suite in full.", show_default="all"),
+        str, typer.Argument(metavar="[NAME|FILE]", help="Show this suite in full.", show_default="all")
     ] = "",
     format: Report = "text",
 ) -> None:
@@ -40,8 +39,7 @@ def new_suite(
     folder: Annotated[
         Path,
         typer.Argument(
-            metavar="FOLDER|FILE",
-            help="Class folders (split or not), parquet files, or a table as parquet or CSV.",
+            metavar="FOLDER|FILE", help="Class folders (split or not), parquet files, or a table as parquet or CSV."
         ),
     ],
 ) -> None:
@@ -68,14 +66,14 @@ def toy(
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
-    from roarbench.report.figures import draw_curves
+    from roarbench.report.figures import make_figure, save_figure
     from toy.figure import make_chart
     from toy.linear import experiment
     from toy.report import to_json, to_text
 
     result = experiment()
     if output:  # before the table, so that a mistake has the only line
-        draw_curves(make_chart(result), output)
+        save_figure(make_figure(make_chart(result)), output)
         err.print(f"drawn: {output}", soft_wrap=True)
     out.print(to_json(result) if format == "json" else to_text(result), soft_wrap=True)
 

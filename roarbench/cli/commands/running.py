@@ -54,8 +54,7 @@ def run(
     log_format: Annotated[
         ReportFormat,
         typer.Option(
-            "--log-format",
-            help="Format of progress messages; json also writes one log per worker to the store.",
+            "--log-format", help="Format of progress messages; json also writes one log per worker to the store."
         ),
     ] = "text",
 ) -> None:
@@ -135,7 +134,7 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
 
 def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableFormat) -> None:
     """Print the tables of a suite that a finished run shows: a file is of one, that of `table`."""
-    from roarbench.analysis.noisy_copies import with_kept
+    from roarbench.analysis.collecting import with_kept
     from roarbench.plan.suites import leading
     from roarbench.report.table import suite_table
 

@@ -7,15 +7,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
-from roarbench.cli.options import (
-    STORE,
-    Db,
-    Report,
-    StoreDir,
-    SuiteName,
-    TableFormat,
-    UnitName,
-)
+from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import table_protocol
@@ -117,8 +109,7 @@ def plot(
     ],
     board: BoardOptions,
     published: Annotated[
-        str,
-        typer.Option("--published", metavar="NAME", help="Add the paper's curves: imagenet, food101 or birdsnap."),
+        str, typer.Option("--published", metavar="NAME", help="Add the paper's curves: imagenet, food101 or birdsnap.")
     ] = "",
     source: ResultsOptions,
 ) -> None:
@@ -137,21 +128,12 @@ def plot(
 _Tested = Annotated[
     str,
     typer.Option(
-        "--suite",
-        metavar="NAME",
-        help="Also test them on the results of this suite.",
-        autocompletion=lambda: [*SUITES],
+        "--suite", metavar="NAME", help="Also test them on the results of this suite.", autocompletion=lambda: [*SUITES]
     ),
 ]
 
 
-def claims(
-    *,
-    suite: _Tested = "",
-    unit: UnitName = None,
-    source: ResultsOptions,
-    format: Report = "text",
-) -> None:
+def claims(*, suite: _Tested = "", unit: UnitName = None, source: ResultsOptions, format: Report = "text") -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
     asked = source.load(suite) if suite else None
     from roarbench.analysis.evidence import Evidence

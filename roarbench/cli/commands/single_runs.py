@@ -14,13 +14,7 @@ from roarbench.plan.choosing import chosen_estimators, with_added
 Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of a run, or its first digits; `keys` lists them.")]
 
 
-def keys(
-    *,
-    suite: SuiteName,
-    estimators: Rows = None,
-    source: ResultsOptions,
-    format: Report = "text",
-) -> None:
+def keys(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
     """List the runs of a suite with key and state."""
     asked = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
@@ -33,12 +27,7 @@ def keys(
     print_report(format, found, run_lines)
 
 
-def retry(
-    *,
-    suite: SuiteName,
-    estimators: Rows = None,
-    source: ResultsOptions,
-) -> None:
+def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
     asked = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
@@ -55,12 +44,7 @@ def retry(
     err.print(f"{words}; `{propose('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True)
 
 
-def show(
-    key: Key,
-    store: StoreDir = STORE,
-    db: Db = "",
-    format: Report = "text",
-) -> None:
+def show(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load import find_key, open_results
     from roarbench.report.run_list import run_record, run_text

@@ -26,11 +26,6 @@ class Glance(NamedTuple):
     suite_results: "SuiteResults"
     status: dict[str, Any]
 
-    @property
-    def over(self) -> bool:
-        """Return whether nothing is left to do, or under way."""
-        return not (self.status["missing"] or self.status["running"] or self.status["workers"])
-
 
 def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> None:
     """Show a suite's state until nothing is left to do or Ctrl-C: drawn anew on a terminal, else a line per change."""
@@ -71,8 +66,8 @@ def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iter
             seen, suite_results = results.state(), load_from(results, suite, asked)
         status = status_record(suite_results, results)
         left = status["missing"] + status["running"]
-        glance = Glance(suite_results, status | activity_record(suite_results, results, left, datetime.now(UTC)))
-        yield glance
-        if glance.over:
+        activity = activity_record(suite_results, results, left, datetime.now(UTC))
+        yield Glance(suite_results, status | activity)
+        if not (left or activity["workers"]):
             return
         time.sleep(PERIOD)
