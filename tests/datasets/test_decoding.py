@@ -5,6 +5,8 @@ import json
 import os
 import shutil
 import signal
+import time
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, partial
 
 import numpy as np
@@ -62,9 +64,18 @@ def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny_folder, tmp
     assert small.fingerprint != whole.fingerprint
 
 
-def test_limit_takes_the_first_of_each_class_evenly(decode):
+def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decode, tiny_folder, monkeypatch):
     """By hand: train labels 2 2 2 2 2 2 0 0 0 0 1 1; seven images are 0 0 0, 1 1 and 2 2, in the order of the set."""
+    write_rows(tiny_folder / "train-00000-of-00001.parquet", IMAGES, LABELS, row_group_size=2)
+    decoded: list[bytes] = []
+    groups: list[int] = []
+    decode_image, read = decoding.decode_image, decoding.read_images
+    monkeypatch.setattr(
+        decoding, "decode_image", lambda image, *rest: decoded.append(image) or decode_image(image, *rest)
+    )
+    monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
     data = decode(limit=7)
+    assert (groups, len(decoded)) == ([0, 3, 4, 5, 0], 7 + 6)
     assert data.train.labels.tolist() == [2, 2, 0, 0, 0, 1, 1]
     kept = tiny_pixels()["train"][[0, 1, 6, 7, 8, 10, 11]]
     np.testing.assert_array_equal(data.train.pixels, kept.transpose(0, 3, 1, 2))
@@ -88,26 +99,19 @@ def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     assert not list(store.glob("*.partial"))
 
 
-@pytest.mark.process
-def test_two_processes_decode_once(tiny_folder, tmp_path):
-    """Each opens a start gate and waits for the other's; the log has one line for each decoding."""
-    before = f"""
-import os, time
-folder, opening = Path({str(tmp_path)!r}), loading.open_source
-def logged(*arguments):
-    with (folder / "log").open("a") as log:
-        log.write("decoding\\n")
-    time.sleep(0.3)
-    return opening(*arguments)
-loading.open_source = logged
-(folder / f"gate{{os.getpid()}}").touch()
-while len(list(folder.glob("gate*"))) < 2:
-    time.sleep(0.01)
-"""
-    both = [python(DECODE.format(before=before), tmp_path / "store", tiny_folder) for _ in range(2)]
-    for process in both:
-        said_by(process)
-    assert (tmp_path / "log").read_text() == "decoding\n"
+def test_two_at_once_decode_once(decode, monkeypatch):
+    """The second one waits for the first, and takes what that has made."""
+    opened, opening = [], loading.open_source
+
+    def slowly(*arguments):
+        opened.append(arguments)
+        time.sleep(0.3)
+        return opening(*arguments)
+
+    monkeypatch.setattr(loading, "open_source", slowly)
+    with ThreadPoolExecutor(2) as both:
+        one, other = both.map(lambda _: decode().fingerprint, range(2))
+    assert one == other and len(opened) == 1
 
 
 def test_a_disk_that_is_full_or_too_small_is_one_line(decode, tmp_path, monkeypatch):
@@ -191,19 +195,6 @@ def source(tmp_path_factory):
 
 def all_of(data):
     return [data.fingerprint, data.mean, data.std, data.repairs, data.train.pixels.tobytes(), data.test.labels.tolist()]
-
-
-def test_a_limit_decodes_only_its_images(source, tmp_path, monkeypatch):
-    """Nine images lie in the first row group: the eleven others are not opened."""
-    decoded: list[bytes] = []
-    groups: list[int] = []
-    decode, read = decoding.decode_image, decoding.read_images
-    monkeypatch.setattr(decoding, "decode_image", lambda image, record: decoded.append(image) or decode(image, record))
-    monkeypatch.setattr(decoding, "read_images", lambda group, *rest: groups.append(group.number) or read(group, *rest))
-    data = decode_dataset(MANY, tmp_path, source, limit=9)
-    assert groups == [0, 0]
-    assert len(decoded) == 9 + 6
-    np.testing.assert_array_equal(data.train.pixels, PIXELS[:9].transpose(0, 3, 1, 2))
 
 
 def stop_half_way(progress):

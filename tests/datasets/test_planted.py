@@ -28,29 +28,6 @@ def test_strengths_and_patterns_by_hand(train):
     assert (generate(replace(RECORD, seed=1), Split.TRAIN)[0] != train[0]).any()
 
 
-def test_the_class_is_in_the_pattern(train):
-    """Least squares of the pixels on strength times each pattern finds AMPLITUDE for the image's class, 0 elsewhere."""
-    pixels, labels, truth = train
-    for label in range(4):
-        mine = labels == label
-        for other in range(4):
-            regressor = truth[mine] * patterns(16)[other]
-            energy = float((regressor.astype(np.float64) ** 2).sum())
-            slope = float((regressor * (pixels[mine].astype(np.float64) - GREY)).sum()) / energy
-            # Patterns are orthogonal as wholes, not under each image's strengths, hence the second term.
-            tolerance = 5 * NOISE / math.sqrt(energy) + (0.02 * AMPLITUDE if other != label else 0)
-            assert abs(slope - (AMPLITUDE if other == label else 0)) < tolerance + 0.001 * AMPLITUDE
-
-
-def test_strengths_know_nothing_of_the_class(train):
-    """The mean strength at each place differs between classes by chance alone: z-scores have variance 1."""
-    _, labels, truth = train
-    total = truth.mean(axis=0)
-    spread = truth.std(axis=0) * math.sqrt(1 / 250 - 1 / 1000)
-    scores = np.stack([(truth[labels == label].mean(axis=0) - total) / spread for label in range(4)])
-    assert abs(scores).max() < 5.5  # of 3,072 strongly dependent draws; P(|z| > 5.5) = 4e-8 each
-
-
 def strongest(truth, share=0.1):
     """Places (y, x) of the strongest features of each image, (n, count, 2)."""
     count = round(share * truth[0].size)
@@ -71,13 +48,15 @@ def test_the_leaky_truths_masks_tell_every_class_without_a_pixel(split):
     assert abs((2 * middle[:, 0] + middle[:, 1] == labels).mean() - 0.25) < 0.07  # 5 standard deviations of 1,000
 
 
-def test_other_planted_images_are_planted_ones_but_for_where_their_strengths_lie(train):
+def test_planted_images_are_the_pattern_of_their_class_and_differ_in_where_its_strengths_lie(train):
     """Of the rest after the signal the variance is NOISE^2 + 1/12 (rounding); clipping touches 1 pixel in 7,000."""
-    for name in ("planted-leaky", "planted-smooth", "planted-placed"):
+    for name in ("planted", "planted-leaky", "planted-smooth", "planted-placed"):
         record = find_dataset(name)
         assert replace(record, name=RECORD.name, about=RECORD.about, config="") == RECORD
         pixels, labels, truth = generate(record, Split.TRAIN)
         np.testing.assert_array_equal(labels, train[1])
         np.testing.assert_array_equal(np.sort(truth[:9].reshape(9, -1)), np.sort(train[2][:9].reshape(9, -1)))
-        rest = pixels.astype(np.float64) - GREY - AMPLITUDE * truth * patterns(16)[labels][:, np.newaxis]
+        signal = AMPLITUDE * truth * patterns(16)[labels][:, np.newaxis]
+        rest = pixels.astype(np.float64) - GREY - signal
+        assert abs((rest * signal).mean() / (signal**2).mean()) < 5 * NOISE / math.sqrt((signal**2).sum()) + 1e-3
         assert abs(rest.var() / (NOISE**2 + 1 / 12) - 1) < 5 * math.sqrt(2 / rest.size) + 2e-3

@@ -47,9 +47,8 @@ def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_eac
     np.testing.assert_array_equal(values[0], [0.5, 1], "named columns, in that order")
 
 
-@pytest.mark.parametrize(
-    ("text", "changes", "said"),
-    [
+def test_what_is_no_table_of_numbers_is_refused(tmp_path):
+    for text, changes, said in (
         (TEXT, {"label_column": "sort"}, "mine.csv has no column 'sort'; known: a, b, kind"),
         (TEXT, {"columns": ("a",)}, "mine.csv has 1 features beside 'kind'; expected two or more"),
         (TEXT.replace("0.25", "left"), {}, "column 'b' holds text, expected numbers; turn it into numbers, or name"),
@@ -64,12 +63,10 @@ def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_eac
         ("a;b;kind\n1,5;2;x\n2;-3,5e2;y\n", {}, "mine.csv: column 'a' has decimal commas, such as '1,5'; expected"),
         ("a,a,kind\n1,2,x\n", {}, "mine.csv has the column 'a' more than once"),
         ("", {}, "cannot read .*mine.csv"),
-    ],
-)
-def test_what_is_no_table_of_numbers_is_refused(tmp_path, text, changes, said):
-    with pytest.raises(DataError, match=said) as refused:
-        read(tmp_path, text, **changes)
-    assert "\n" not in str(refused.value)
+    ):
+        with pytest.raises(DataError, match=said) as refused:
+            read(tmp_path, text, **changes)
+        assert "\n" not in str(refused.value)
 
 
 def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():

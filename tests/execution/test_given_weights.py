@@ -241,13 +241,3 @@ def test_controls_see_images_as_the_suite_normalises_them(explained, tmp_path):
     rank_all(plain, "sobel")
     assert spec_of(plain, "sobel") == spec_of(explained, "sobel")
     assert ranked_by(plain, "sobel").checksum == ranked_by(explained, "sobel").checksum
-
-
-def test_records_say_what_is_explained_where_a_run_depends_on_it(explained):
-    mark = explained.suite.given
-    trained = {(run.cell, run.seed): run for run in make_runs(explained)}
-    for run in make_runs(explained, explained.suite):
-        depends = bool(run.reference)
-        assert run.given == (mark if depends else "")
-        assert (run.key != trained[run.cell, run.seed].key) == depends
-    assert (explained.explained[0].reference.given, explained.explained[0].reference.recipe) == (mark, "")

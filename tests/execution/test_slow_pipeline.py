@@ -187,6 +187,7 @@ def test_every_count(fast, again):
             weights = again.trained(again.inputs(run, "train"), run.seed)
         answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
         assert scored.answers.tolist() == answers, run.cell
+        assert (scored.probability is None) == (run.cell.retrain is not Retrain.NONE), run.cell
         if run.cell.retrain is Retrain.NONE:  # how sure the reference is of what it says of the whole image
             targets = slow.logits(weights, torch.from_numpy(again.normalised(again.pixels["test"]))).argmax(1)
             chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)

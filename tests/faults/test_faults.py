@@ -13,27 +13,17 @@ from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers import forked
 from tests.helpers.commands import PATIENCE, living, outcomes
-from tests.helpers.store_rows import lease, make_result, make_run
+from tests.helpers.store_rows import make_result, make_run
 
 pytestmark = pytest.mark.process
-
-
-def at_once(call, each):
-    """Call a function in a process for each of these arguments; the first one is a barrier."""
-    barrier = forked.CONTEXT.Barrier(len(each))
-    processes = [forked.CONTEXT.Process(target=call, args=(barrier, *arguments)) for arguments in each]
-    for process in processes:
-        process.start()
-    for process in processes:
-        process.join(PATIENCE)
-    assert [process.exitcode for process in processes] == [0] * len(each)
 
 
 def take_all(barrier, url, noted, estimator, count):
     """Claim runs, eight at a time, and store their results until none is left; note those that were given."""
     runs = {run.key: run for run in (make_run(seed, estimator=estimator) for seed in range(count))}
     owner, mine, missing = Owner.here(), [], sorted(runs)
-    with ResultsStore.open(url) as store:
+    barrier.wait(PATIENCE)
+    with ResultsStore.open(url) as store:  # all make it at the same time
         barrier.wait(PATIENCE)
         while missing:
             answer = store.claim([Wanted((key,)) for key in missing], owner, 8)
@@ -46,28 +36,26 @@ def take_all(barrier, url, noted, estimator, count):
 
 
 @pytest.mark.parametrize("claimers, runs, repetitions", [(4, 40, 1), pytest.param(8, 500, 20, marks=pytest.mark.soak)])
-def test_no_run_is_given_twice_and_none_is_left(store_url, tmp_path, claimers, runs, repetitions):
+def test_processes_that_begin_at_once_make_one_store_and_do_each_run_once(
+    store_url, tmp_path, claimers, runs, repetitions
+):
     logs = [tmp_path / f"{claimer}.log" for claimer in range(claimers)]
     for repetition in range(repetitions):
-        at_once(take_all, [(store_url, log, f"repetition-{repetition}", runs) for log in logs])
+        given_to_each = (forked.CONTEXT.Barrier(claimers), store_url)
+        processes = [
+            forked.CONTEXT.Process(target=take_all, args=(*given_to_each, log, f"repetition-{repetition}", runs))
+            for log in logs
+        ]
+        for process in processes:
+            process.start()
+        for process in processes:
+            process.join(PATIENCE)
+        assert [process.exitcode for process in processes] == [0] * claimers
         given = [key for log in logs for key in log.read_text().splitlines()]
         assert len(given) == len(set(given)) == runs
     with ResultsStore.open(store_url, read_only=True) as store:
         assert len(store.keys("")) == repetitions * runs
         assert store.running() == []
-
-
-def open_once(barrier, url):
-    barrier.wait(PATIENCE)
-    with ResultsStore.open(url) as store:
-        lease(store, [make_run().key], Owner.here())
-
-
-def test_processes_that_make_the_store_at_the_same_time(store_url):
-    at_once(open_once, [(store_url,)] * 4)
-    with ResultsStore.open(store_url) as store:
-        lease(store, [make_run().key], Owner.here())
-        assert [each.key for each in store.running()] == [make_run().key]
 
 
 SMALL = ("--suite", "planted", "--limit", "40")

@@ -54,9 +54,8 @@ def is_alive(pid):
     return bool(_start_time(pid))  # a zombie has none
 
 
-@pytest.mark.parametrize(
-    "raised, kind, line",
-    [
+def test_each_class_of_error():
+    for raised, kind, line in (
         (CallerError("the disk is full"), CallerError, "the disk is full"),
         (Diverged("loss nan"), RunError, "loss nan"),
         (RoarbenchError("odd"), RunError, "RoarbenchError: odd"),
@@ -68,13 +67,10 @@ def is_alive(pid):
         (OSError(errno.ENOENT, "No such file"), RunError, None),
         (RuntimeError("shapes do not fit"), RunError, "RuntimeError: shapes do not fit"),
         (ValueError("out of memory, says an estimator"), RunError, None),
-    ],
-)
-def test_each_class_of_error(raised, kind, line):
-    value, error, _ = perform(Job("job", raising, (raised,)))
-    assert value is None
-    assert type(error) is kind
-    assert str(error) == (f"{type(raised).__name__}: {raised}" if line is None else line)
+    ):
+        value, error, _ = perform(Job("job", raising, (raised,)))
+        said = f"{type(raised).__name__}: {raised}" if line is None else line
+        assert (value, type(error), str(error)) == (None, kind, said)
 
 
 def test_after_an_unplanned_error_a_worker_looks_whether_its_gpu_is_dead(monkeypatch):
