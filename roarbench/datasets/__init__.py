@@ -12,15 +12,11 @@ class DatasetRecord:
     """One data set.
 
     Attributes:
-        name: What suites call it.
-        about: One sentence.
         hub: Path on the Hugging Face hub; empty for generated data.
         revision: Pinned commit of the hub's repository; for generated data the version of its recipe.
         config: Configuration name on the hub, or which kind of generated data; empty for the only or the plain one.
         image_column, label_column: Column names of the hub's parquet.
         train_split, test_split: Split names on the hub.
-        classes: Number of classes.
-        train_images, test_images: Numbers of images.
         channels, size: Shape of the decoded images, (channels, size, size).
         bundled: Folder under `roarbench/datasets/bundled` that carries it, or more images than are taken: of each class
             the first, as evenly as they allow, `train_images` and `test_images` in all; empty if it is fetched.

@@ -66,8 +66,12 @@ _PLANTED = unfetched(
     channels=3,
     size=16,
     terms="generated; no terms",
-    seed=0,
 )
+
+
+def _planted(config: str, about: str) -> DatasetRecord:
+    return replace(_PLANTED, name=f"planted-{config}", about=f"{about} (docs/planted.md)", config=config)
+
 
 _CELLS = unfetched(
     name="breast-cancer",
@@ -103,32 +107,26 @@ _TABLE = (
         about="imagenette64 with the first 100 test images of each class",
         test_images=1000,
     ),
-    DatasetRecord(
+    _photographs(
         name="cifar10",
         about="ten classes of small photographs (Krizhevsky 2009)",
         hub="uoft-cs/cifar10",
         revision="0b2714987fa478483af9968de7c934580d0bb9a2",
         config="plain_text",
         image_column="img",
-        label_column="label",
-        train_split="train",
         test_split="test",
         classes=10,
         train_images=50_000,
         test_images=10_000,
-        channels=3,
         size=32,
         terms="no licence stated; for research",
     ),
-    DatasetRecord(
+    _photographs(
         name="fashion-mnist",
         about="ten classes of clothes in grey (Xiao et al. 2017)",
         hub="zalando-datasets/fashion_mnist",
         revision="531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2",
         config="fashion_mnist",
-        image_column="image",
-        label_column="label",
-        train_split="train",
         test_split="test",
         classes=10,
         train_images=60_000,
@@ -163,7 +161,6 @@ _TABLE = (
         test_images=2_500,
         terms="no licence stated; the photographs are Flickr users', for research",
         crop=_USUAL_CROP,
-        seed=0,
         holdout=5,
     ),
     _IMAGENET,
@@ -181,24 +178,9 @@ _TABLE = (
     replace(_IMAGENET_100, name="imagenet-100-128", about=f"{_IMAGENET_100.about}, at 128 x 128", size=128),
     replace(_IMAGENET_100, name="imagenet-100-64", about=f"{_IMAGENET_100.about}, at 64 x 64", size=64),
     _PLANTED,
-    replace(
-        _PLANTED,
-        name="planted-leaky",
-        about="planted, but where the features stand tells the class (docs/planted.md)",
-        config="leaky",
-    ),
-    replace(
-        _PLANTED,
-        name="planted-smooth",
-        about="planted with the features in two blobs anywhere, so that blurring helps (docs/planted.md)",
-        config="smooth",
-    ),
-    replace(
-        _PLANTED,
-        name="planted-placed",
-        about="planted with the features in the middle of every image (docs/planted.md)",
-        config="placed",
-    ),
+    _planted("leaky", "planted, but where the features stand tells the class"),
+    _planted("smooth", "planted with the features in two blobs anywhere, so that blurring helps"),
+    _planted("placed", "planted with the features in the middle of every image"),
     _CELLS,
     replace(
         _CELLS,

@@ -79,17 +79,11 @@ class ImageData:
 
 
 def open_decoded(folder: Path) -> ImageData:
-    """Open a decoded data set that is there already; decodes nothing and reaches for nothing.
-
-    Raises:
-        StoreError: It is not there, damaged, or of another version.
-    """
+    """Open a decoded data set that is there already; StoreError where it is not, is damaged or of another version."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
-        if manifest["format"] != FORMAT:
-            raise StoreError(
-                f"{folder} has format {manifest['format']}, this version reads {FORMAT}; delete the folder"
-            )
+        if (seen := manifest["format"]) != FORMAT:
+            raise StoreError(f"{folder} has format {seen}, this version reads {FORMAT}; delete the folder")
         record = DatasetRecord(**manifest["record"])
         train, test = (_open_split(folder, split, manifest["splits"][split], record) for split in Split)
     except (OSError, ValueError, KeyError, TypeError) as error:

@@ -107,11 +107,7 @@ class RowGroupPart(NamedTuple):
 
 
 def decode_splits(
-    folder: Path,
-    record: DatasetRecord,
-    splits: dict[Split, RawSplit],
-    workers: int,
-    note: Callable[[Progress], object],
+    folder: Path, record: DatasetRecord, splits: dict[Split, RawSplit], workers: int, note: Callable[[Progress], object]
 ) -> dict[Split, Tally]:
     """Write the pixels of both splits into a folder, as far as a stopped call before has not.
 
@@ -231,9 +227,7 @@ def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart
 def decode_part(part: RowGroupPart) -> Tally:
     """Decode the images of a part to their place in the file of pixels, which is on the disk when this returns.
 
-    Raises:
-        DataError: They cannot be read.
-        StoreError: They cannot be written.
+    DataError where they cannot be read, StoreError where they cannot be written.
     """
     record = part.record
     tally = Tally(0, np.zeros((record.channels, 256), np.int64))

@@ -61,8 +61,7 @@ def class_names(folder: Path) -> list[str]:
 def read_folder(folder: Path, classes: Sequence[str]) -> FolderSplit:
     """Return the images of these classes, in the order of their numbers, each in the folder of its name or below it.
 
-    Raises:
-        DataError: A class has no image, or a folder cannot be read.
+    DataError where a class has no image, or a folder cannot be read.
     """
     files: list[str] = []
     counts = []

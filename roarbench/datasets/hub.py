@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from fnmatch import fnmatch
+from functools import partial
 from pathlib import Path
 
 from roarbench.datasets import DatasetRecord
@@ -15,15 +16,11 @@ def download(record: DatasetRecord) -> Path:
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
-    patterns = list(_patterns(record).values())
     try:
         if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
             _list_hub(record)
-        return Path(
-            huggingface_hub.snapshot_download(
-                record.hub, repo_type="dataset", revision=record.revision, allow_patterns=patterns
-            )
-        )
+        fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
+        return Path(fetch(record.hub, allow_patterns=list(_patterns(record).values())))
     except Exception as error:  # the library raises a dozen kinds, some of them private
         raise _unreachable(error, record) from error
 
@@ -34,7 +31,6 @@ def _patterns(record: DatasetRecord) -> dict[str, str]:
 
 
 def _list_hub(record: DatasetRecord) -> list[str]:
-    """List the names of all files on the hub."""
     import huggingface_hub
 
     about = huggingface_hub.HfApi().dataset_info(record.hub, revision=record.revision, timeout=HUB_TIMEOUT)
@@ -42,7 +38,6 @@ def _list_hub(record: DatasetRecord) -> list[str]:
 
 
 def _list_cache(record: DatasetRecord) -> list[str]:
-    """List the names of the files that were fetched before."""
     from huggingface_hub.constants import HF_HUB_CACHE
     from huggingface_hub.file_download import repo_folder_name
 

@@ -48,18 +48,14 @@ def decode_dataset(
     source = describe_source(record, data)
     target = folder / _set_name(record, source, limit)
     if not (target / MANIFEST).exists():
-        _fill_once(target, _Wanted(record, source, data, limit), workers, note)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{target}.lock"):
+                if not (target / MANIFEST).exists():  # another process may have been first
+                    _fill(target, _Wanted(record, source, data, limit), workers, note)
+        except OSError as error:
+            raise _store_error(error, record, folder) from error
     return open_decoded(target)
-
-
-def _fill_once(target: Path, wanted: "_Wanted", workers: int, note: Callable[[Progress], object]) -> None:
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        with FileLock(f"{target}.lock"):
-            if not (target / MANIFEST).exists():  # another process may have been first
-                _fill(target, wanted, workers, note)
-    except OSError as error:
-        raise _store_error(error, wanted.record, target.parent) from error
 
 
 def decoded_already(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
@@ -126,12 +122,10 @@ def _fill(target: Path, wanted: _Wanted, workers: int, note: Callable[[Progress]
 
 def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     """Write what goes with the pixels of a split; returns its entry in the manifest."""
-    entry: dict[str, Any] = {"images": len(raw.labels)}
-    entry["pixels"] = sha256(folder / f"{split}-pixels.bin")
-    entry["labels"] = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
-    if raw.truth is not None:
-        entry["truth"] = _write(folder / f"{split}-truth.bin", raw.truth.tobytes())
-    return entry
+    labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
+    entry = {"images": len(raw.labels), "pixels": sha256(folder / f"{split}-pixels.bin"), "labels": labels}
+    truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
+    return entry | truth
 
 
 def _manifest(

@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import islice
+from itertools import compress, islice
 from pathlib import Path
 from statistics import median
 
@@ -85,8 +85,9 @@ def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
     )
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
-        damaged = [file for file, whole in zip(checked, pool.map(_whole, checked), strict=True) if not whole]
-    refuse_damaged([file.relative_to(folder).as_posix() for file in damaged], len(checked), record.name)
+        damaged = compress(checked, pool.map(is_damaged, checked))
+        names = [file.relative_to(folder).as_posix() for file in damaged]
+    refuse_damaged(names, len(checked), record.name)
     return found
 
 
@@ -96,10 +97,6 @@ def _files(place: Path) -> tuple[str, ...]:
     loose = folders.read_folder(place.resolve().parent, [place.resolve().name]).files
     seen = f"{place} has {len(loose)} images and no folders of classes"
     raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
-
-
-def _whole(file: Path) -> bool:
-    return not is_damaged(file.read_bytes())
 
 
 def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:

@@ -3,6 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -55,8 +56,9 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     return DecodedImage(np.full(record.shape, FILL, np.uint8), (UNREADABLE,))
 
 
-def is_damaged(content: bytes) -> bool:
+def is_damaged(file: Path) -> bool:
     """Return whether an image cannot be decoded whole."""
+    content = file.read_bytes()
     try:
         with Image.open(BytesIO(content)) as image:
             image.load()

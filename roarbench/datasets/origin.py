@@ -12,8 +12,7 @@ BUNDLED_TABLE = "table.parquet"
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
     """Return the identity of the images' source, cheap to find: another source or a changed file changes it.
 
-    Raises:
-        DataError: `data` is no folder that can be read, the data set is generated, or it is not known where it lies.
+    DataError where `data` is no folder that can be read, the data set is generated, or it is not known where it lies.
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
@@ -21,9 +20,8 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
         return _table_source(record, data)
     if data is not None and not data.is_dir():
         what = "a file" if data.exists() else "missing"
-        raise DataError(
-            f"--data {data} is {what}; expected a folder with both splits of {record.name} as the hub has them"
-        )
+        wanted = f"a folder with both splits of {record.name} as the hub has them"
+        raise DataError(f"--data {data} is {what}; expected {wanted}")
     if data is not None:
         return {"kind": "local", "folder": str(data.resolve()), "files": _files(data, record)}
     if record.own:

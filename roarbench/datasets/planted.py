@@ -32,15 +32,10 @@ BLOBS = 2  # centres in an image of `planted-smooth`
 
 
 def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.float32]]:
-    """Generate one split of planted data; the same record gives the same images.
+    """Generate one split of planted data, of up to four classes; the same record gives the same images.
 
-    Args:
-        record: Gives numbers of images, classes (up to four) and channels, the size, the seed, and which data set.
-        split: Both are drawn alike, from seeds of their own.
-
-    Returns:
-        Pixels uint8 (n, c, h, w), labels int64 (n,) with equally many of each class, and the true importance
-        float32 (n, c, h, w): the strength, in (0, 1], different for each feature of an image.
+    Splits are drawn alike, from seeds of their own: pixels uint8 (n, c, h, w), labels int64 (n,), equally many of each
+    class, and the true importance float32 (n, c, h, w), the strength, in (0, 1], another for each feature of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
     count = record.train_images if split is Split.TRAIN else record.test_images

@@ -46,8 +46,7 @@ class RawSplit:
 def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -> dict[Split, RawSplit]:
     """Open both splits of a data set, labels read and checked, images undecoded; if `small`, part of them will do.
 
-    Raises:
-        DataError: They cannot be reached or read, or are not what the record says.
+    DataError where they cannot be reached or read, or are not what the record says.
     """
     if record.tabular:
         splits = _from_rows(record, table_file(record, data))
@@ -66,10 +65,8 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
 
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
     if len(labels) != count and not (small and 0 < len(labels) < count):
-        raise DataError(
-            f"{split} split of {record.name} has {len(labels)} images, expected {count}; "
-            "is it another set, or a part, which takes --limit N?"
-        )
+        seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
+        raise DataError(f"{seen}; is it another set, or a part, which takes --limit N?")
     low, high = labels.min(), labels.max()
     if low < 0 or high >= record.classes:
         seen = low if low < 0 else high
@@ -100,8 +97,10 @@ def counted(record: DatasetRecord) -> DatasetRecord:
     if record.own == TABLE:
         values, labels = read_rows(table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
+    elif record.own == FOLDERS:
+        found = {split: read.labels for split, (_, read) in _read_folders(record, own_folder(record)).items()}
     else:
-        found = _folder_labels(record) if record.own == FOLDERS else _table_labels(record)
+        found = {split: labels for split, (_, labels) in _read_tables(record, None).items()}
     kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
     train, test = (np.unique(kept[split]) for split in Split)
     classes = int(max(labels.max(initial=-1) for labels in found.values())) + 1
@@ -110,14 +109,6 @@ def counted(record: DatasetRecord) -> DatasetRecord:
         raise DataError(f"{record.folder}: {seen}; expected two classes or more, with two images or more each")
     images = {split: len(labels) for split, labels in kept.items()}
     return replace(record, classes=classes, train_images=images[Split.TRAIN], test_images=images[Split.TEST])
-
-
-def _folder_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
-    return {split: read.labels for split, (_, read) in _read_folders(record, own_folder(record)).items()}
-
-
-def _table_labels(record: DatasetRecord) -> dict[Split, NDArray[np.int64]]:
-    return {split: labels for split, (_, labels) in _read_tables(record, None).items()}
 
 
 def _read_folders(record: DatasetRecord, folder: Path) -> dict[Split, tuple[Path, folders.FolderSplit]]:

@@ -46,11 +46,8 @@ def superpixels_of(image: NDArray[np.uint8]) -> NDArray[np.uint16]:
 def superpixels(folder: Path, split: Split, pixels: NDArray[np.uint8], start: int, stop: int) -> NDArray[np.uint16]:
     """Return the superpixels of images `start` … `stop - 1` of pixels uint8 (n, c, h, w), uint16 (stop - start, h, w).
 
-    What is not kept in the folder of the decoded data yet is found.
-
-    Raises:
-        CallerError: scikit-image is not installed.
-        StoreError: What is kept is damaged.
+    What is not kept in the folder of the decoded data yet is found; CallerError where scikit-image is not installed for
+    that, StoreError where what is kept is damaged.
     """
     chunks = range(start // _CHUNK * _CHUNK, stop, _CHUNK)
     found = np.concatenate([_chunk(folder / f"superpixels-{SEGMENTS}", split, pixels, first) for first in chunks])
@@ -71,9 +68,8 @@ def _chunk(folder: Path, split: Split, pixels: NDArray[np.uint8], first: int) ->
 def _kept(labels: Path, note: Path, changed: int) -> NDArray[np.uint16]:
     """Return what a file holds; `changed` is when it was written."""
     if sha256(labels) != json.loads(note.read_text())["sha256"]:
-        raise StoreError(
-            f"{labels} was altered: its checksum is not the one noted; delete {labels.parent} and run again"
-        )
+        seen = f"{labels} was altered: its checksum is not the one noted"
+        raise StoreError(f"{seen}; delete {labels.parent} and run again")
     found: NDArray[np.uint16] = np.load(labels)
     found.setflags(write=False)
     return found

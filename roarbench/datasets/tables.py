@@ -85,10 +85,8 @@ def read_column(files: list[Path], name: str) -> NDArray[Any]:
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
     """Yield stored images of a row group, `CHUNK` at most at a time; a missing one is empty.
 
-    The column is binary, or a struct with a binary field `bytes`. Rows ascend, counted from the start of the row group.
-
-    Raises:
-        DataError: It has paths of files instead of their bytes.
+    The column is binary, or a struct with a binary field `bytes`; DataError where it has paths of files instead. Rows
+    ascend, counted from the start of the row group.
     """
     start = 0
     with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:

@@ -48,8 +48,7 @@ class LabelledRows(NamedTuple):
 def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
     """Return the features and classes of a parquet or CSV file, whose first line has the names.
 
-    Raises:
-        DataError: It cannot be read, a column is missing or has no numbers, or a class has too few rows.
+    DataError where it cannot be read, a column is missing or has no numbers, or a class has too few rows.
     """
     table = read_table(path)
     names = feature_names(table, record.label_column, record.columns, path)
@@ -61,9 +60,8 @@ def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:
 def read_table(path: Path) -> pa.Table:
     """Return all of a file.
 
-    Raises:
-        DataError: It is no parquet or CSV, what separates its columns cannot be told, numbers have decimal commas, a
-            name of a column cannot be read or is there twice, or there are no rows.
+    DataError where it is no parquet or CSV, what separates its columns cannot be told, numbers have decimal commas, a
+    name of a column cannot be read or is there twice, or there are no rows.
     """
     name = path.name.lower()
     try:
@@ -195,8 +193,7 @@ def in_steps(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[n
 def label_column(table: pa.Table, path: Path) -> str:
     """Return the column of the classes: one with a usual name, else the only one of text, else the last one.
 
-    Raises:
-        DataError: It has not two classes or more, with two rows or more each, or a row of it is empty.
+    DataError where it has not two classes or more, with two rows or more each, or a row of it is empty.
     """
     names: list[str] = table.column_names
     usual = [name for known in LABELS for name in names if name.lower() == known]

@@ -5,13 +5,10 @@ from roarbench.estimators.lazy import F, Tensor, torch
 
 
 def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
-    """Return for each image what it is without its features, a new tensor like `images`.
+    """Return for each image, float (n, c, h, w), normalised, what it is without its features, a new tensor.
 
-    Args:
-        name: `black`; `mean`, the mean colour of the images that normalise, which is 0; or `blur`, the image after the
-            Gaussian of the blurred twins.
-        images: Float (n, c, h, w), normalised.
-        black: Float (c, 1, 1), the black pixel, normalised.
+    That is `black`, (c, 1, 1), the normalised pixel; `mean`, the mean colour of the images that normalise, which is 0;
+    or `blur`, the image after the Gaussian of the blurred twins.
     """
     if name == "black":
         return torch.empty_like(images).copy_(black)

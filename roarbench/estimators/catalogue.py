@@ -119,10 +119,7 @@ def shown_name(name: str) -> str:
 def ranked_by(name: str) -> Estimator | None:
     """Return the estimator by whose rankings features go: this one, or the parent whose maps other images are given.
 
-    None for `random-redrawn`, which has no rankings.
-
-    Raises:
-        UnknownName: There is no estimator of this id.
+    None for `random-redrawn`, which has no rankings; UnknownName where there is no estimator of this id.
     """
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:

@@ -71,12 +71,8 @@ def maps_together(
 ) -> list[Maps]:
     """Return what `importance_maps` does for each subject, bit for bit; noise is drawn once for all of them.
 
-    All are on the same images, with the same numbers; models, targets and normalisation may differ.
-
-    Raises:
-        ValueError: A model is in training mode, or the subjects' images are not the same.
-        CallerError: As there.
-        MachineError: As there.
+    All are on the same images, with the same numbers; models, targets and normalisation may differ. Errors are those
+    of `importance_maps`, and ValueError where the images are not the same.
     """
     _check(subjects)
 
@@ -196,10 +192,7 @@ def own_map(estimator: Estimator, subject: Subject) -> Tensor:
     """Return the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
     It is made in the type of the images: differences of logits need all digits. One number stands for all channels
-    where the estimator has no more.
-
-    Raises:
-        RunError: The network lacks what the estimator needs.
+    where the estimator has no more. RunError where the network lacks what the estimator needs.
     """
     assert estimator.maps is not None, "the shared pass makes the others"
     images, asked = subject.batch.images, MapInput(estimator, subject.batch, subject.black)
@@ -217,10 +210,8 @@ def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch
         if not out_of_memory(error):
             raise
         if rows.stop - rows.start == 1:
-            image = " x ".join(map(str, shape))
-            raise MachineError(
-                f"out of memory with one image of {image}; use a smaller network or free memory"
-            ) from error
+            seen = f"out of memory with one image of {' x '.join(map(str, shape))}"
+            raise MachineError(f"{seen}; use a smaller network or free memory") from error
     middle = (rows.start + rows.stop) // 2
     halves = [_in_halves(compute, part, shape) for part in (slice(rows.start, middle), slice(middle, rows.stop))]
     return [

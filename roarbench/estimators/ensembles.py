@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from roarbench.estimators import SEED
 from roarbench.estimators.base import PAPERS, Batch, Settings
-from roarbench.estimators.families.gradients import base_maps, ignore
+from roarbench.estimators.families.gradients import Note, base_maps
 from roarbench.estimators.noise import noise_draws, noise_scale
 
 Form = tuple[str, str]  # (base, form), as in the table of estimators
@@ -43,17 +43,10 @@ class Moments:
         return forms[name]
 
 
-class Needs(NamedTuple):
-    """Bases whose maps of the image itself are needed, and those whose maps of its noisy copies are."""
-
-    single: set[str]
-    repeated: set[str]
-
-
-def needs(wanted: Set[Form]) -> Needs:
-    """Return what the wanted (base, form) pairs are made from."""
+def needs(wanted: Set[Form]) -> tuple[set[str], set[str]]:
+    """Return the bases whose maps of the image itself are needed, and those whose maps of its noisy copies are."""
     single = {base for base, form in wanted if form in SINGLE}
-    return Needs(single, {base for base, form in wanted if form not in SINGLE})
+    return single, {base for base, form in wanted if form not in SINGLE}
 
 
 def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:
@@ -132,7 +125,7 @@ class _RunningMaps:
         for base, sample in self._bases(copies, self._repeated, self._count).items():
             self._moments[base].add(sample)
 
-    def _bases(self, images: Tensor, bases: Set[str], note: Callable[[Tensor], object] = ignore) -> dict[str, Tensor]:
+    def _bases(self, images: Tensor, bases: Set[str], note: Note = lambda logits: None) -> dict[str, Tensor]:
         model, batch, black = self._look.model, self._look.batch, self._look.black
         return base_maps(model, images, batch.targets, black, bases, note, self._look.settings)
 

@@ -67,9 +67,7 @@ def read_values(
     """Return the non-default parameters in an estimator's name, in the order of the table.
 
     `written` stands between the parentheses of the name; `own` are the owner's parameters with their defaults.
-
-    Raises:
-        CallerError: It does not have these parameters, or not with these values.
+    CallerError where it does not have these parameters, or not with these values.
     """
     values: dict[str, Value] = {}
     for part in written.split(","):

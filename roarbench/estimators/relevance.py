@@ -37,10 +37,7 @@ def unrolled(model: nn.Module) -> GraphModule:
     """Return a copy of a network: the same function up to rounding, in modules of which each is used once.
 
     Batch norms are folded into the convolutions before them, sums of branches are `Sum`, means `Mean`, and what does
-    nothing in eval mode is gone.
-
-    Raises:
-        RunError: It has a step that no rule for relevance is known for.
+    nothing in eval mode is gone. RunError where it has a step that no rule for relevance is known for.
     """
     traced = _traced(model)
     modules, seen = dict(traced.named_modules()), set[object]()
@@ -64,8 +61,9 @@ def unrolled(model: nn.Module) -> GraphModule:
 
 def _traced(model: nn.Module) -> GraphModule:
     for part in model.modules():
-        if type(part).__module__.startswith("torch.nn") and not any(part.children()):
-            _check_known(part)
+        known = any(part.children()) or isinstance(part, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU))
+        if type(part).__module__.startswith("torch.nn") and not known:
+            raise _no_rule(type(part).__name__)
     try:
         return folded(model)
     except Exception as error:  # of whoever wrote the network: torch.fx follows no branches that depend on numbers
@@ -85,11 +83,6 @@ def _step(node: Node, module: nn.Module | None) -> nn.Module:
     if isinstance(module, _LINEAR):
         raise RunError(f"lrp takes a module once and {node.target} is used twice; leave it out")
     raise _no_rule(type(module).__name__ if module is not None else getattr(node.target, "__name__", str(node.target)))
-
-
-def _check_known(module: nn.Module) -> None:
-    if not isinstance(module, (*_LINEAR, *_SAME, nn.Flatten, nn.ReLU)):
-        raise _no_rule(type(module).__name__)
 
 
 def _no_rule(step: str) -> RunError:

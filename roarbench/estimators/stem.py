@@ -18,11 +18,7 @@ from roarbench.terms import Precision
 
 
 class InBf16(nn.Module):
-    """A network that computes in bfloat16, forward and backward; its logits and the gradients of images are float32.
-
-    Args:
-        model: Float32; it is left as it is.
-    """
+    """A float32 network that computes in bfloat16, both ways; its logits and the gradients of images are float32."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()

@@ -11,7 +11,7 @@ from roarbench.execution.job_graph import Step, network_steps, rankings_needed
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.execution.workplace import ReferenceModel, Workplace
 from roarbench.identity import fingerprint
-from roarbench.plan.common import CommonNetwork, tuned_key
+from roarbench.plan.common import tuned_key
 from roarbench.plan.runs import Run
 from roarbench.store.checksums import Artifact, Noted
 from roarbench.store.provenance import cores
@@ -34,10 +34,7 @@ def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
 def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
     """Compare the images, and the rankings that there are already, with the checksums of their manifests.
 
-    To be called once by a command, before its workers read them.
-
-    Raises:
-        StoreError: Something was altered.
+    To be called once by a command, before its workers read them; StoreError where something was altered.
     """
     todo, store = [partial(verify_decoded, work.images.folder, split) for split in Split], work.place.rankings
     todo += [partial(store.verify, spec) for spec in rankings_needed(work, runs) if store.has(spec)]
@@ -67,7 +64,10 @@ def artifacts_of(step: Step, suite: str) -> list[Artifact]:
     if step.kind == "network":
         return [Artifact(rest[0].key, name, first.networks.checksum(rest[0].key), rest[0].key)]
     if step.kind == "tune":
-        return [_tuned(first, rest[0], rest[1], f"network ({step.job.name}) of {suite}")]
+        common, row, _ = rest
+        rankings, tuned = _ranking_checksum(first, row), fingerprint(["tune", common.key, row.key])
+        found = first.networks.checksum(tuned_key(common.key, rankings))
+        return [Artifact(tuned, f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 
 
@@ -90,12 +90,6 @@ def _ranking(place: Workplace, spec: RankingSpec) -> Artifact:
 
 def _ranking_checksum(place: Workplace, spec: RankingSpec) -> str:
     return place.rankings.open(spec).checksum if place.rankings.has(spec) else ""
-
-
-def _tuned(place: Workplace, common: CommonNetwork, row: RankingSpec, what: str) -> Artifact:
-    rankings = _ranking_checksum(place, row)
-    found = place.networks.checksum(tuned_key(common.key, rankings))
-    return Artifact(fingerprint(["tune", common.key, row.key]), what, found, common.key, rankings)
 
 
 def _reference_checksum(explained: ReferenceModel, split: Split) -> str:

@@ -10,12 +10,7 @@ from roarbench.store.results import ResultsStore
 
 
 class Heartbeat:
-    """Leases that a command holds, kept alive all together while it is used as a context manager.
-
-    Args:
-        store: Where they are.
-        owner: Whose they are.
-    """
+    """Leases that a command holds, kept alive all together while it is used as a context manager."""
 
     def __init__(self, store: ResultsStore, owner: Owner) -> None:
         self._store, self.owner = store, owner

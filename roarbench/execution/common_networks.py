@@ -69,11 +69,6 @@ def tune(place: Workplace, common: CommonNetwork, row: RankingSpec, masks: Split
         store.save(key, model, about)
 
 
-def is_tuned(place: Workplace, common: CommonNetwork, row: RankingSpec) -> bool:
-    """Return whether the network that `tune` makes is there; the row's rankings have to be finished."""
-    return place.networks.has(tuned_key(common.key, place.rankings.open(row).checksum))
-
-
 def scoring_network(place: Workplace, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 

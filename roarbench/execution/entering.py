@@ -44,11 +44,7 @@ class SubmittedEntries(NamedTuple):
 
 
 def submit(
-    submissions: Sequence[Submission],
-    mode: SubmissionMode,
-    store: ResultsStore,
-    workspace: Workspace,
-    console: Console,
+    submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
 ) -> SubmittedEntries:
     """Check submissions and keep them; none is kept where one is refused.
 
@@ -91,9 +87,5 @@ def read_all(paths: Sequence[Path]) -> list[Submission]:
 
 def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
     mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None  # timed on a processor
-    return SubmittedEntries([_id(each, mode) for each in submissions], mean)
-
-
-def _id(submission: Submission, mode: SubmissionMode) -> str:
     marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
-    return str(replace(EstimatorId.read(submission.id), marks=marks))
+    return SubmittedEntries([str(replace(EstimatorId.read(each.id), marks=marks)) for each in submissions], mean)

@@ -11,7 +11,7 @@ import sys
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -26,23 +26,13 @@ _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
 
 
-class Given(NamedTuple):
-    """Weights as they were read.
-
-    Attributes:
-        state: By the name of the parameter or buffer, on the CPU.
-        norm: What they want images to be normalised with; None for that of the suite.
-    """
-
-    state: dict[str, Tensor]
-    norm: Normalisation | None
+_Given = tuple[dict[str, Tensor], Normalisation | None]  # on the CPU; what images are normalised with, if it says so
 
 
 def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation | None:
     """Put given weights into a network, in place; what they want images normalised with, None for the suite's own.
 
-    Raises:
-        CallerError: They cannot be fetched or read, or belong to another network.
+    CallerError where they cannot be fetched or read, or belong to another network.
     """
     path = _fetched(PUBLISHED[reference].file) if reference in PUBLISHED else Path(reference)
     state, norm = _read(path)
@@ -56,19 +46,16 @@ def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation
 
 
 def load_start(start: str, model: nn.Module, channels: int) -> None:
-    """Put published weights into a network that is to be trained, in place.
+    """Put published weights into a network that is to be trained, in place; errors are those of `load_given`.
 
     Of `torchvision:NAME/WEIGHTS` the last layer stays as it is where the network has other classes.
-
-    Raises:
-        CallerError: They cannot be fetched or read, or belong to another network.
     """
     name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
     if not slash:
         load_given(start.partition("@")[0], model, channels)
         return
     path = _fetched(_file_of(name, weights))
-    state, own = _read(path).state, model.state_dict()
+    (state, _), own = _read(path), model.state_dict()
     both = state.keys() & own.keys()
     heads = {one for one in both if state[one].shape != own[one].shape and state[one].shape[1:] == own[one].shape[1:]}
     merged = {one: own[one] if one in heads else tensor for one, tensor in state.items()}
@@ -99,35 +86,33 @@ def _fetched(file: str) -> Path:
             path.parent.mkdir(parents=True, exist_ok=True)
             torch.hub.download_url_to_file(url, str(path), checksum, progress=sys.stderr.isatty())
         except (OSError, RuntimeError) as error:  # no network; another checksum
-            raise CallerError(
-                f"cannot fetch {url} ({error}); put it into {path.parent}, or give it by --reference FILE"
-            ) from error
+            seen = f"cannot fetch {url} ({error})"
+            raise CallerError(f"{seen}; put it into {path.parent}, or give it by --reference FILE") from error
     if not sha256(path).startswith(checksum):
         raise CallerError(f"{path} is not torchvision's file: its checksum is another; delete it")
     return path
 
 
-def _read(path: Path) -> Given:
+def _read(path: Path) -> _Given:
     try:
         return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
     except CallerError:
         raise
     except Exception as error:  # both libraries raise a dozen kinds on damaged files
-        raise CallerError(
-            f"cannot read {path} ({type(error).__name__}); write torch.save(model.state_dict(), FILE), or safetensors"
-        ) from error
+        seen = f"cannot read {path} ({type(error).__name__})"
+        raise CallerError(f"{seen}; write torch.save(model.state_dict(), FILE), or safetensors") from error
 
 
-def _read_safetensors(path: Path) -> Given:
+def _read_safetensors(path: Path) -> _Given:
     from safetensors import safe_open
 
     with safe_open(path, framework="pt") as file:
         state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
         metadata = {key: json.loads(value) for key, value in (file.metadata() or {}).items() if key in ("mean", "std")}
-    return Given(state, _norm_of(metadata))
+    return state, _norm_of(metadata)
 
 
-def _read_torch(path: Path) -> Given:
+def _read_torch(path: Path) -> _Given:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # of pickles and programs, which are no state dicts: one line says so below
         loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
@@ -136,7 +121,7 @@ def _read_torch(path: Path) -> Given:
         isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in state.items()
     ):
         raise CallerError(f"{path} holds no state dict; write torch.save(model.state_dict(), FILE)")
-    return Given(dict(state), _norm_of(loaded))
+    return dict(state), _norm_of(loaded)
 
 
 def _norm_of(metadata: Mapping[str, Any]) -> Normalisation | None:
@@ -149,9 +134,8 @@ def _check_norm(norm: Normalisation, channels: int, path: Path) -> None:
     numbers = (*norm.mean, *norm.std)
     fine = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
     if not fine or len(norm.mean) != channels or len(norm.std) != channels or min(norm.std) <= 0:
-        raise CallerError(
-            f"{path} has mean {norm.mean} and std {norm.std}; expected {channels} numbers each, std above 0"
-        )
+        seen = f"{path} has mean {norm.mean} and std {norm.std}"
+        raise CallerError(f"{seen}; expected {channels} numbers each, std above 0")
 
 
 def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:

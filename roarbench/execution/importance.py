@@ -1,7 +1,7 @@
 """Importance maps of a range of images: by our engine, by a control, or by a submission in its sandbox."""
 
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 from itertools import groupby
@@ -58,29 +58,25 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
-class WantedMaps(NamedTuple):
-    """Estimators, by id, and the reference that they explain."""
-
-    explained: ReferenceModel
-    names: Collection[str]
+Wanted = Mapping[ReferenceModel, Collection[str]]  # by reference, the ids of estimators that explain it
 
 
 def timed_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id, on the processor."""
-    (made,) = timed_together([WantedMaps(explained, names)], split, start, stop)
+    (made,) = timed_together({explained: names}, split, start, stop)
     return {name: each._replace(importance=each.importance.cpu()) for name, each in made.items()}
 
 
-def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
+def timed_together(asked: Wanted, split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
     """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all.
 
     The maps stay on the device where they were made.
     """
     made: list[dict[str, TimedMap]] = [{} for _ in asked]
     groups: dict[str, dict[int, _Explaining]] = {}
-    for number, (explained, names) in enumerate(asked):
+    for number, (explained, names) in enumerate(asked.items()):
         by_group = sorted(map(find_estimator, names), key=lambda estimator: (job_group(estimator), estimator.id))
         for group, members in groupby(by_group, key=job_group):
             groups.setdefault(group, {})[number] = _explaining(explained, list(members), split, start, stop)
@@ -91,7 +87,7 @@ def timed_together(asked: Sequence[WantedMaps], split: Split, start: int, stop: 
 
 
 def maps_and_ties(
-    asked: Sequence[WantedMaps], split: Split, start: int, stop: int, sizes: Collection[int]
+    asked: Wanted, split: Split, start: int, stop: int, sizes: Collection[int]
 ) -> tuple[list[dict[str, TimedMap]], dict[int, Tensor]]:
     """Return what `timed_together` does, and the images' tie orders on the device, int32 (n, d), by these sizes d."""
 
@@ -199,12 +195,7 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
 
 
 def _timed(
-    variant: str,
-    estimators: list[Estimator],
-    told: list[Explained],
-    parts: list[Maps],
-    done: Making,
-    seconds: float,
+    variant: str, estimators: list[Estimator], told: list[Explained], parts: list[Maps], done: Making, seconds: float
 ) -> dict[str, TimedMap]:
     """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
     where = device_name(device())

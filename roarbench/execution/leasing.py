@@ -1,10 +1,10 @@
 """What of a step is leased before it is done, and how one sees that another process has done it."""
 
 from roarbench.estimators.engine import EXPLAINED
-from roarbench.execution.common_networks import is_tuned
 from roarbench.execution.job_graph import Step
 from roarbench.execution.shards import explained_groups
 from roarbench.identity import fingerprint
+from roarbench.plan.common import tuned_key
 from roarbench.store.leases import Wanted
 
 
@@ -44,7 +44,10 @@ def is_made(step: Step) -> bool:
         return bool(first.rankings.has(rest[0]))
     if step.kind == "network":
         return bool(first.networks.has(rest[0].key))
-    return step.kind == "tune" and is_tuned(first, *rest[:2])
+    if step.kind != "tune":
+        return False
+    common, row, _ = rest  # whose rankings are finished
+    return bool(first.networks.has(tuned_key(common.key, first.rankings.open(row).checksum)))
 
 
 def _key(*parts: object) -> str:

@@ -30,9 +30,8 @@ def workers_here(asked: int | None) -> int:
     if asked is not None and asked < 1:
         raise CallerError(f"--workers {asked} would do nothing; write 1 to {most}")
     if asked and asked > most:
-        raise CallerError(
-            f"--workers {asked} is more than {PER_CORE} for each core of this machine; write {most} or less"
-        )
+        seen = f"--workers {asked} is more than {PER_CORE} for each core of this machine"
+        raise CallerError(f"{seen}; write {most} or less")
     return asked or default_workers()
 
 
@@ -69,10 +68,8 @@ def measured_rates(
 ) -> Rates:
     """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
 
-    No worker has a job yet. `say` takes a line about what the device lacks, or why nothing was measured.
-
-    Raises:
-        CallerError: No worker can do the suite.
+    No worker has a job yet. `say` takes a line about what the device lacks, or why nothing was measured. CallerError
+    where no worker can do the suite.
     """
     while not engine.idle:
         engine.wait(_PATIENCE)

@@ -48,8 +48,7 @@ def _streamed(images: ImageData, split: Split, cut: Cut | None) -> StreamedImage
 def without(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
     """Return the images of a split without what packed bits, uint8 (n, width), say, by the fill of a cell.
 
-    Raises:
-        CallerError: Another fill than the mean is made once, and there is no room for its images in memory.
+    CallerError where another fill than the mean, which is made once, has no room for its images in memory.
     """
     images, bits, mean = pixels(data, split), torch.from_numpy(removed).to(device()), mean_of(data)
     if cell.fill == "mean":
@@ -90,7 +89,6 @@ def fits(images: ImageData, width: int) -> bool:
 
 
 def _memory() -> float:
-    """Return how many bytes one worker may use."""
     if device().type == "cuda":
         return gpu_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / cores()

@@ -1,10 +1,11 @@
 """How a run looks to the one who waits for it: a bar on a terminal, plain lines in a log."""
 
+import logging
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
@@ -12,7 +13,6 @@ from rich.table import Column
 
 from roarbench.datasets import decoding
 from roarbench.execution.job_graph import Step, looks
-from roarbench.execution.log_console import LogConsole
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import Rates
@@ -27,6 +27,23 @@ from roarbench.text import duration, size
 _BAR = 20  # letters
 _LINE_EVERY = 10.0  # seconds between lines of a log
 _TRUST = 0.02  # share of the work whose timing counts as much as its estimate
+_log = logging.getLogger(__name__)
+
+
+class LogConsole(Console):
+    """Console that hands what is printed to the log of this process; never a terminal, so that no bar is drawn."""
+
+    def __init__(self) -> None:
+        super().__init__(force_terminal=False)
+
+    def print(self, *objects: Any, **style: Any) -> None:
+        """Write the text of the objects to the log; how it should look is left out."""
+        self.tell("\n".join(str(each) for each in objects).strip())
+
+    def tell(self, message: str, **about: object) -> None:
+        """Write a line to the log, a warning of what failed, with fields that say what it is about."""
+        level = logging.WARNING if about.get("state") == "failed" else logging.INFO
+        _log.log(level, "%s", message, extra={"about": about})
 
 
 def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
@@ -124,12 +141,7 @@ class _Share:
 
 
 class Stages(Meter):
-    """Says which of a few stages is under way.
-
-    Args:
-        console: Where to.
-        count: How many there are.
-    """
+    """Says which of a few stages is under way."""
 
     def __init__(self, console: Console, count: int) -> None:
         super().__init__(console)
@@ -153,8 +165,6 @@ class Watch(Meter):
     much as the first `_TRUST` of what was timed, so that the time left changes step by step.
 
     Args:
-        console: Where to.
-        steps: What is to be done.
         cost: Core-seconds that a step should take.
         workers: How many cores share them.
         load: Seconds by the clock that each of those should take.
@@ -178,7 +188,7 @@ class Watch(Meter):
         for step in steps:
             for share in (self._all, self._kinds[_kind(step)]):
                 share.total += cost(step)
-        self._told = set(told)  # why steps before the runs failed
+        self._told = set(told)
 
     def note(self, event: Event) -> None:
         """Show that a step ended."""

@@ -51,9 +51,7 @@ def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> St
     """Return the stage of a run's level, made of those of the paper's levels below it.
 
     The lowest removes what the row's rankings by the reference say. Stages are kept, so that each is made once.
-
-    Raises:
-        RunError: The row cannot be explained anew.
+    RunError where the row cannot be explained anew.
     """
     row = run.cell.estimator_record
     plain = row is not None and not row.submitted and row.twin in ("", "blurred")

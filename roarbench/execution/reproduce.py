@@ -10,8 +10,6 @@ from rich.console import Console
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import find_key
-from roarbench.datasets import DatasetRecord
-from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
@@ -113,7 +111,12 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     run = stored.run
     suite, weights = _suite(store, run), _weights(run.given, request.reference)
     check_network(suite, request.trusted, workspace.root)
-    images = _images(request, run, suite.dataset_record, workspace, console)
+    with DecodeWatch(console) as watch:
+        record = suite.dataset_record
+        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
+    if images.fingerprint != run.data:
+        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
+        raise DataError(f"{words}; name their folder with --data")
     console.print(f"again, from nothing: {run.cell.estimator} t={run.cell.t:g} seed {run.seed}", soft_wrap=True)
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
@@ -124,32 +127,19 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     return made
 
 
-def _images(
-    request: RerunRequest, run: Run, record: DatasetRecord, workspace: Workspace, console: Console
-) -> ImageData:
-    with DecodeWatch(console) as watch:
-        images = decode_dataset(record, workspace.data, request.data, run.limit, request.workers, watch.note)
-    if images.fingerprint != run.data:
-        words = f"the images have fingerprint {images.fingerprint[:8]}, those of the row had {run.data[:8]}"
-        raise DataError(f"{words}; name their folder with --data")
-    return images
-
-
 def check_trust(store: ResultsStore, key: str) -> None:
     """Refuse a run whose submission was run without the sandbox, on whichever machine that was."""
     estimator = _find(store, key).run.cell.estimator
     if TRUSTED in EstimatorId.read(estimator).marks:
-        raise CallerError(
-            f"{estimator} is run without the sandbox, with your rights; read its source and write --trust-submission"
-        )
+        seen = f"{estimator} is run without the sandbox, with your rights"
+        raise CallerError(f"{seen}; read its source and write --trust-submission")
 
 
 def _find(store: ResultsStore, key: str) -> Result:
     found = find_key(store, key)
     if not (stored := store.results([found])):
-        raise CallerError(
-            f"the run {found} has no result here", Hint("; `{}` says what happened to it", "show", (found,))
-        )
+        hint = Hint("; `{}` says what happened to it", "show", (found,))
+        raise CallerError(f"the run {found} has no result here", hint)
     return stored[found]
 
 

@@ -25,7 +25,7 @@ from roarbench.devices import gpus
 from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
-from roarbench.execution.job_graph import Step, steps
+from roarbench.execution.job_graph import steps
 from roarbench.execution.local_workers import PER_CORE, DeviceEngine, measured_rates, start_local
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
@@ -215,21 +215,16 @@ def at_work(
     verify_inputs(work, runs)
     with ExitStack() as last, start(workers) as engine:
         rates = rates_of(engine)
-        left_out = _left_out(steps(work, runs), rates)
+        reasons = dict(rates.too_large)  # of recipes
+        left_out = [Event(step, reasons[by]) for step, by in out_of_reach(steps(work, runs), reasons) if step.run]
         for why, count in Counter(event.failure for event in left_out).items():
             console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)
         out = {event.step.run for event in left_out}
         runs = [run for run in runs if run not in out]
         shown = [*steps(work, runs), *(event.step for event in left_out)]
-        told, load = dict(rates.too_large).values(), rates.load
-        with Watch(console, shown, lambda step: cost(work, step, rates), workers, load, told) as watch:
+        costs, told = partial(cost, work, rates=rates), reasons.values()
+        with Watch(console, shown, costs, workers, rates.load, told) as watch:
             yield watch, chain(left_out, last.enter_context(closing(complete(work, runs, store, engine))))
-
-
-def _left_out(todo: list[Step], rates: Rates) -> list[Event]:
-    """Return the runs whose trainings do not fit in the memory of the devices that were measured."""
-    why = dict(rates.too_large)
-    return [Event(step, why[recipe]) for step, recipe in out_of_reach(todo, why) if step.run]
 
 
 def _try_weights(request: Request) -> None:

@@ -20,21 +20,20 @@ def _priority(step: Step) -> int:
 class Schedule:
     """Order of the steps; a failed step takes those that need it with it.
 
-    Args:
-        steps: What is to do.
-
     Attributes:
-        elsewhere: Names of the steps in other hands.
+        steps: By name.
+        cut_off: Why its machine cut a step off, once for each time, by name.
+        elsewhere: Names of the steps in other hands, which are doing them.
         reasons: Why steps failed, by name.
     """
 
     def __init__(self, steps: list[Step]) -> None:
-        self._steps = {step.job.name: step for step in steps}
-        self._place = {name: number for number, name in enumerate(self._steps)}
-        self._graph = TopologicalSorter({name: step.needs for name, step in self._steps.items()})
+        self.steps = {step.job.name: step for step in steps}
+        self._place = {name: number for number, name in enumerate(self.steps)}
+        self._graph = TopologicalSorter({name: step.needs for name, step in self.steps.items()})
         self._graph.prepare()
         self._ready: list[tuple[int, int, int, str]] = []
-        self._cut_off: defaultdict[str, list[str]] = defaultdict(list)
+        self.cut_off: defaultdict[str, list[str]] = defaultdict(list)
         self.elsewhere: list[str] = []
         self.reasons: dict[str, str] = {}
 
@@ -46,36 +45,24 @@ class Schedule:
     def ready(self, most: int) -> list[Step]:
         """Take up to `most` of the steps that can start now, the most urgent first."""
         for name in self._graph.get_ready():
-            self._push(name)
+            self.wait(name)
         count = min(most, len(self._ready))
-        return [self._steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
-
-    def put_back(self, step: Step) -> None:
-        """Let a step that was taken wait for its turn again."""
-        self._push(step.job.name)
-
-    def leave(self, step: Step) -> None:
-        """Leave a step that was taken to another process, which is doing it."""
-        self.elsewhere.append(step.job.name)
+        return [self.steps[heapq.heappop(self._ready)[-1]] for _ in range(count)]
 
     def look_again(self) -> None:
         """Let the steps in other hands wait for their turn: who has them may be through, or dead."""
         while self.elsewhere:
-            self._push(self.elsewhere.pop())
+            self.wait(self.elsewhere.pop())
 
-    def _push(self, name: str) -> None:
-        """Make it wait for its turn; what was cut off before comes after the others of its kind."""
-        tries = len(self._cut_off[name])
-        heapq.heappush(self._ready, (_priority(self._steps[name]), tries, self._place[name], name))
+    def wait(self, name: str) -> None:
+        """Let a step wait for its turn; what was cut off before comes after the others of its kind."""
+        tries = len(self.cut_off[name])
+        heapq.heappush(self._ready, (_priority(self.steps[name]), tries, self._place[name], name))
 
     def again(self, step: Step, reason: str) -> None:
         """Put a step back that its machine cut off for this reason."""
-        self._cut_off[step.job.name].append(reason)
-        self._push(step.job.name)
-
-    def cut_off(self, step: Step) -> list[str]:
-        """Return why its machine cut a step off, once for each time."""
-        return self._cut_off[step.job.name]
+        self.cut_off[step.job.name].append(reason)
+        self.wait(step.job.name)
 
     def obstacle(self, step: Step) -> str:
         """Return why a step cannot be done: its own reason, that of the first failed one before it, or nothing."""
@@ -93,7 +80,3 @@ class Schedule:
             if step.group:
                 self.block(step.group, reason)
         self._graph.done(step.job.name)
-
-    def step(self, name: str) -> Step:
-        """Return the step of this name."""
-        return self._steps[name]

@@ -46,10 +46,7 @@ class Event(NamedTuple):
     elsewhere: bool = False
 
 
-Events = Generator[Event, None, None]
-
-
-def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Events:
+def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:
     """Do whatever is missing of these runs, and tell what ended.
 
     Every step is leased before it is done. What another process does is left to it, and the work goes on with what is
@@ -146,9 +143,9 @@ class _Doing:
                 self._schedule.ended(step, reasons[0])
                 yield Event(step, reasons[0])
             elif keys & answer.held:
-                self._schedule.leave(step)
+                self._schedule.elsewhere.append(step.job.name)
             else:
-                self._schedule.put_back(step)
+                self._schedule.wait(step.job.name)
 
     def _start(self, step: Step, wish: Wanted, number: int) -> Iterator[Event]:
         self._beats.hold(wish, number)
@@ -176,7 +173,7 @@ class _Doing:
             return False
         others = (lease for lease in self._store.running() if lease.owner.id != self._owner.id)
         if left := any(lease.data == self._data for lease in others):
-            self._schedule.leave(step)
+            self._schedule.elsewhere.append(step.job.name)
         return left
 
     def _end(self, step: Step) -> Event:
@@ -196,7 +193,7 @@ class _Doing:
                     self._engine.stop(name)
 
     def _note(self, outcome: JobOutcome) -> Iterator[Event]:
-        step = self._schedule.step(outcome.name)
+        step = self._schedule.steps[outcome.name]
         if outcome.name in self._stopped:
             self._give_up(step)
             return
@@ -209,13 +206,13 @@ class _Doing:
 
     def _running(self) -> tuple[tuple[Step, float], ...]:
         now = time.monotonic()
-        return tuple((self._schedule.step(name), now - begun.start) for name, begun in self._begun.items())
+        return tuple((self._schedule.steps[name], now - begun.start) for name, begun in self._begun.items())
 
     def _give_up(self, step: Step) -> None:
         """Leave a step whose lease went to another process to that one."""
         self._stopped.discard(step.job.name)
         self._let_go(step)
-        self._schedule.leave(step)
+        self._schedule.elsewhere.append(step.job.name)
 
     def _let_go(self, step: Step) -> _Begun:
         """Note that nothing is done for a step any more."""
@@ -246,7 +243,7 @@ class _Doing:
                 reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._fail(step, reason)
             return
-        cut_off = self._schedule.cut_off(step)
+        cut_off = self._schedule.cut_off[step.job.name]
         notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
         begun = self._begun[step.job.name]

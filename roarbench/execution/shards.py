@@ -11,7 +11,7 @@ from torch import Tensor
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.execution.importance import TimedMap, WantedMaps, images_at_once, maps_and_ties, maps_device
+from roarbench.execution.importance import TimedMap, images_at_once, maps_and_ties, maps_device
 from roarbench.execution.workplace import ReferenceModel, Workplace
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.device_ranking import planes_of
@@ -109,7 +109,7 @@ def _rank_batch(
     by_reference: dict[ReferenceModel, list[RankingSpec]] = {}
     for spec in specs:
         by_reference.setdefault(_explained_by(spec, explained), []).append(spec)
-    asked = [WantedMaps(own, {spec.name for spec in theirs}) for own, theirs in by_reference.items()]
+    asked = {own: {spec.name for spec in theirs} for own, theirs in by_reference.items()}
     images, labels = explained[0].place.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
         labels = superpixels(images.folder, split, images[split].pixels, start, stop)

@@ -77,9 +77,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str) -> list[Rankings]
 def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[Rankings]:
     """Take the rankings of a suite from a folder that `export_rankings` wrote, all or none; the results store notes it.
 
-    Raises:
-        StoreError: The folder is not what it says, or of another suite or other images, or the store has other files
-            in their place.
+    StoreError where it is not what it says, of another suite or other images, or the store has other files there.
     """
     root, index = work.workspace.root, _read_index(folder)
     _check_names(work, folder, index)
@@ -104,7 +102,6 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
 
 
 def _specs(work: SuiteWork) -> list[RankingSpec]:
-    """Return the identities of all rankings that the suite needs on its images."""
     runs = runs_of(work.suite, work.images.fingerprint, work.images.limit).values()
     return [*rankings_needed(work, list(runs))]
 

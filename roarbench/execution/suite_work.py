@@ -6,8 +6,8 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.workplace import ReferenceModel, Workplace
-from roarbench.plan.common import CommonNetwork
-from roarbench.plan.keys import common_of, ranked_splits, reference_of
+from roarbench.plan.common import CommonNetwork, common_network
+from roarbench.plan.keys import ranked_splits, reference_of
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Suite
 from roarbench.store.layout import Workspace
@@ -83,4 +83,5 @@ class SuiteWork:
 
     def common_network(self, run: Run) -> CommonNetwork:
         """Return the record of the network that scores a run, before it is tuned on the run's row."""
-        return common_of(self.suite, run.cell, run.seed, self.images.fingerprint)
+        cell = run.cell
+        return common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)

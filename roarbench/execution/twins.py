@@ -44,7 +44,7 @@ def twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tenso
 
 def _shuffled(explained: ReferenceModel) -> nn.Module:
     """Return the reference with the entries of each parameter permuted, its batch norms fitted again."""
-    model, generator = explained.trained(), _chance(explained.reference.seed)
+    model, generator = explained.trained(), torch.Generator().manual_seed(explained.reference.seed)
     with torch.no_grad():
         for parameter in model.parameters():
             order = torch.randperm(parameter.numel(), generator=generator)
@@ -68,7 +68,7 @@ def _decoy(explained: ReferenceModel) -> nn.Module:
     model = place.network(reference.model, reference.seed)
     with store.lock(key):
         if not store.has(key):
-            pixels, chance = torch.from_numpy(images.train.pixels), _chance(reference.seed)
+            pixels, chance = torch.from_numpy(images.train.pixels), torch.Generator().manual_seed(reference.seed)
             labels = torch.randint(min(_TURNS, images.record.classes), (len(pixels),), generator=chance)
             turned = torch.stack([image.rot90(int(turns), (1, 2)) for image, turns in zip(pixels, labels, strict=True)])
             inputs = DegradedImages(turned.to(device()), None, torch.tensor(images.mean, device=device()), Unit.SCALAR)
@@ -78,7 +78,3 @@ def _decoy(explained: ReferenceModel) -> nn.Module:
     model = place.network(reference.model, reference.seed)
     model.load_state_dict(store.weights(key))
     return model.eval()
-
-
-def _chance(seed: int) -> torch.Generator:
-    return torch.Generator().manual_seed(seed)

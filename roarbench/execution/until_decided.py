@@ -71,9 +71,8 @@ def asked_of(suite: Suite) -> list[Protocol]:
     found = [protocol for protocol in leading(suite) if protocol.retrain not in (Retrain.NONE, Retrain.MASKS)]
     if not found:
         has = ", ".join(dict.fromkeys(block.protocol.name for block in suite.blocks))
-        raise CallerError(
-            f"no verdict of suite '{suite.name}' under {has} hangs on trainings; leave --until-decided out"
-        )
+        seen = f"no verdict of suite '{suite.name}' under {has} hangs on trainings"
+        raise CallerError(f"{seen}; leave --until-decided out")
     return found
 
 

@@ -53,8 +53,7 @@ class Workplace:
     def start(self, model: str, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.
 
-        Raises:
-            CallerError: They cannot be fetched or read, or belong to another network.
+        CallerError where these cannot be fetched or read, or belong to another network.
         """
         network = self.network(model, seed)
         if recipe.start:

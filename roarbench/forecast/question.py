@@ -71,15 +71,7 @@ class Way(NamedTuple):
         return (*words, "--until-decided") if self.until_decided else words
 
 
-class Costed(NamedTuple):
-    """A way with what it takes on this machine.
-
-    Attributes:
-        seconds: By the clock, of what is missing in the store.
-    """
-
-    way: Way
-    seconds: float
+Costed = tuple[Way, float]  # with the seconds by the clock that it takes here, of what is missing in the store
 
 
 def measured_ways() -> list[Way]:
@@ -91,10 +83,8 @@ def measured_ways() -> list[Way]:
 def ways_to(question: str, difference: float | None, suite: str = "") -> list[Way]:
     """Return the ways that answer a question, by any suite or by one.
 
-    A gain of `difference` accuracy points has to be found with a chance of 80%; any if None.
-
-    Raises:
-        CallerError: It is no question, or no way that was measured answers it.
+    A gain of `difference` accuracy points has to be found with a chance of 80%; any if None. CallerError where it is
+    no question, or no way that was measured answers it.
     """
     if question not in QUESTIONS:
         asked = ", ".join(f"'{each}'" for each in QUESTIONS)
@@ -115,31 +105,28 @@ def ways_to(question: str, difference: float | None, suite: str = "") -> list[Wa
     return fine
 
 
-def costed(way: Way, plan: Plan, rates: Rates) -> Costed:
-    """Return a way with its time by these rates; one that stops early takes its share of the trainings."""
-    return Costed(way, plan.wall(rates) * way.trainings / way.seeds)
+def way_seconds(way: Way, plan: Plan, rates: Rates) -> float:
+    """Return the time of a way by these rates; one that stops early takes its share of the trainings."""
+    return plan.wall(rates) * way.trainings / way.seeds
 
 
 def answer_record(question: str, difference: float | None, found: Sequence[Costed], workers: int) -> dict[str, Any]:
     """Return the answer as plain values, the cheapest way first."""
-    ways = [each.way._asdict() | {"seconds": each.seconds} for each in found]
+    ways = [way._asdict() | {"seconds": seconds} for way, seconds in found]
     return {"question": question, "difference": difference, "workers": workers, "ways": ways}
 
 
 def answer_text(question: str, difference: float | None, found: Sequence[Costed], workers: int, command: str) -> Group:
     """Return the answer for a terminal: the cheapest way first, and the command that goes it."""
-    table = Table(title=_title(question, difference), box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    title = question if difference is None else f"{question}, by {difference:g} points or more"
+    table = Table(title=title, box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for heading in ("suite", "protocol", "trainings", "finds", "same words", "ROAR's", "here"):
         right = heading in ("finds", "same words", "ROAR's", "here")
         table.add_column(heading, justify="right" if right else "left", no_wrap=True)
     for way, seconds in found:
         shares = f"{way.same:.0%}", f"{way.same_as_roar:.0%}"
         table.add_row(way.suite, way.protocol, way.trained, f"{way.detectable:.1f}", *shares, duration(seconds))
-    return Group(table, *_legend(found[0].way, workers), f"  {command}")
-
-
-def _title(question: str, difference: float | None) -> str:
-    return question if difference is None else f"{question}, by {difference:g} points or more"
+    return Group(table, *_legend(found[0][0], workers), f"  {command}")
 
 
 def _legend(best: Way, workers: int) -> list[str]:

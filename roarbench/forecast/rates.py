@@ -39,13 +39,6 @@ _FEW = 2  # images that are measured at least
 _PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
 
 
-class TooLarge(NamedTuple):
-    """A recipe, `name@version`, by which the device that was measured cannot train a suite's network, and why."""
-
-    recipe: str
-    why: str
-
-
 @dataclass(frozen=True)
 class Rates:
     """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done.
@@ -63,7 +56,7 @@ class Rates:
         submission: Explained by a submission in the sandbox; None where that was not measured.
         load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
         lacks: What the device that was measured does not have and the work goes on without, a line each.
-        too_large: Trainings that do not fit in its memory.
+        too_large: Recipes whose trainings do not fit in its memory, `name@version`, each with the reason.
     """
 
     device: str
@@ -78,7 +71,7 @@ class Rates:
     submission: float | None = None
     load: float = 1.0
     lacks: tuple[str, ...] = ()
-    too_large: tuple[TooLarge, ...] = ()
+    too_large: tuple[tuple[str, str], ...] = ()
 
     @property
     def measured(self) -> bool:
@@ -208,7 +201,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
-def _too_large(suite: Suite, work: Work | None) -> tuple[TooLarge, ...]:
+def _too_large(suite: Suite, work: Work | None) -> tuple[tuple[str, str], ...]:
     """Try a step of each training that there is to do; return those that do not fit in this process's share."""
     record, found = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
@@ -223,7 +216,7 @@ def _too_large(suite: Suite, work: Work | None) -> tuple[TooLarge, ...]:
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), norm, one_step, 0)
         except NoRoom as error:
-            found.append(TooLarge(name, str(error)))
+            found.append((name, str(error)))
     return tuple(found)
 
 

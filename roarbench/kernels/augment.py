@@ -21,15 +21,9 @@ Draws = tuple[Tensor, ...]  # what chance decides for the images of a batch; whi
 
 
 def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return degraded images as the network sees them in training, before they are normalised.
+    """Return degraded images, float32 (n, c, h, w), as the network sees them in training, before they are normalised.
 
-    Args:
-        images: Float32 (n, c, h, w); not changed.
-        kind: What is done.
-        generator: On the CPU, the only source of chance.
-
-    Returns:
-        Float32 (n, c, h, w), on the device of the images.
+    They are on the same device; the generator, on the CPU, is the only source of chance.
     """
     drawn = draw(tuple(images.shape), kind, generator)
     return augment_by(images, kind, tuple(sent(part, images.device) for part in drawn))
@@ -120,11 +114,8 @@ def reach(height: int) -> int:
 def shift(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tensor:
     """Return each image (n, c, h, w) moved by its own whole number of pixels; the edge is mirrored into the gap.
 
-    Args:
-        images: Float32 (n, c, h, w); not changed.
-        moves: Pixels down and to the right, int64 (2, n, 1), less than the height and the width.
-        mirrored: Which images are mirrored left to right as well, bool (n,): in one pass, the same as `flip` of the
-            outcome.
+    `moves` are pixels down and to the right, int64 (2, n, 1), less than the height and the width. `mirrored`, bool
+    (n,), says which are mirrored left to right as well, in one pass: the same as `flip` of the outcome.
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = moves

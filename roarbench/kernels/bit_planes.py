@@ -67,12 +67,8 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     Only the keys at the boundaries have to be found. NumPy sorts integers with vector instructions and partitions
     about several of them without, so that all keys are in order in a third of the time.
 
-    Args:
-        keys: int64 (n, d), unique within a row; largest is most important.
-        layout: What the planes hold.
-
-    Returns:
-        uint8 (n, planes, width): packed bits, most significant first, the plane of the codes' highest bit first.
+    Keys are int64 (n, d), unique within a row, the largest most important. Planes are uint8 (n, planes, width): packed
+    bits, most significant first, the plane of the codes' highest bit first.
     """
     d, boundaries = layout.features, layout.boundaries
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
@@ -93,19 +89,13 @@ def flips(layout: Layout) -> list[list[int]]:
 
 
 def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
-    """Return which features are removed at a level, as packed bits.
+    """Return which features are removed at level t, as packed bits, from planes uint8 (n, planes, width) of `encode`.
 
-    Args:
-        planes: uint8 (n, planes, width) of `encode`; only the planes that the level needs are read.
-        t: Level, the fraction of features removed.
-        order: MoRF removes the round(t d) most important features, LeRF as many of the least important.
-        layout: What the planes hold.
+    MoRF removes the round(t d) most important features, LeRF as many of the least important; only the planes that the
+    level needs are read. CallerError where they do not hold it.
 
     Returns:
         uint8 (n, width): most significant bit first, 1 where removed; bits beyond the last feature are 0.
-
-    Raises:
-        CallerError: The planes do not hold this level.
     """
     reading, d = _reading(t, order, layout), layout.features
     if reading is None:

@@ -92,9 +92,6 @@ class Graphs:
 
     They do not hold the training: a graph that outlives its training, until Python collects what holds itself, keeps
     the GPU's memory, and must not end while another is recorded.
-
-    Args:
-        device: Where it computes.
     """
 
     def __init__(self, device: torch.device) -> None:

@@ -15,15 +15,12 @@ from roarbench.terms import Unit
 
 
 def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
-    """Replace the removed features by the fill.
+    """Replace the removed features by the fill, float32 (n, c, h, w), a new tensor; kept values and fill are exact.
 
     Args:
         images: (n, c, h, w), values in [0, 255]; uint8 is fastest.
         removed: bool (n, c, h, w), or (n, 1, h, w) for all channels of a pixel; True where a feature is replaced.
         fill: float32 (c,), what replaces it, in [0, 255].
-
-    Returns:
-        float32 (n, c, h, w), a new tensor; kept values and fill are exact.
     """
     bits = removed.view(torch.uint8)
     # one of the two terms is 0, so the sum is exact; on a processor a tenth of the time of torch.where
@@ -31,15 +28,10 @@ def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
 
 
 def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Unpack removed bits into an array over the image.
+    """Unpack removed bits, uint8 (n, ceil(d / 8)), most significant bit first, into an array over the image.
 
-    Args:
-        packed: uint8 (n, ceil(d / 8)), most significant bit first.
-        shape: Channels, height and width of an image.
-        unit: What one feature is; d is the number of features in its grid.
-
-    Returns:
-        bool (n, c, h, w) for scalars, (n, 1, h, w) for pixels and squares of them; True where removed.
+    d is the number of features in the unit's grid, `shape` is (c, h, w). The array is bool, (n, c, h, w) for scalars,
+    (n, 1, h, w) for pixels and squares of them; True where removed.
     """
     grid = unit.grid(shape)
     d = prod(grid)
@@ -61,15 +53,9 @@ def _shifted(packed: Tensor, d: int) -> Tensor:
 
 
 def over_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
-    """Return removed features as an array over the image.
+    """Return removed features, bool (n, layers, rows, columns) over the unit's grid, over the image, (n, layers, h, w).
 
-    Args:
-        removed: bool (n, layers, rows, columns), over the unit's grid; True where removed.
-        shape: Channels, height and width of an image.
-        unit: What one feature is.
-
-    Returns:
-        bool (n, layers, h, w); `removed` itself where a feature has no more than one pixel.
+    `shape` is (c, h, w). Where a feature has no more than one pixel it is `removed` itself.
     """
     if unit.side == 1:
         return removed

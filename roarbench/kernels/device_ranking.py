@@ -19,18 +19,10 @@ _BITS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
 def planes_of(importance: Tensor, ties: Tensor, layout: Layout) -> NDArray[np.uint8]:
-    """Return the bit-planes of a batch of maps.
+    """Return the bit-planes of a batch of maps, float (n, c, h, w) or (n, h, w), as `bit_planes.encode` does.
 
-    Args:
-        importance: Float (n, c, h, w) or (n, h, w), larger = more important.
-        ties: int32 (n, d), `ranking.tie_order` of the images, on the device of the maps.
-        layout: What the planes hold.
-
-    Returns:
-        uint8 (n, planes, width), as `bit_planes.encode` does.
-
-    Raises:
-        RunError: The maps have another shape, or a value that is not finite.
+    `ties`, int32 (n, d), is `ranking.tie_order` of the images, on the device of the maps. RunError where the maps have
+    another shape, or a value that is not finite.
     """
     if _on_gpu(importance, layout):
         flat = _features(importance, layout)

@@ -70,13 +70,8 @@ def interpolated(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
     beyond the border there are none. It is symmetric and positive definite where anything is left of a channel, so
     conjugate gradients solve it for all images at once, without a matrix.
 
-    Args:
-        images: float32 (n, c, h, w).
-        gone: bool (n, c, h, w), True where a number is removed.
-        mean: float32 (c, h, w), for channels of which nothing is left.
-
-    Returns:
-        float32 (n, c, h, w); where nothing is removed it says nothing.
+    Images are float32 (n, c, h, w), and so is the outcome, which says nothing where nothing is removed; `gone`, bool of
+    that shape, is True where a number is removed; `mean`, (c, h, w), serves channels of which nothing is left.
     """
     known, unknown = (part.flatten(0, 1)[:, None].float() for part in (~gone, gone))
     kernel = torch.tensor(_AROUND, device=images.device)[None, None]
@@ -130,15 +125,10 @@ _FILLS: dict[str, _Fill] = {
 
 
 def change_numbers(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
-    """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins.
+    """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins, uint8 (n, d).
 
-    Args:
-        images: uint8 (n, c, h, w).
-        replaced: float32 (n, c, h, w), the same with every feature removed, in [0, 255].
-        unit: What one feature is; the number of one with several pixels or channels is their mean.
-
-    Returns:
-        Two arrays, uint8 (n, d); the first alone where images are rows of a table, which have no neighbours.
+    The first alone where images, uint8 (n, c, h, w), are rows of a table, which have no neighbours. `replaced`, float32
+    in [0, 255], has every feature removed. The number of a feature of several pixels or channels is their mean.
     """
     change = (images.float() - replaced).abs()
     made = [change, blurred(change)] if images.shape[2] > 1 else [change]

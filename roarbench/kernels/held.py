@@ -90,17 +90,10 @@ def movable(images: Tensor, kind: Augmentation) -> Tensor:
 
 
 def moved(images: Tensor, index: Tensor, size: int, kind: Augmentation, generator: torch.Generator) -> Tensor:
-    """Return some images as `augment` leaves them, from the same draws.
+    """Return images by index, int64 (b,), as `augment` leaves them, from the same draws.
 
-    Args:
-        images: As `movable` returns them, on the processor; not changed.
-        index: Int64 (b,), which of them.
-        size: Height and width of an image without its mirrored edges.
-        kind: One of `MOVING`.
-        generator: On the CPU, the only source of chance.
-
-    Returns:
-        (b, c, size, size), of the images' type, channels last in memory.
+    Images are as `movable` returns them, on the processor; `size` is their side without the mirrored edges, `kind` one
+    of `MOVING`. The outcome is (b, c, size, size), of the same type, channels last in memory.
     """
     n, most = len(index), (images.shape[1] - size) // 2
     drawn = draw((n, images.shape[3], size, size), kind, generator)

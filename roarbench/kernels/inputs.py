@@ -39,12 +39,8 @@ class Streamed(Protocol):
 class Batches:
     """Indices of batch after batch: one shuffled pass after another, cut without regard to where a pass ends.
 
-    So every batch is full, and after k passes each image was used k times, give or take the batch at the seam.
-
-    Args:
-        n: Number of images.
-        batch: Images in a batch.
-        generator: Shuffles; asked only when the images drawn before do not fill a batch.
+    So every batch is full, and after k passes each of n images was used k times, give or take the batch at the seam.
+    The generator shuffles, and is asked only when the images drawn before do not fill a batch.
     """
 
     def __init__(self, n: int, batch: int, generator: torch.Generator) -> None:

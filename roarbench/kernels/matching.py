@@ -21,14 +21,8 @@ _VALUES = 256  # of a number: uint8
 def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.uint16]:
     """Return the stratum of each feature: quantile bins of the first number, within them of the next, and so on.
 
-    Equal features share a stratum, so some strata may be larger than others, or empty.
-
-    Args:
-        numbers: uint8 (n, d) each.
-        bins: Quantile bins of each number.
-
-    Returns:
-        uint16 (n, d), in [0, bins ** len(numbers)).
+    Equal features share a stratum, so some strata may be larger than others, or empty. Numbers are uint8 (n, d) each,
+    each in so many bins; strata are uint16 (n, d), in [0, bins ** len(numbers)).
     """
     found = np.zeros(numbers[0].shape, np.uint16)
     for depth, number in enumerate(numbers):
@@ -49,7 +43,7 @@ def matched(
     order: Order,
     ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
-    """Remove in each stratum as many features as the own mask does, those that another map ranks first.
+    """Remove in each stratum as many features as the own mask does, those that another map ranks first: bool (n, d).
 
     With an image's own map in the other's place it is the own mask, where places tell removed features from kept ones.
 
@@ -60,9 +54,6 @@ def matched(
         found: uint16 (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
-
-    Returns:
-        bool (n, d), as many True in each row as `own` has.
     """
     shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
     turned = places if order is Order.MORF else shape[1] - 1 - places

@@ -21,7 +21,7 @@ _TIE_STREAM = (0, 0, 0, 1)
 
 
 def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit: Unit) -> NDArray[np.float32]:
-    """Return the importance of every feature, one row for each image.
+    """Return the importance of every feature, float32 (n, d), one row for each image.
 
     Args:
         importance: Larger is more important; (n, c, h, w) or (n, h, w). For scalar features a map without channels
@@ -30,9 +30,6 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
         unit: Scalar: each number is a feature, d = c h w. Pixel: the map is summed over channels, d = h w. Patch: over
             each square of pixels and its channels, d = ceil(h / side) ceil(w / side). Superpixel: as pixels, which
             `superpixels` brings together.
-
-    Returns:
-        float32 (n, d).
 
     Raises:
         RunError: The map has another shape, or a value that is not finite.
@@ -47,7 +44,12 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
         flat = importance.reshape(len(importance), -1).astype(np.float32)
-    _refuse_not_finite(flat)
+    finite = np.isfinite(flat)
+    if not finite.all():
+        image = int(np.argmin(finite.all(axis=1)))
+        bad = flat.shape[1] - int(finite[image].sum())
+        seen = f"{bad} of {flat.shape[1]} values that are not finite in float32"
+        raise RunError(f"importance of image {image} of the batch has {seen}; an estimator returns finite numbers")
     return flat
 
 
@@ -58,17 +60,6 @@ def _summed(importance: NDArray[np.floating], height: int, width: int, unit: Uni
     for axis, length in ((1, height), (2, width)) if unit.side > 1 else ():
         importance = np.add.reduceat(importance, range(0, length, unit.side), axis=axis, dtype=np.float64)
     return importance
-
-
-def _refuse_not_finite(flat: NDArray[np.float32]) -> None:
-    finite = np.isfinite(flat)
-    if not finite.all():
-        image = int(np.argmin(finite.all(axis=1)))
-        bad = flat.shape[1] - int(finite[image].sum())
-        raise RunError(
-            f"importance of image {image} of the batch has {bad} of {flat.shape[1]} values that are not finite "
-            "in float32; an estimator returns finite numbers"
-        )
 
 
 def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray[np.int32]:
@@ -84,8 +75,7 @@ def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray
         seed: Another seed, another order.
 
     Returns:
-        int32 (n, d): a permutation of 0 … d - 1 in every row; of equal features the one with the larger number is
-            more important.
+        int32 (n, d), permutations of 0 … d - 1; of equal features the one with the larger number is more important.
     """
     draws = np.empty((len(ids), d), np.uint64)
     for row, image in zip(draws, ids.tolist(), strict=True):
@@ -98,14 +88,8 @@ def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArr
     """Return integers, unique within an image, that sort like its importances, equal ones like the tie order.
 
     The upper 32 bits are the float's own bits, turned so that they sort as integers (negative floats sort backwards);
-    the lower 32 bits are the place in the tie order.
-
-    Args:
-        importance: float32 (n, d), finite.
-        ties: int32 (n, d), a permutation in every row.
-
-    Returns:
-        int64 (n, d); the largest key is the most important feature.
+    the lower 32 bits are the place in the tie order. Importance is float32 (n, d), finite; `ties`, int32 (n, d), has a
+    permutation in every row; of the keys, int64 (n, d), the largest is the most important feature's.
     """
     bits = (importance + np.float32(0)).view(np.int32)  # + 0: -0.0 and 0.0 are equal and must tie
     ordered = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
@@ -113,15 +97,7 @@ def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArr
 
 
 def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return feature indices of each image, most important first.
-
-    Args:
-        importance: float32 (n, d), finite.
-        ties: int32 (n, d), a permutation in every row.
-
-    Returns:
-        int64 (n, d).
-    """
+    """Return feature indices of each image, int64 (n, d), most important first; arguments are those of `sort_keys`."""
     return np.argsort(sort_keys(importance, ties), axis=1)[:, ::-1]
 
 
@@ -130,9 +106,7 @@ def removed_count(t: float, d: int) -> int:
     """Return how many of `d` features are removed at level `t`: round(t d), a half to the even number.
 
     The product is that of the decimal which was written: in floats 0.575 * 100 falls below 57.5 and would lose one.
-
-    Raises:
-        ValueError: `t` is outside [0, 1].
+    ValueError where `t` is outside [0, 1].
     """
     if not 0 <= t <= 1:
         raise ValueError(f"level t must be in [0, 1], got {t}; 30% is written 0.3")

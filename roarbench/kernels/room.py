@@ -34,10 +34,7 @@ def find_room(training: Parted) -> None:
     """Try a step at full size and take it back; halve what goes through the network at once until it fits.
 
     Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes mean
-    and variance of each: then nothing is halved.
-
-    Raises:
-        NoRoom: A step takes more than this process's share of the GPU.
+    and variance of each: then nothing is halved. NoRoom where a step takes more than this process's share of the GPU.
     """
     while (error := _tried(training)) is not None:
         if gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back

@@ -18,15 +18,11 @@ def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Un
     Neighbours are the up to four features above, below, left and right, in the same channel. If k of d features are
     removed by chance, each neighbour of a removed one is removed with probability (k - 1) / (d - 1); borders, where
     features have fewer neighbours, are thereby counted in. 1 is as scattered as Random, more is smoother; the ceiling
-    is about 1 / t, so values compare at one level only.
+    is about 1 / t, so values compare at one level only. None where fewer than two features are removed or none has a
+    neighbour in the unit's grid.
 
-    Args:
-        removed: uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does, equally many removed in each image.
-        shape: Channels, height and width of an image.
-        unit: What one feature is; its neighbours are those in its grid.
-
-    Returns:
-        At least 0; None where fewer than two features are removed or none has a neighbour.
+    `removed`, uint8 (n, ceil(d / 8)), is packed as `bit_planes.removed_bits` does, with equally many in each image;
+    `shape` is (c, h, w).
     """
     channels, height, width = unit.grid(shape)
     d = channels * height * width

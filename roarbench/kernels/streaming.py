@@ -56,13 +56,7 @@ def _view(room: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 
 class Cut(NamedTuple):
-    """Features removed from memory-mapped images.
-
-    Attributes:
-        planes: uint8 (n, planes, width), memory-mapped bit-planes of the ranking.
-        layout: What they hold.
-        t: Level, the fraction of features removed.
-    """
+    """Features removed from memory-mapped images at level t, by bit-planes uint8 (n, planes, width), memory-mapped."""
 
     planes: NDArray[np.uint8]
     layout: Layout
@@ -99,7 +93,9 @@ class StreamedImages:
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
         if not (self._reading and torch.equal(self._reading[0][0], index)):
-            self._forget()
+            for _, _, unused in self._reading:
+                unused.result()
+            self._reading.clear()
             self.expect([index])
         _, buffer, read = self._reading.popleft()
         pixels, bits = (part.to(self._device, non_blocking=True) for part in read.result())
@@ -107,12 +103,6 @@ class StreamedImages:
         if self._cut is None:
             return pixels.float()
         return degrade(pixels, unpack(bits, self._cut.layout.shape, self._cut.layout.unit), self._fill)
-
-    def _forget(self) -> None:
-        """Let go of what was read for nothing."""
-        for _, _, read in self._reading:
-            read.result()
-        self._reading.clear()
 
     def _read(self, index: Tensor, buffer: _Buffer) -> tuple[Tensor, Tensor]:
         """Read pixels uint8 (b, c, h, w) and packed removed bits uint8 (b, width) into the buffer."""

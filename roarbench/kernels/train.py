@@ -209,7 +209,7 @@ class _Training:
         return [self._generator, *drawn]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
-        """Yield a batch in the parts that go through the network at once."""
+        """Return a batch in the parts that share their draws and a reading."""
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 

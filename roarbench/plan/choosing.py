@@ -23,10 +23,7 @@ def part_of(
     """Return the part of a suite that is to be run, always with the controls that its rows are held against.
 
     Estimators are what `--estimators` takes: all of the suite's if None, none of them if empty. Submissions, the
-    `entries`, are always part of it, with their twins.
-
-    Raises:
-        CallerError: The suite does not have one of these.
+    `entries`, are always part of it, with their twins. CallerError where the suite does not have one of these.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
@@ -56,9 +53,8 @@ def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] |
     """Return the ids of the estimators that `--estimators` names, None for all; CallerError for what is not there."""
     listed = _listed(estimators)
     if estimators and not listed:
-        raise CallerError(
-            f"--estimators '{','.join(estimators)}' names none; write ids with commas between, or leave it out"
-        )
+        seen = f"--estimators '{','.join(estimators)}' names none"
+        raise CallerError(f"{seen}; write ids with commas between, or leave it out")
     chosen = [find_estimator(name, suite.estimators).id for name in listed]
     for estimator in chosen:
         if why := suite.why_not(estimator):

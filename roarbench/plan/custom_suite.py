@@ -26,9 +26,7 @@ def own_suite(name: str, about: str, made: Suite) -> Suite:
     """Return a suite with its name, and with the hash of what is computed as its version.
 
     Equal content has the same version wherever the file lies, whatever its comments, its name and its order.
-
-    Raises:
-        CallerError: One of its names could lead out of a folder, or a value is not of its kind.
+    CallerError where one of its names could lead out of a folder, or a value is not of its kind.
     """
     suite = replace(made, name=name, about=about, version=fingerprint(_computed(made))[:DIGITS])
     try:

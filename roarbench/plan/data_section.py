@@ -17,10 +17,8 @@ _SPLIT_KEYS = ("train", "test")
 def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
     """Return the record of the data that a suite's file names in `[data]`, counted.
 
-    Paths begin at `base`; the data have the suite's name where they have no other.
-
-    Raises:
-        CallerError: There are no such data; the message has the place in the file.
+    Paths begin at `base`; the data have the suite's name where they have no other. CallerError, with the place in the
+    file, where there are no such data.
     """
     kinds = [kind for kind in ("images", "parquet", "table", "hub", "known") if kind in section]
     if len(kinds) != 1:

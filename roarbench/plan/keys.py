@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ranked_by
-from roarbench.plan.common import CommonNetwork, common_network
+from roarbench.plan.common import common_network
 from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run
@@ -56,16 +56,11 @@ def keys_of(suite: Suite, data: str, limit: int | None) -> Mapping[Point, str]:
     return {point: run.key for point, run in runs_of(suite, data, limit).items()}
 
 
-def common_of(suite: Suite, cell: Cell, seed: int, data: str) -> CommonNetwork:
-    """Return the network that scores all rows of a cell's order, unit and fill, before it is tuned on any."""
-    return common_network(suite, data, cell.order, cell.unit, seed, cell.fill)
-
-
 def scored_network(suite: Suite, point: Point, data: str) -> str:
     """Return the key of the network that scores a point, where it is neither trained for it nor the explained one."""
     cell, number = point.cell, suite.reference_number(point.seed)
     if cell.retrain is Retrain.COMMON:
-        return common_of(suite, cell, point.seed, data).key
+        return common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
     other = cell.retrain is Retrain.NONE and number != suite.reference_number(point.seed, cell.estimator)
     return reference_of(suite, data, number).key if other else ""
 

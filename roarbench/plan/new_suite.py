@@ -22,10 +22,8 @@ _STEPS = 20 * _CHEAP  # rows that a training on more of them sees
 def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) -> Path:
     """Write NAME.toml into this folder, from the images in another or from a file of rows; the path.
 
-    `say` is told what should be known before hours of work.
-
-    Raises:
-        CallerError: There are no such data, or the file is there already.
+    `say` is told what should be known before hours of work; CallerError where there are no such data, or the file is
+    there already.
     """
     record = look(folder, say)
     name = slug(record.name)
@@ -60,10 +58,7 @@ def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
         ("levels = [0.1, 0.5, 0.9]", "shares of the features that are removed"),
         ("seeds = 3", "trainings of each point; each has a reference of its own to rank by"),
         ("references = 3", "explained networks; with one alone, verdicts hold for this network only"),
-        (
-            '# tuned_on = "test"',
-            "where specific gain is all: no training image is explained",
-        ),
+        ('# tuned_on = "test"', "where specific gain is all: no training image is explained"),
         ("", ""),
         ("[protocol.roar]", "what differs from the lines above, for one protocol"),
         ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here at one level alone"),

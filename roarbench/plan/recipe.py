@@ -39,14 +39,11 @@ class Recipe:
     """All that fixes a training, beside the network, the data and the seed.
 
     Attributes:
-        name: What the recipe is called.
         version: Counts up with every change of what is computed.
         epochs: Passes over the training images; need not be whole.
         batch: Images in a step.
         peak: Learning rate after the warm-up.
         warmup: Epochs in which the learning rate rises from 0 to `peak` in a straight line.
-        decay: What it does afterwards.
-        augmentation: What is done to the degraded images.
         precision: Of the training steps; evaluation is always float32.
         momentum: Nesterov momentum, or AdamW's first beta.
         weight_decay: On all weights but biases and those of batch norm.
@@ -59,7 +56,6 @@ class Recipe:
             torchvision calls them; empty for random ones.
         changes: In what it differs from the recipe of the table with its name and version, as its title has it:
             `(epochs=6)`; empty for one of the table.
-        optimiser: How a step follows from the gradients.
     """
 
     name: str

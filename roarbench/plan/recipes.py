@@ -61,19 +61,8 @@ _TO_224 = (4 / 7, 5 / 7, 6 / 7, 1.0)  # 128, 160, 192, 224 pixels
 
 def _fast(name: str, epochs: float, batch: int, peak: float, augmentation: Augmentation) -> Recipe:
     """Make a short form of another recipe: fewer epochs, small images first, a higher learning rate."""
-    return Recipe(
-        f"{name}-fast",
-        version=1,
-        epochs=epochs,
-        batch=batch,
-        peak=peak,
-        warmup=epochs / 8,
-        decay=Decay.LINEAR,
-        augmentation=augmentation,
-        weight_decay=5e-4,
-        sides=(0.5, 0.75, 1.0, 1.0),
-        micro_batch=256,
-    )
+    small = _small(f"{name}-fast", epochs, batch, peak, augmentation, warmup=epochs / 8)
+    return replace(small, sides=(0.5, 0.75, 1.0, 1.0), micro_batch=256)
 
 
 _TABLE = (
@@ -88,15 +77,9 @@ _TABLE = (
         weight_decay=1e-4,
         sides=_TO_224,
     ),
-    Recipe(
-        "imagenet-augmented",
-        version=1,
-        epochs=5,
-        batch=256,
-        peak=0.05,
-        warmup=0.5,
-        decay=Decay.LINEAR,
-        augmentation=Augmentation.CROP_FLIP,
+    replace(
+        _small("imagenet-augmented", epochs=5, batch=256, peak=0.05, augmentation=Augmentation.CROP_FLIP, warmup=0.5),
+        weight_decay=1e-4,
         start="torchvision:resnet50-v1@0676ba61",
     ),
     _fast("imagenette", epochs=12, batch=128, peak=0.4, augmentation=Augmentation.CROP_FLIP),
@@ -189,8 +172,7 @@ def find_recipe(title: str) -> Recipe:
 def changed(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     """Return a recipe of the table with other values, by the names in `SETTINGS`; its title says which, in any order.
 
-    Raises:
-        CallerError: There is no such setting, or a value cannot be its.
+    CallerError where there is no such setting, or a value cannot be its.
     """
     for key in values:
         if key not in SETTINGS:

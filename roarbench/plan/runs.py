@@ -130,10 +130,8 @@ def run_of(values: Mapping[str, Any]) -> Run:
 def find_protocol(name: str) -> Protocol:
     """Return the protocol of this name; CallerError where none is run under it."""
     if name in SHOWN and (parts := [part.name for part in SHOWN[name].made_of]):
-        raise CallerError(
-            f"{name} is made of the answers under {' and '.join(parts)} and never run; run those, then "
-            f"`roarbench table --protocol {name}` shows it"
-        )
+        seen = f"{name} is made of the answers under {' and '.join(parts)} and never run"
+        raise CallerError(f"{seen}; run those, then `roarbench table --protocol {name}` shows it")
     if name not in PROTOCOLS:
         raise UnknownName("protocol", name, PROTOCOLS)
     return PROTOCOLS[name]
@@ -144,9 +142,8 @@ def check_fill(fill: str, retrain: Retrain) -> None:
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
     if fill != "mean" and retrain is Retrain.RECURSIVE:
-        raise CallerError(
-            f"fill '{fill}' is made once for an image; where importance is found anew write the fill mean"
-        )
+        once = f"fill '{fill}' is made once for an image"
+        raise CallerError(f"{once}; where importance is found anew write the fill mean")
     if fill not in PLAIN_FILLS and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
         slow = f"fill '{fill}' is too slow to be made anew for every mask"
         raise CallerError(f"{slow}; where masks are exchanged write {', '.join(PLAIN_FILLS[:-1])} or {PLAIN_FILLS[-1]}")

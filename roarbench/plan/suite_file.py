@@ -4,6 +4,7 @@ The network is built and tried, where its file is executed, by `execution.fitnes
 the commands that compute.
 """
 
+import hashlib
 import re
 import tomllib
 from collections.abc import Mapping
@@ -13,11 +14,11 @@ from typing import Any, TypeVar
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.custom_suite import MOST, own_suite
+from roarbench.models import MODELS
+from roarbench.plan.custom_suite import DIGITS, MOST, own_suite
 from roarbench.plan.data_section import read_data
-from roarbench.plan.network_names import named_network
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 from roarbench.plan.runs import check_fill, find_protocol
@@ -30,6 +31,9 @@ from roarbench.terms import Making, Retrain, Split, Unit
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
+_TORCHVISION, _TIMM = "torchvision:", "timm:"
+_FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
+_LARGEST = 2**20  # bytes of a file that makes a network
 _UNNAMED: dict[str, Any] = {"name": "", "version": "", "about": ""}  # until all else is known
 _TABULAR_FILLS = ("mean", "zero", "noise")
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -84,7 +88,6 @@ def _suite(top: TomlTable, path: Path) -> Suite:
 
 
 def _check_name(top: TomlTable, name: str) -> None:
-    """Refuse what is no name of a suite, or one of the table's."""
     if not NAME.fullmatch(name):
         raise top.wrong(
             f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write name = \"{slug(name)}\""
@@ -99,11 +102,37 @@ def slug(text: str) -> str:
 
 
 def _network(section: TomlTable, base: Path) -> tuple[str, str, str]:
-    """Return name and source of the network, and the published weights that trainings begin with."""
+    """Return what the network is called, the source of its file, and the weights that its trainings begin with.
+
+    Its name is one of `MODELS`, `torchvision:NAME`, `timm:NAME`, or `FILE.py:FUNCTION`, whose path begins at `base`.
+    Weights are torchvision's, such as `IMAGENET1K_V1`; random ones if empty.
+    """
     name, weights = section.text("name"), section.text("weights", "")
     section.close()
+    if weights and not name.startswith(_TORCHVISION):
+        raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights are those of a torchvision:NAME")
+    if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
+        return name, "", f"{name}/{weights}" if weights else ""
+    if found := _FILE.fullmatch(name):
+        with section.naming():
+            return *_network_file(base / found["file"], found["function"]), ""
+    if ":" in name or name.endswith(".py"):
+        raise section.wrong(f"name is '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
     with section.naming():
-        return named_network(name, weights, base)
+        raise UnknownName("network", name, sorted(MODELS))
+
+
+def _network_file(path: Path, function: str) -> tuple[str, str]:
+    try:
+        content = path.read_bytes()
+        source = content.decode()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise CallerError(f"cannot read the network's file {path}: {why}; write FILE.py:FUNCTION") from None
+    if len(content) > _LARGEST:
+        raise CallerError(f"{path} has {len(content):,} bytes; a file that makes a network has {_LARGEST:,} at most")
+    stem = re.sub(r"\W+", "-", path.stem)
+    return f"{stem}.{function}@{hashlib.sha256(content).hexdigest()[:DIGITS]}", source
 
 
 def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:

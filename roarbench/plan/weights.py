@@ -63,10 +63,7 @@ def _check_published(suite: Suite, given: str) -> None:
 def title(reference: str) -> str:
     """Return `NAME@CHECKSUM` of a file, or of one of `PUBLISHED`: what a suite and its runs call the weights.
 
-    A file that is one of those has its name.
-
-    Raises:
-        CallerError: There is neither.
+    A file that is one of those has its name; CallerError where there is neither.
     """
     if reference in PUBLISHED:
         return f"{reference}@{checksum_start(reference)}"

@@ -17,7 +17,7 @@ from roarbench.cli import main
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.execution import jobs, runner
-from roarbench.forecast.rates import CORE, TooLarge, assume
+from roarbench.forecast.rates import CORE, assume
 from roarbench.plan.choosing import chosen_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, default_url
@@ -85,7 +85,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
 
 def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_path, monkeypatch):
     suite = find_suite("planted")
-    rates = replace(assume(suite, CORE), too_large=(TooLarge(suite.recipe, "no room"),))
+    rates = replace(assume(suite, CORE), too_large=((suite.recipe, "no room"),))
     monkeypatch.setattr(runner, "measured_rates", lambda engine, suite, work, say: rates)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1

@@ -12,7 +12,7 @@ from roarbench.execution import local_workers
 from roarbench.execution.local_workers import measured_rates
 from roarbench.forecast import rates
 from roarbench.forecast.plan import Plan, make_plan, missing_work
-from roarbench.forecast.question import answer_record, costed, measured_ways, ways_to
+from roarbench.forecast.question import answer_record, measured_ways, way_seconds, ways_to
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work, count_work
 from roarbench.plan.points import expand, select
@@ -112,8 +112,8 @@ def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast(pr
     work, assumed = count_work(way.part, expand(way.part)), assume(suite, CORE)
     plan = make_plan(SuiteResults(way.part, "", None, {}), work, workers=2)
     assert plan.runs == len(expand(way.part))
-    assert costed(way, plan, assumed).seconds == pytest.approx(plan.wall(assumed) * way.trainings / seeds)
-    record = answer_record("beats random", 2.0, [costed(way, plan, assumed)], 2)
+    assert way_seconds(way, plan, assumed) == pytest.approx(plan.wall(assumed) * way.trainings / seeds)
+    record = answer_record("beats random", 2.0, [(way, way_seconds(way, plan, assumed))], 2)
     assert json.loads(json.dumps(record))["ways"][0]["protocol"] == protocol
 
 

@@ -258,7 +258,7 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
     from roarbench.analysis.load import Question, load_if_any
     from roarbench.execution.local_workers import default_workers, rates_here
     from roarbench.forecast.plan import make_plan, missing_work
-    from roarbench.forecast.question import answer_record, answer_text, costed, ways_to
+    from roarbench.forecast.question import answer_record, answer_text, way_seconds, ways_to
     from roarbench.store.layout import Workspace
 
     ways, workers = ways_to(asked.question, asked.difference, asked.suite), work.workers or default_workers()
@@ -267,12 +267,12 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
     plans = [make_plan(each, missing_work(each, Workspace(work.store)), workers) for each in found]
     with rates_here(partial(err.print, soft_wrap=True)) as measure:
         rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
-    answers = [costed(way, plan, rates[way.suite]) for way, plan in zip(ways, plans, strict=True)]
-    answers.sort(key=lambda each: each.seconds)
+    answers = [(way, way_seconds(way, plan, rates[way.suite])) for way, plan in zip(ways, plans, strict=True)]
+    answers.sort(key=lambda answer: answer[1])
     if format == "json":
         out.print_json(json.dumps(answer_record(asked.question, asked.difference, answers, workers)))
     else:
-        best = answers[0].way
+        best = answers[0][0]
         stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
         command = propose("run", *best.words, *stop)
         out.print(answer_text(asked.question, asked.difference, answers, workers, command), soft_wrap=True)

@@ -74,7 +74,7 @@ def check_width() -> None:
 
 def log_console() -> Console:
     """Make this process write its log to standard error as JSON lines; return what takes the place of `err`."""
-    from roarbench.execution.log_console import LogConsole
+    from roarbench.execution.progress import LogConsole
 
     write_log(logging.StreamHandler(sys.stderr))
     return LogConsole()

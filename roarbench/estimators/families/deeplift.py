@@ -17,8 +17,7 @@ _ROUNDING = 1e-5  # share of the logits, whose difference has their rounding
 def deeplift(asked: MapInput) -> Tensor:
     """Return DeepLIFT's contributions, signed; those of an image add up to its logit minus that of its baseline.
 
-    Raises:
-        RunError: They do not, since the network has a nonlinear step that no rule is known for.
+    RunError where they do not, since the network has a nonlinear step that no rule is known for.
     """
     images, targets, start = asked.images, asked.batch.targets, asked.baseline
     with torch.enable_grad():
@@ -27,14 +26,11 @@ def deeplift(asked: MapInput) -> Tensor:
             logits = asked.model(inputs).gather(1, targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     contributions = multipliers[: len(images)] * (images - start)
-    _check_sums(contributions, logits.detach().view(2, -1))
-    return contributions
-
-
-def _check_sums(contributions: Tensor, logits: Tensor) -> None:
-    missed = (contributions.sum((1, 2, 3)) - (logits[0] - logits[1])).abs().sum()
+    said, base = logits.detach().view(2, -1)
+    missed = (contributions.sum((1, 2, 3)) - (said - base)).abs().sum()
     if missed > _MISSED * contributions.abs().sum() + _ROUNDING * logits.abs().sum():
         raise RunError("deeplift does not add up: it has no rule for a step that the network has; leave it out")
+    return contributions
 
 
 ESTIMATORS = (

@@ -50,17 +50,13 @@ ADEBAYO = Paper("""@misc{adebayo2018local,
 Note = Callable[[Tensor], object]
 
 
-def ignore(logits: Tensor) -> None:
-    """Take no note."""
-
-
 def base_maps(
     model: nn.Module,
     images: Tensor,
     targets: Tensor,
     black: Tensor,
     bases: Set[str],
-    note: Note = ignore,
+    note: Note = lambda logits: None,
     settings: Settings = PAPERS,
 ) -> dict[str, Tensor]:
     """Return the wanted bases of one batch, float (n, c, h, w), signed; they share all passes that they can.
@@ -87,15 +83,13 @@ def base_maps(
 
 
 def logit_gradients(
-    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = ignore
+    model: nn.Module, images: Tensor, targets: Tensor, rules: Set[str], note: Note = lambda logits: None
 ) -> dict[str, Tensor]:
     """Return gradients of the logit by the rules `grad` and `gb`, float (n, c, h, w), signed, after one forward pass.
 
     The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
-    each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes).
-
-    Raises:
-        CallerError: `gb` is wanted and the model has no ReLU.
+    each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes). CallerError
+    where `gb` is wanted and the model has no ReLU.
     """
     guide = guided.Guided()
     with torch.enable_grad():

@@ -21,10 +21,7 @@ def lrp(asked: MapInput) -> Tensor:
     epsilon. Such mixtures are those of Kohlbrenner et al. (2020); epsilon in the first convolution is a choice made
     here. zennit's `EpsilonPlus` has z+ there and its `EpsilonPlusFlat` the flat rule, and their maps are quite other
     ones. Epsilon everywhere, captum's default, is the gradient times the image in a network of ReLUs (Ancona et al.
-    2018).
-
-    Raises:
-        RunError: The network has a step that no rule is known for.
+    2018). RunError where the network has a step that no rule is known for.
     """
     model = relevance.unrolled(asked.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]

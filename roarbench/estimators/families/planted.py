@@ -43,10 +43,8 @@ def truth_noisy_blurred(asked: MapInput) -> Tensor:
 def leak(asked: MapInput) -> Tensor:
     """Return a uniform importance for each true class, the same for all of its images.
 
-    Its removal masks tell the class to whoever knows the four, and nothing in the image has a part in them.
-
-    Raises:
-        DataError: The true classes are not at hand.
+    Its removal masks tell the class to whoever knows the four, and nothing in the image has a part in them. DataError
+    where the true classes are not at hand.
     """
     if asked.batch.labels is None:
         raise DataError("the true classes are not at hand; 'leak' needs them")

@@ -29,13 +29,10 @@ def rise(asked: MapInput) -> Tensor:
 
 def rise_mask(images: Tensor, patches: int, j: int) -> Tensor:
     """Return the j-th mask of RISE over the images, (1, 1, h, w) in [0, 1]."""
-    cells, shift = noise.mask_cells(
-        patches + 1, j, SEED
-    )  # one cell more, so that a mask that is moved covers the image
+    cells, shift = noise.mask_cells(patches + 1, j, SEED)  # one more, so that a mask that is moved covers the image
     sides = [-(-side // patches) for side in images.shape[-2:]]  # pixels of a cell
-    stretched = F.interpolate(
-        torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides], mode="bilinear"
-    )
+    grid, wide = torch.from_numpy(cells)[None, None].double(), [(patches + 1) * side for side in sides]
+    stretched = F.interpolate(grid, wide, mode="bilinear")
     h, w = images.shape[-2:]
     top, left = (int(part * side) for part, side in zip(shift, sides, strict=True))
     return stretched[:, :, top : top + h, left : left + w].to(images)

@@ -66,10 +66,7 @@ def shapley(asked: MapInput) -> Tensor:
     The worth of a coalition is the logit where its members are as in the image and all others as in the baseline. A
     feature's value is what it adds to a coalition, averaged over the orders in which all can join: over 2^d coalitions,
     one that has s members without it weighs s! (d - s - 1)! / d!. The values add up to the logit of the image minus
-    that of the baseline.
-
-    Raises:
-        RunError: There are more than `SHAPLEY_FEATURES` features.
+    that of the baseline. RunError where there are more than `SHAPLEY_FEATURES` features.
     """
     images, targets, baseline = asked.images, asked.batch.targets, asked.baseline
     n, d = len(images), images[0].numel()

@@ -1,4 +1,7 @@
-"""What training images tell of a class: controls that are told a network's answer and ask it no more."""
+"""What training images tell of a class: controls that are told a network's answer and ask it no more.
+
+DataError where the training images are not at hand.
+"""
 
 from roarbench.errors import DataError
 from roarbench.estimators import Estimator
@@ -15,9 +18,6 @@ def class_template(asked: MapInput) -> Tensor:
     """Return each number times that of its class in the mean training image, where there is detail, near the middle.
 
     The first product is input x gradient of the classifier by the nearest class mean.
-
-    Raises:
-        DataError: The training images are not at hand.
     """
     return asked.images * _by_class(asked).means[asked.batch.targets] * _detail(asked.images) * centre(asked)
 
@@ -26,9 +26,6 @@ def linear_classifier(asked: MapInput) -> Tensor:
     """Return each number times its weight in a linear classifier of thumbnails, where there is detail.
 
     The first product is input x gradient of that classifier.
-
-    Raises:
-        DataError: The training images are not at hand.
     """
     return asked.images * _by_class(asked).weights[asked.batch.targets] * _detail(asked.images)
 

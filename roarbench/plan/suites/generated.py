@@ -15,23 +15,13 @@ _KNOWN = ("truth", "random", "random-blurred", "sobel", "truth-inverted")  # row
 
 def _known(name: str, about: str, dataset: str, *rows: str) -> Suite:
     """Make a suite that judges the protocols: on generated images it is known which rows are better."""
-    levels, everyone = (0.5,), (*_KNOWN, *rows)
-    asked = (ROAR, KAR, SPECIFIC, AUGMENTED, ROAR_EXCHANGED)
-    return Suite(
-        name=name,
-        version=1,
-        about=about,
-        dataset=dataset,
-        model="resnet-planted",
-        recipe="planted-brief@1",
-        reference_recipe="planted-brief@1",
-        blocks=(
-            *(Block(protocol, everyone, levels, seeds=3) for protocol in asked),
-            *(Block(protocol, everyone, levels, seeds=1) for protocol in (MORF, LERF)),
-            Block(MASK_ONLY, ("truth", "random", *(name for name in rows if name == "leak")), levels, seeds=1),
-        ),
-        references=3,
+    levels, everyone, recipe = (0.5,), (*_KNOWN, *rows), "planted-brief@1"
+    blocks = (
+        *(Block(asked, everyone, levels, seeds=3) for asked in (ROAR, KAR, SPECIFIC, AUGMENTED, ROAR_EXCHANGED)),
+        *(Block(protocol, everyone, levels, seeds=1) for protocol in (MORF, LERF)),
+        Block(MASK_ONLY, ("truth", "random", *(name for name in rows if name == "leak")), levels, seeds=1),
     )
+    return Suite(name, 1, about, dataset, "resnet-planted", recipe, recipe, blocks, references=3)
 
 
 GENERATED = (
@@ -43,10 +33,7 @@ GENERATED = (
         model="resnet-planted",
         recipe="planted@1",
         reference_recipe="planted@1",
-        blocks=(
-            Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2),
-            Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2),
-        ),
+        blocks=(Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2), Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2)),
     ),
     _known("planted-protocols", "planted under every protocol: who finds the order that is known?", "planted"),
     _known(

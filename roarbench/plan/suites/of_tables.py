@@ -17,22 +17,13 @@ def _tabular(name: str, about: str, retrained: tuple[float, ...], *rows: str) ->
     Networks are trained from scratch at the levels `retrained`.
     """
     many, levels, everyone = 20, (0.1, 0.5, 0.9), (*_ROWS, *rows)
-    return Suite(
-        name=name,
-        version=1,
-        about=about,
-        dataset=name,
-        model="mlp",
-        recipe="tabular@1",
-        reference_recipe="tabular@1",
-        blocks=(
-            *(Block(protocol, everyone, levels, seeds=many) for protocol in (SPECIFIC, AUGMENTED)),
-            *(Block(protocol, everyone, retrained, seeds=many) for protocol in (ROAR, ROAR_EXCHANGED)),
-            *(Block(order, everyone, levels, seeds=1) for order in (MORF, LERF)),
-            Block(MASK_ONLY, everyone, retrained, seeds=3),
-        ),
-        references=many,
+    blocks = (
+        *(Block(protocol, everyone, levels, seeds=many) for protocol in (SPECIFIC, AUGMENTED)),
+        *(Block(protocol, everyone, retrained, seeds=many) for protocol in (ROAR, ROAR_EXCHANGED)),
+        *(Block(order, everyone, levels, seeds=1) for order in (MORF, LERF)),
+        Block(MASK_ONLY, everyone, retrained, seeds=3),
     )
+    return Suite(name, 1, about, name, "mlp", "tabular@1", "tabular@1", blocks, references=many)
 
 
 TABULAR = (

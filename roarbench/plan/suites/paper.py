@@ -31,16 +31,8 @@ _VALIDITY = (  # of the panel
 
 def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
     """Make what a suite of the paper's experiment and the validity panel on small images has for one reference."""
-    return Suite(
-        name=name,
-        version=1,
-        about=about,
-        dataset=dataset or name,
-        model=model,
-        recipe=recipe,
-        reference_recipe=reference_recipe or recipe,
-        blocks=(*_RETRAINED, Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5), *_SCORED, *_VALIDITY),
-    )
+    blocks = (*_RETRAINED, Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5), *_SCORED, *_VALIDITY)
+    return Suite(name, 1, about, dataset or name, model, recipe, reference_recipe or recipe, blocks)
 
 
 def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
@@ -70,13 +62,9 @@ _FIRST = (  # with one reference; published are the versions that cross several
         "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
     ),
     Suite(
-        name="imagenette-brief",
-        version=1,
-        about="eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
-        dataset="imagenette",
-        model="resnet18",
-        recipe="imagenette@1",
-        reference_recipe="imagenette@1",
+        *("imagenette-brief", 1),
+        "eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
+        *("imagenette", "resnet18", "imagenette@1", "imagenette@1"),
         blocks=(Block(ROAR, EIGHT, (0.1, 0.5, 0.9), seeds=2),),
     ),
     _small(

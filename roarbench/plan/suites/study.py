@@ -27,16 +27,7 @@ def _blocks(*units: Unit) -> tuple[Block, ...]:
 
 
 def _study(name: str, about: str, dataset: str, blocks: tuple[Block, ...], recipe: str = "quick") -> Suite:
-    return Suite(
-        name=name,
-        version=1,
-        about=about,
-        dataset=dataset,
-        model="resnet-quick",
-        recipe=f"{recipe}@1",
-        reference_recipe=f"{recipe}-reference@1",
-        blocks=blocks,
-    )
+    return Suite(name, 1, about, dataset, "resnet-quick", f"{recipe}@1", f"{recipe}-reference@1", blocks)
 
 
 _BOTH = _blocks(Unit.SCALAR, Unit.PIXEL)
