@@ -13,7 +13,7 @@ from roarbench.datasets.catalogue import PINNED
 from roarbench.plan.keys import runs_of
 from roarbench.plan.suite import REPLICATION, Suite
 from roarbench.plan.suites import own_reference, with_given
-from roarbench.store.image_notes import LOCAL, ImageNote, noted_images
+from roarbench.store.image_notes import LOCAL, ImageNote, decoded_notes, noted_images
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
 
@@ -32,7 +32,7 @@ class Version:
 def image_notes(store: ResultsStore, folder: Path, dataset: str) -> list[ImageNote]:
     """Return where the images of a data set came from, as far as database and store folder know; oldest first."""
     noted = [note for note in noted_images(store.database) if note.dataset == dataset]
-    return list(dict.fromkeys([*noted, *Workspace(folder).decoded(dataset)]))
+    return list(dict.fromkeys([*noted, *decoded_notes(Workspace(folder).data, dataset)]))
 
 
 def is_own(data: str, notes: Iterable[ImageNote]) -> bool | None:

@@ -42,7 +42,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import Suite
 from roarbench.store.checksums import Checksums
-from roarbench.store.image_notes import note_images, noted_images
+from roarbench.store.image_notes import decoded_notes, note_images, noted_images
 from roarbench.store.layout import Workspace
 from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
@@ -145,7 +145,7 @@ def begun(request: Request, workspace: Workspace, store: ResultsStore, console: 
     store.refuse_other_machines()
     store.be_patient(lambda line: console.print(line, soft_wrap=True))
     images = _decode(request, workspace, console)
-    note_images(store.database, workspace.decoded(request.suite.dataset))
+    note_images(store.database, decoded_notes(workspace.data, request.suite.dataset))
     return SuiteWork(workspace, images, request.suite, request.weights)
 
 

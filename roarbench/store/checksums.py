@@ -5,6 +5,7 @@ Nothing here imports torch.
 
 import socket
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import Any, NamedTuple, NoReturn
 
 from sqlalchemy import Connection, and_, select, update
@@ -35,16 +36,12 @@ class Noted(NamedTuple):
     here: str  # of what the folder has
 
 
+@dataclass(frozen=True)
 class Checksums:
-    """Artifacts that the results of a database rest on, held against one store's folder.
+    """Artifacts that the results of a database rest on, held against one store's folder."""
 
-    Args:
-        database: Of the results.
-        workspace: The folder.
-    """
-
-    def __init__(self, database: Database, workspace: Workspace) -> None:
-        self._database, self._workspace = database, workspace
+    database: Database
+    workspace: Workspace
 
     def check(self, found: Collection[Artifact], noted: Collection[Noted] = ()) -> None:
         """Note what the folder has and the database does not know yet, unless its own results say otherwise.
@@ -69,7 +66,7 @@ class Checksums:
 
     def _note(self, found: Collection[Artifact], made_here: bool, noted: Collection[Noted] = ()) -> None:
         made = {each.key: each for each in found}
-        here = {"folder": self._workspace.identity, "place": f"{socket.gethostname()}:{self._workspace.root.resolve()}"}
+        here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
 
         def work(connection: Connection) -> None:
             new = [each for each in sorted(made.values()) if each.checksum or not made_here]
@@ -87,16 +84,16 @@ class Checksums:
             self._hear(connection, noted)
 
         if made:
-            self._database.change(work)
+            self.database.change(work)
 
     def _compare(self, row: Any, here: Artifact, own: bool) -> None:
         """Raise where the folder's and the database's are not the same."""
         if not row.checksum:
             raise StoreError(
-                f"{self._database.where} belongs to the folder {row.place}, where its {row.what} is being made; "
-                f"name that --store instead of {self._workspace.root}, or another --db"
+                f"{self.database.where} belongs to the folder {row.place}, where its {row.what} is being made; "
+                f"name that --store instead of {self.workspace.root}, or another --db"
             )
-        elsewhere = not (own or self._database.is_file)
+        elsewhere = not (own or self.database.is_file)
         if here.checksum == row.checksum or not (here.checksum or elsewhere):
             return
         seen = f"has another {here.what} than the one made in {row.place}"
@@ -113,7 +110,7 @@ class Checksums:
 
     def _refuse(self, seen: str) -> NoReturn:
         raise StoreError(
-            f"{self._workspace.root} {seen}, on which {self._database.where} rests; name that --store, copy its "
+            f"{self.workspace.root} {seen}, on which {self.database.where} rests; name that --store, copy its "
             "references, rankings and networks here, or name a fresh --store and --db"
         )
 

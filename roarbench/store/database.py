@@ -11,7 +11,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, nullcontext
 from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
@@ -132,13 +132,9 @@ class Database:
     @contextmanager
     def read(self) -> Iterator[Connection]:
         """Open a transaction that only reads, and never makes a writer wait; StoreError where a row is damaged."""
-        with self._sound():
-            if held := self._held_connection:
-                with explained(self.where):
-                    yield held
-                return
-            with self._begun(self._reader) as connection:
-                yield connection
+        held = self._held_connection
+        with self._sound(), nullcontext(held) if held else self._begun(self._reader) as found, explained(self.where):
+            yield found
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -156,7 +152,6 @@ class Database:
 
     @contextmanager
     def _sound(self) -> Iterator[None]:
-        """Tell of damaged rows in one line."""
         try:
             yield
         except ValueError as error:  # rows check themselves when they are read
@@ -181,7 +176,6 @@ class Database:
 
     @contextmanager
     def _kept(self) -> Iterator[None]:
-        """Check that the file is there after some work, done or not."""
         try:
             yield
         finally:

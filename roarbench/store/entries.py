@@ -74,11 +74,10 @@ def entered_ids(database: Database, dataset: str, model: str) -> list[str]:
 
     Failed ones are among them, those of newer versions of roarbench are not; `~trusted` stands apart.
     """
-    column, record = results.c.estimator, failures.c.record
-    of_place = (results.c.dataset == dataset, results.c.model == model)
-    failed = select(record).distinct()
+    done = select(results.c.estimator).where(results.c.dataset == dataset, results.c.model == model).distinct()
+    failed = select(failures.c.record).distinct()
     with database.read() as connection:
-        found = set(connection.scalars(select(column).where(*of_place).distinct()))
+        found = set(connection.scalars(done))
         cells = [run_of(json.loads(text)).cell for text in connection.scalars(failed)]
     found |= {cell.estimator for cell in cells if (cell.dataset, cell.model) == (dataset, model)}
     return sorted(filter(_entered, found))

@@ -115,7 +115,6 @@ def clear(connection: Connection, keys: Collection[str]) -> None:
 
 
 def _stop(connection: Connection, keys: Collection[str], what: str, data: str, reason: str) -> None:
-    """Note why these are not tried until somebody asks for it."""
     clear(connection, keys)
     rows = [{"key": key, "what": what, "data": data, "reason": reason} for key in sorted(keys)]
     insert_new(connection, stopped, rows)

@@ -62,13 +62,13 @@ def checked_note(note: ImageNote) -> ImageNote:
     return note
 
 
-def decoded_notes(folder: Path) -> list[ImageNote]:
-    """Return what the manifests of a folder of decoded data sets say, those decoded last at the end."""
+def decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
+    """Say where a data set's images in a folder came from, whole or small; those decoded last are last."""
     found = []
     for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
         with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
             found.append(_noted(json.loads(path.read_text())))
-    return found
+    return [note for note in found if note.dataset == dataset]
 
 
 def _noted(manifest: Mapping[str, Any]) -> ImageNote:

@@ -8,7 +8,6 @@ from pathlib import Path
 from roarbench.errors import StoreError
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import locked, write_whole, writing
-from roarbench.store.image_notes import ImageNote, decoded_notes
 
 
 class _Folder:
@@ -44,16 +43,11 @@ class Workspace:
                     write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
         return path.read_text()
 
-    def decoded(self, dataset: str) -> list[ImageNote]:
-        """Say where decoded images of a data set came from, whole or small; those decoded last are last."""
-        return [note for note in decoded_notes(self.data) if note.dataset == dataset]
-
     def keep_submission(self, entry: str, source: bytes) -> None:
         """Keep a submission's file where every worker finds it; StoreError where another file has its id."""
         path = self.submissions / f"{entry}.py"
         if path.exists():
-            self.submission(entry)
-            if path.read_bytes() != source:
+            if self.submission(entry) != source:
                 raise StoreError(f"{path} holds another file under the same id; change your file by a comment")
             return
         with writing(path):

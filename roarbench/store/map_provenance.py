@@ -14,19 +14,13 @@ class ExplainedBatches(NamedTuple):
 
 
 class MapProvenance(NamedTuple):
-    """Record of how the maps behind some stored bit-planes were computed.
+    """Record of how the maps behind some stored bit-planes were computed."""
 
-    Attributes:
-        seconds: Processor time spent on them.
-        weights: Checksum of the explained model's weights; empty for controls.
-        batches: How all the images were explained, in order; empty where it was not noted.
-        kept: How many of the noisy copies of each image the model puts into the class that it predicts for
-            the image itself; empty for maps without noisy copies, and where it was not noted.
-    """
-
-    seconds: float
-    weights: str = ""
-    batches: Sequence[ExplainedBatches] = ()
+    seconds: float  # processor time spent on them
+    weights: str = ""  # checksum of the explained model's weights; empty for controls
+    batches: Sequence[ExplainedBatches] = ()  # all the images in order, how they were explained; empty if not noted
+    # How many of the noisy copies of each image the model puts into the class that it predicts for the image itself;
+    # empty for maps without noisy copies, and where it was not noted.
     kept: Sequence[int] = ()
 
 

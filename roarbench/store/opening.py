@@ -3,6 +3,7 @@
 import os
 import sqlite3
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -71,11 +72,8 @@ def _sqlite_engine(path: Path, read_only: bool) -> Engine:
     except OSError as error:
         raise StoreError(f"results store {path}: {error.strerror}; check the path and its permissions") from None
 
-    def connect() -> sqlite3.Connection:
-        return _connect(path, read_only)
-
-    # A reader keeps no connection: whether the file can change while it looks is asked anew each time.
-    return create_engine("sqlite://", creator=connect, poolclass=NullPool if read_only else QueuePool)
+    pool = NullPool if read_only else QueuePool  # whether the file can change while a reader looks is asked each time
+    return create_engine("sqlite://", creator=partial(_connect, path, read_only), poolclass=pool)
 
 
 def _look(path: Path, read_only: bool) -> None:

@@ -16,17 +16,12 @@ LIBRARIES = ("torch", "torchvision", "numpy", "captum", "datasets", "pyarrow", "
 
 @dataclass(frozen=True)
 class Provenance:
-    """Origin of a result.
+    """Origin of a result."""
 
-    Attributes:
-        code_version: Version of roarbench, with the commit where it runs from a checkout.
-        versions: Of Python and of the libraries that can change a result; those not installed are left out.
-        hardware: `machine`, `cpu`, `cores` that the process could use, `device` that the tensors were on, and
-            `precision` that networks were trained in.
-    """
-
-    code_version: str
-    versions: dict[str, str]
+    code_version: str  # of roarbench, with the commit where it runs from a checkout
+    versions: dict[str, str]  # of Python and of the installed libraries that can change a result
+    # `machine`, `cpu`, `cores` that the process could use, `device` that the tensors were on, and `precision` that
+    # networks were trained in.
     hardware: dict[str, str | int]
 
     @property

@@ -66,14 +66,9 @@ def told_by(parts: Path, counts: Mapping[Split, int]) -> list[dict[str, Any]]:
     return [read_planes(path).about for path in used]
 
 
-def noted_batches(made: Iterable[Iterable[Any]]) -> list[ExplainedBatches]:
-    """Return which batches a part notes that were explained in one go, read back from JSON."""
-    return [ExplainedBatches(*entry) for entry in made]
-
-
 def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
     """Refuse maps by devices of different kinds, which round differently: no other machine could make them again."""
-    kinds = {batches.device for about in told for batches in noted_batches(about.get("made", []))} - {""}
+    kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}
     if len(kinds) > 1:
         names = " and ".join(sorted(kinds))
         raise StoreError(f"{parts} has maps by {names}, expected one kind of device; {remedy(parts)} on one kind")

@@ -19,26 +19,17 @@ class RankingSpec(Keyed):
     """Identity of rankings: all that fixes them.
 
     A field added after a release gets a default and is left out of folders and files while it has that default.
-
-    Attributes:
-        data: Fingerprint of the decoded data set.
-        reference: Fingerprint of the explained model; empty for controls.
-        estimator: Fingerprint of the estimator and its parameters.
-        levels: Levels that can be read.
-        shape: Channels, height and width of an image.
-        splits: Whose images are ranked.
-        maps: How its maps were to be made; how they were is in the manifest, for each file under `made`.
     """
 
-    data: str
-    reference: str
-    estimator: str
+    data: str  # fingerprint of the decoded data set
+    reference: str  # fingerprint of the explained model; empty for controls
+    estimator: str  # fingerprint of the estimator and its parameters
     name: str
     unit: Unit
-    levels: tuple[float, ...]
-    shape: tuple[int, int, int]
-    splits: tuple[Split, ...] = tuple(Split)
-    maps: Making = Making.FLOAT32
+    levels: tuple[float, ...]  # that can be read
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    splits: tuple[Split, ...] = tuple(Split)  # whose images are ranked
+    maps: Making = Making.FLOAT32  # how they were to be made; how they were is in the manifest, by file under `made`
 
     @property
     def estimator_record(self) -> Estimator:

@@ -37,7 +37,6 @@ from roarbench.store.ranking_parts import (
     content_of,
     covers,
     kept_of,
-    noted_batches,
     parts_of,
     read_manifest,
     read_planes,
@@ -53,23 +52,16 @@ from roarbench.terms import Split
 
 @dataclass(frozen=True)
 class Rankings:
-    """Finished rankings, opened.
-
-    Attributes:
-        splits: Bit-planes of each split that was ranked, uint8 (n, planes, width), read-only, views of the files.
-        files: Size and checksum of each file, and how its maps were made, as the manifest has them.
-        seconds: Processor time spent on the maps, all workers together.
-        weights: Checksum of the explained model's weights; empty for controls, and where it was not noted.
-        kept: Share of the noisy copies of all images that the model puts into the class that it predicts for the image
-            itself, in [0, 1]; None for maps without noisy copies, and where it was not noted.
-    """
+    """Finished rankings, opened."""
 
     folder: Path
     layout: Layout
-    splits: Mapping[Split, NDArray[np.uint8]]
-    files: Mapping[str, Mapping[str, Any]]
-    seconds: float
-    weights: str
+    splits: Mapping[Split, NDArray[np.uint8]]  # those that were ranked; read-only, views of the files
+    files: Mapping[str, Mapping[str, Any]]  # size and checksum of each, and how its maps were made, by the manifest
+    seconds: float  # processor time spent on the maps, all workers together
+    weights: str  # checksum of the explained model's weights; empty for controls, and where it was not noted
+    # Share of the noisy copies of all images that the model puts into the class that it predicts for the image itself,
+    # in [0, 1]; None for maps without noisy copies, and where it was not noted.
     kept: float | None = None
 
     def planes(self, split: Split) -> NDArray[np.uint8]:
@@ -196,7 +188,8 @@ class RankingsStore:
                 about = {"format": FORMAT, **identity_of(spec), "weights": weights_of(parts, told)}
                 refuse_mixed(parts, told)
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
-                manifest = about | {"files": files, "versions": _versions()}
+                versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
+                manifest = about | {"files": files, "versions": versions}
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
                 write_whole(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
             shutil.rmtree(parts, ignore_errors=True)
@@ -243,8 +236,8 @@ class RankingsStore:
                 planes, metadata = read_planes(part.path)
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
-                noted = noted_batches(metadata.pop("made", [])) or [ExplainedBatches(len(planes), 0, "")]
-                made += without(first - part.start, noted)
+                noted = metadata.pop("made", []) or [(len(planes), 0, "")]
+                made += without(first - part.start, (ExplainedBatches(*batches) for batches in noted))
                 kept += metadata.pop("kept", [])[first - part.start :]
                 if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {remedy(part.path)}")
@@ -257,10 +250,6 @@ class RankingsStore:
         if len(kept) == count:  # over noisy copies
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
         return entry | {"made": [part._asdict() for part in merged(made)]}
-
-
-def _versions() -> dict[str, str]:
-    return {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

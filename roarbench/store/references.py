@@ -11,6 +11,7 @@ import pickle
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -35,26 +36,24 @@ class Predictions(NamedTuple):
     probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
 
 
+@dataclass(frozen=True)
 class StoredReference:
-    """A reference under one folder, there or not.
+    """A reference in a folder of all references, there or not.
 
     Damaged files and a folder that cannot be written raise StoreError.
-
-    Args:
-        root: Folder of all references.
-        reference: What fixes it.
-
-    Attributes:
-        folder: Where it lies, or will.
     """
 
-    def __init__(self, root: Path, reference: Reference) -> None:
-        self._root, self._reference = root, reference
-        self.folder = root / f"{reference.dataset}-{reference.model}-{reference.key[:16]}"
+    root: Path
+    reference: Reference
+
+    @property
+    def folder(self) -> Path:
+        """Return where it lies, or will."""
+        return self.root / f"{self.reference.dataset}-{self.reference.model}-{self.reference.key[:16]}"
 
     def lock(self) -> AbstractContextManager[None]:
         """Keep two processes from training the same reference, on whichever machines."""
-        return locked(self._root / f".{self._reference.key}.lock", self._root, self.folder)
+        return locked(self.root / f".{self.reference.key}.lock", self.root, self.folder)
 
     def has(self) -> bool:
         """Return whether its weights are there."""
@@ -69,7 +68,7 @@ class StoredReference:
 
         To be called under the lock.
         """
-        about = {"reference": record(self._reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
+        about = {"reference": record(self.reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
         save_weights(self.folder, model, about)
 
     def save_predictions(self, split: Split, predictions: Predictions) -> None:
@@ -105,37 +104,34 @@ class StoredReference:
             return Predictions(arrays["targets"], arrays["probability"])
 
 
+@dataclass(frozen=True)
 class NetworkStore:
     """The networks under one folder, each by the key of what fixes it; all can be deleted and made again.
 
     Damaged files and a folder that cannot be written raise StoreError.
     """
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    root: Path
 
     def has(self, key: str) -> bool:
         """Return whether a network's weights are there, whole."""
-        return self._folder(key).is_dir()
+        return (self.root / key).is_dir()
 
     def save(self, key: str, model: nn.Module, about: dict[str, object]) -> None:
         """Write a network's weights and what is noted about them; to be called under the lock."""
-        save_weights(self._folder(key), model, about)
+        save_weights(self.root / key, model, about)
 
     def weights(self, key: str) -> dict[str, torch.Tensor]:
         """Return a network's state dict, on the CPU."""
-        return load_weights(self._folder(key), "network")
+        return load_weights(self.root / key, "network")
 
     def checksum(self, key: str) -> str:
         """Return the checksum of a network's weights, as noted when it was saved; empty where it is missing."""
-        return noted_checksum(self._folder(key), "network") if self.has(key) else ""
+        return noted_checksum(self.root / key, "network") if self.has(key) else ""
 
     def lock(self, key: str) -> AbstractContextManager[None]:
         """Keep two processes from training the same network, on whichever machines."""
-        return locked(self._root / f".{key}.lock", self._root)
-
-    def _folder(self, key: str) -> Path:
-        return self._root / key
+        return locked(self.root / f".{key}.lock", self.root)
 
 
 def save_weights(folder: Path, model: nn.Module, about: Mapping[str, object]) -> None:
@@ -181,7 +177,6 @@ def checksum(weights: Mapping[str, torch.Tensor]) -> str:
 
 @contextmanager
 def _readable(folder: Path, what: str) -> Iterator[Path]:
-    """Say of a folder that cannot be read what to do with it."""
     try:
         yield folder
     except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:

@@ -19,38 +19,26 @@ from roarbench.store.provenance import Provenance
 
 @dataclass(frozen=True)
 class Result:
-    """The outcome of one run; one row.
+    """The outcome of one run; one row."""
 
-    Attributes:
-        run: What was done.
-        correct: Number of test images answered correctly.
-        total: Number of test images.
-        bits: One bit per test image, set where the answer is correct, the first image in the highest bit of the first
-            byte; `pack_answers` makes it.
-        seconds: Wall time of training and scoring.
-        provenance: Code, libraries and machine.
-        probability: Softmax probability of the originally predicted class, one little-endian float32 per test image,
-            for runs without retraining; `pack_probabilities` makes it.
-        rankings: Checksum of the rankings that were removed; empty where there are none.
-        smoothness: Of the removed features of the test images, see `smoothness`; None where there are no rankings.
-        weights: Checksum of the explained model's weights, where ranking or score depends on them; empty elsewhere and
-            in rows from before it was noted.
-        loss: Mean training loss of the last epoch, in nats; None where nothing was trained or it was not noted.
-        created: When the run ended, in UTC.
-    """
-
-    run: Run
-    correct: int
-    total: int
+    run: Run  # what was done
+    correct: int  # test images answered correctly
+    total: int  # test images
+    # One bit per test image, set where the answer is correct, the first image in the highest bit of the first byte;
+    # `pack_answers` makes it.
     bits: bytes
-    seconds: float
-    provenance: Provenance
+    seconds: float  # wall time of training and scoring
+    provenance: Provenance  # code, libraries and machine
+    # Softmax probability of the originally predicted class, one little-endian float32 per test image, for runs without
+    # retraining; `pack_probabilities` makes it.
     probability: bytes | None = None
-    rankings: str = ""
-    smoothness: float | None = None
+    rankings: str = ""  # checksum of the rankings that were removed; empty where there are none
+    smoothness: float | None = None  # of the removed features, see `smoothness`; None where there are no rankings
+    # Checksum of the explained model's weights, where ranking or score depends on them; empty elsewhere and in rows
+    # from before it was noted.
     weights: str = ""
-    loss: float | None = None
-    created: datetime = field(default_factory=lambda: datetime.now(UTC))
+    loss: float | None = None  # mean training loss of the last epoch, in nats; None where nothing was trained or noted
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # when the run ended, in UTC
 
     def __post_init__(self) -> None:
         length = (self.total + 7) // 8

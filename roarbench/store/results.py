@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import MappingProxyType, TracebackType
+from types import MappingProxyType
 from typing import Any, Self
 
 from sqlalchemy import URL, Connection, Select, Table, delete, func, select
@@ -47,11 +47,6 @@ class ResultsStore:
         return cls(open_database(url, read_only))
 
     @property
-    def where(self) -> str:
-        """Return the file, or the URL without its password."""
-        return self.database.where
-
-    @property
     def failures(self) -> Failures:
         """Return what failed, and what is not tried again until somebody asks for it."""
         return Failures(self.database)
@@ -67,7 +62,7 @@ class ResultsStore:
             for lease in self.running():
                 if kernel_of(lease.owner) != here:
                     name = lease.owner.host.split()[0]
-                    seen = f"{self.where} is an SQLite file, and {name} is at work on it"
+                    seen = f"{self.database.where} is an SQLite file, and {name} is at work on it"
                     raise StoreError(f"{seen}; for several machines write --db postgresql://HOST/NAME")
 
     def be_patient(self, tell: Callable[[str], object]) -> None:
@@ -87,11 +82,9 @@ class ResultsStore:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         try:
-            if error is None:
+            if kind is None:
                 self.database.check_kept()
         finally:
             self.close()

@@ -62,16 +62,16 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
     """
     found = {file: _checked_file(folder, file) for file in read_index(folder)}
     seen: dict[str, tuple[PublishedFile, Result]] = {}
-    for file, results in found.items():
-        for result in results:
-            other, first = seen.setdefault(result.run.key, (file, result))
-            if other is not file and other.suite == file.suite:
-                raise StoreError(
-                    f"{file.path} has the run {result.run.key}, which is in {other.path}; keep one of them"
-                )
-            if first.bits != result.bits:
-                raise StoreError(f"{file.path} and {other.path} have other answers of the run {result.run.key}")
-    _check_one_data_set(found)
+    data: dict[str, str] = {}  # by suite: a board compares rows image by image
+    for file, result in ((file, result) for file, results in found.items() for result in results):
+        run = result.run
+        other, first = seen.setdefault(run.key, (file, result))
+        if other is not file and other.suite == file.suite:
+            raise StoreError(f"{file.path} has the run {run.key}, which is in {other.path}; keep one of them")
+        if first.bits != result.bits:
+            raise StoreError(f"{file.path} and {other.path} have other answers of the run {run.key}")
+        if data.setdefault(file.suite, run.data) != run.data:
+            raise StoreError(f"{file.path} has rows on other images ({run.data[:8]}) than the rest of its suite")
     if before:
         _check_kept({key: result for key, (_, result) in seen.items()}, check_folder(before))
     return found
@@ -105,7 +105,6 @@ def read_plain(path: Path) -> Any:
 
 
 def _entries(path: Path) -> tuple[PublishedFile, ...]:
-    """Return the entries of an index, each of the right kind."""
     try:
         values = read_plain(path)
         if set(values) != {"format", "files"} or values["format"] != _FORMAT:
@@ -150,10 +149,8 @@ def _checked_file(folder: Path, file: PublishedFile) -> list[Result]:
 
 def _why_not(result: Result, suite: Suite) -> str:
     """Return why a row is none of a suite's; empty where it is one."""
-    run, texts = result.run, [result.provenance.code_version]
-    texts += [
-        f"{value}" for part in (result.provenance.versions, result.provenance.hardware) for value in part.values()
-    ]
+    run, origin = result.run, result.provenance
+    texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
         return f"'{one_line(odd, 40)}' would be computed by a spreadsheet"
     if run.limit:
@@ -178,27 +175,13 @@ def _settings(point: Point) -> tuple[object, ...]:
     return twin, replace(point.cell, estimator=CLEAN), point.seed
 
 
-def _check_one_data_set(found: dict[PublishedFile, list[Result]]) -> None:
-    """Refuse rows of one suite on different images: a board compares them image by image."""
-    data: dict[str, str] = {}
-    for file, results in found.items():
-        for result in results:
-            if data.setdefault(file.suite, result.run.data) != result.run.data:
-                raise StoreError(
-                    f"{file.path} has rows on other images ({result.run.data[:8]}) than the rest of its suite"
-                )
-
-
 def _check_kept(now: dict[str, Result], before: dict[PublishedFile, list[Result]]) -> None:
-    for file, results in before.items():
-        for old in results:
-            new = now.get(old.run.key)
-            if new is None:
-                raise StoreError(f"the run {old.run.key} of {file.path} was published and is gone; rows stay")
-            if new != old:
-                raise StoreError(
-                    f"the run {old.run.key} of {file.path} was published with other values; rows never change"
-                )
+    for file, old in ((file, result) for file, results in before.items() for result in results):
+        seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
+        if new is None:
+            raise StoreError(f"{seen} and is gone; rows stay")
+        if new != old:
+            raise StoreError(f"{seen} with other values; rows never change")
 
 
 @contextmanager

@@ -34,7 +34,6 @@ class UtcDateTime(TypeDecorator[datetime]):
 
 
 def _added() -> Column[datetime]:
-    """Return the column that says when a row was added."""
     return Column("created", UtcDateTime, nullable=False, default=lambda: datetime.now(UTC))
 
 

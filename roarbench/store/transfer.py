@@ -70,16 +70,14 @@ def export_results(
 
 
 def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
-    row = row_of(result)
-    values = {name: row[name] for name in COLUMNS.names if name in row}
-    values |= {name: canonical(row[name]) for name in ("versions", "hardware")}
-    values |= {"created": result.created.isoformat()}
-    values["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
+    row = row_of(result) | {"created": result.created.isoformat()}
+    row |= {name: canonical(row[name]) for name in ("versions", "hardware")}
+    row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
+    values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
     return values | {"sha256": _checksum(values)}
 
 
 def _checksum(values: dict[str, Any]) -> str:
-    """Return the hash of a row's values but the checksum itself."""
     plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
     return hashlib.sha256(canonical(plain).encode()).hexdigest()
 

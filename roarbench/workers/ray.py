@@ -104,7 +104,7 @@ class _JobActor:
         return ""
 
     def do(self, job: Job) -> tuple[Any, Exception | None, float]:
-        """Return the value of a job or its error, and the seconds by the clock that it took."""
+        """Do as `perform`."""
         return perform(job)
 
 

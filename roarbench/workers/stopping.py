@@ -9,6 +9,7 @@ from types import FrameType
 
 ENDED = 128 + signal.SIGTERM  # the exit code, as a shell has it
 _asked = threading.Event()
+asked = _asked.is_set  # whether this process was asked to end
 _busy = threading.Event()
 
 
@@ -41,8 +42,3 @@ def deferred() -> Iterator[None]:
         yield
     finally:
         _busy.clear()
-
-
-def asked() -> bool:
-    """Return whether this process was asked to end."""
-    return _asked.is_set()

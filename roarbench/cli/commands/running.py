@@ -85,7 +85,7 @@ def run(
             finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
-        where, advice = results.where, advice_lines(failures_of(finished.suite_results, results))
+        where, advice = results.database.where, advice_lines(failures_of(finished.suite_results, results))
     _print_tables(part, finished, work.store, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _propose_next(finished, f"{suite.name}.png", advice, console)
