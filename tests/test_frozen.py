@@ -19,7 +19,6 @@ from torch import nn
 from roarbench.identity import fingerprint, record
 from roarbench.models import MODELS
 from roarbench.models.build import build
-from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import RECIPES
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
@@ -34,10 +33,6 @@ LATER = (  # fields of suites, which count where they are used
     *(("given", ""), ("maps", "float32"), ("references", 1), ("replication", 0), ("own", None)),
     *(("tuned_on", "train"), ("entered", frozenset())),
 )
-
-
-def recipe_hash(recipe: Recipe) -> str:
-    return fingerprint({name: getattr(recipe, name) for name in FIELDS} | record(recipe))
 
 
 def suite_hash(suite: Suite) -> str:
@@ -62,7 +57,10 @@ def network(name: str) -> dict[str, object]:
 
 
 HASHES = {
-    "recipes": {title: recipe_hash(recipe) for title, recipe in RECIPES.items()},
+    "recipes": {
+        title: fingerprint({name: getattr(recipe, name) for name in FIELDS} | record(recipe))
+        for title, recipe in RECIPES.items()
+    },
     "suites": {f"{name}@{version}": suite_hash(suite) for (name, version), suite in VERSIONS.items()},
 }
 

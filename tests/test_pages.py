@@ -152,14 +152,11 @@ def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(pu
         assert f"{100 * rows[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in readme
 
 
-def test_the_submission_of_the_table_is_the_file_of_this_folder():
-    shown = read_submission(ROOT / "submissions" / "class_evidence.py").id
-    assert f"| `{shown}` |" in (ROOT / "README.md").read_text("utf-8")
-
-
-def test_make_run_and_the_commands_of_the_readme_share_the_default_store():
+def test_the_readme_has_the_submission_of_this_folder_and_its_commands_share_the_store_of_make_run():
+    page, shown = (ROOT / "README.md").read_text("utf-8"), read_submission(ROOT / "submissions" / "class_evidence.py")
+    assert f"| `{shown.id}` |" in page
     recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nrun: ")[2].partition("\n\n")[0]
-    commands = re.findall("(?m)^    roarbench .*", (ROOT / "README.md").read_text("utf-8"))
+    commands = re.findall("(?m)^    roarbench .*", page)
     assert "roarbench run " in recipe and len(commands) == 5
     assert [line for line in (recipe, *commands) if "--store" in line] == []
 

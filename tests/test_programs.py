@@ -55,11 +55,8 @@ def test_the_page_on_statistics_has_the_number_of_its_study():
     assert luck in (ROOT / "docs" / "statistics.md").read_text("utf-8")
 
 
-def test_every_break_can_be_made_and_looked_for():
+def test_every_break_can_be_made_and_looked_for_and_one_that_cannot_says_why():
     assert {one.name: why for one in listed() if (why := wrong_with(one))} == {}
-
-
-def test_a_break_that_cannot_be_made_says_why():
     sound = Break("commands", "a-name", "roarbench/text.py", 'MISSING = "–"', 'MISSING = "0"', ("tests/test_text.py",))
     assert wrong_with(sound) == ""
     for changes, why in (

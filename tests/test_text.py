@@ -23,12 +23,9 @@ def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_one
     assert (decimals(0.12345, 3), decimals(None, 3)) == ("0.123", "–")
 
 
-def test_text_from_outside_is_one_line_that_hides_nothing():
+def test_text_from_outside_is_one_line_that_hides_nothing_and_wide_lines_are_folded_at_words():
     assert one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
     assert printable("a\nb") == "a b"
     assert (one_line("12345", 5), one_line("123456", 5)) == ("12345", "1234…")
-
-
-def test_wide_lines_are_folded_at_words_and_go_on_further_in():
     lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
     assert folded("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)

@@ -20,7 +20,6 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.status import status_record
-from roarbench.report.table import suite_table
 from roarbench.store.image_notes import LOCAL, ImageNote
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore
@@ -30,7 +29,7 @@ from tests.helpers.board_store import results
 from tests.helpers.made_up import IMAGES, SUITE, answers, result, usual
 from tests.helpers.made_up import held as complete
 from tests.helpers.store_rows import lease
-from tests.helpers.tables import rows_of
+from tests.helpers.tables import rows_of, table_of
 
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=2),))
 POINTS = expand(SMALL)
@@ -83,7 +82,7 @@ def test_a_row_is_as_weak_as_what_it_is_held_against(store, tmp_path, name):
     import_results(store, tmp_path / "rows.parquet")
     found = collect(suite, store)
     weak = {*suite.estimators} if name != "grad~blurred" else {"grad", "grad~blurred"}
-    table = suite_table(found, "roar", None, None)
+    table = table_of(found)
     assert {row.estimator for row in table.board.rows if table.sign(row.estimator)} == weak
     flagged = {name: row["flag"] for name, row in rows_of(table).items() if row["flag"]}
     assert flagged.keys() == found.doubts.keys() & {*suite.estimators} == weak

@@ -17,7 +17,6 @@ from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
 from roarbench.stats.probability import probability_drop
 from roarbench.store.layout import Workspace
@@ -28,11 +27,7 @@ from roarbench.store.result import pack_probabilities
 from roarbench.store.scores import Score, put_scores
 from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Split, Unit
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
-from tests.helpers.tables import rows_of, words_of
-
-
-def table(suite_results, protocol="roar"):
-    return suite_table(suite_results, protocol, None, None)
+from tests.helpers.tables import rows_of, table_of, words_of
 
 
 def with_probabilities(without=()) -> SuiteResults:
@@ -87,7 +82,7 @@ def test_what_is_missing_or_no_probability_is_missing():
 @pytest.mark.slow
 def test_tables_have_probabilities_where_nothing_is_retrained():
     whole = with_probabilities({("grad", Order.MORF, 0.9)})
-    shown = table(whole, "morf")
+    shown = table_of(whole, "morf")
     plain, flat = rows_of(shown), rows_of(shown, "csv")
     row, fall = plain["var-grad"], probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
     assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
@@ -99,7 +94,7 @@ def test_tables_have_probabilities_where_nothing_is_retrained():
     (line,) = (line for line in render(shown, "markdown").splitlines() if "| var-grad" in line)
     assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in line
     for protocol in ("roar", "kar", "mask-only"):
-        assert not {"aopc", "probability", "relative_change"} & set(rows_of(table(whole, protocol))["random"])
+        assert not {"aopc", "probability", "relative_change"} & set(rows_of(table_of(whole, protocol))["random"])
 
 
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
@@ -124,8 +119,8 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
 def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
     """Not gain, place, verdict or flag, not even with scores that say the opposite."""
     whole = held()
-    plain = table(whole)
-    scored = table(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
+    plain = table_of(whole)
+    scored = table_of(replace(whole, quantus={"grad": VALUES, "random": {"pixel-flipping": 0.5}}))
     before, after = (json.loads(render(shown, "json")) for shown in (plain, scored))
     kept = {row["estimator"]: row.pop("quantus") for row in after["rows"]}
     assert (after, scored.flags) == (before, plain.flags)
@@ -164,10 +159,10 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
     stored = with_kept(whole, tmp_path)
     assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
     assert with_kept(held(), Path("none")).kept == {}
-    shown = table(stored)
+    shown = table_of(stored)
     text, rows = words_of(shown), rows_of(shown)
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
     assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
     for kept in ({"var-grad": 0.8}, {}):
-        assert "†" not in words_of(table(replace(stored, kept=kept)))
+        assert "†" not in words_of(table_of(replace(stored, kept=kept)))

@@ -35,19 +35,16 @@ def fresh(suite, tmp_path_factory):
     return replace(suite, store=tmp_path_factory.mktemp("fresh"))
 
 
-def test_rows_are_called_as_they_were_given_and_say_that_no_sandbox_held(result):
+def test_rows_are_called_as_they_were_given_say_that_no_sandbox_held_and_are_not_run_again(suite, result, monkeypatch):
     frame = result.to_dataframe()
     assert set(frame["name"]) == {"random", "mine", "ig"}
     ids = dict(zip(frame["name"], frame["estimator"], strict=True))
     assert ids["mine"].startswith("mine@") and ids["ig"].startswith("own-ig@")
     assert all(ids[name].endswith("~trusted") for name in ("mine", "ig"))
     assert {frame.attrs[key] for key in ("suite", "version", "protocol", "limit")} == {"few", 1, "roar", 8}
-
-
-def test_the_same_call_again_runs_nothing(suite, result, monkeypatch):
     monkeypatch.setattr("roarbench.execution.runner.at_work", None)
     again = roarbench.evaluate(suite, MINE, quiet=True).to_dataframe().set_index("name")
-    assert again.loc["mine", "gain"] == result.to_dataframe().set_index("name").loc["mine", "gain"]
+    assert again.loc["mine", "gain"] == frame.set_index("name").loc["mine", "gain"]
     assert set(again.index) == {"random", "mine"}
 
 
@@ -68,13 +65,6 @@ def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path,
     assert html.startswith('<img alt="curves" src="data:image/png;base64,') and html.count("<tr>") == 4
     result.plot(tmp_path / "curves.svg")
     assert (tmp_path / "curves.svg").stat().st_size > 1000
-
-
-def test_rows_of_two_results_of_one_store_are_joined(suite, result):
-    joined = roarbench.evaluate(suite, ["truth"], quiet=True)
-    joined |= result
-    assert set(joined.to_dataframe()["name"]) == {"random", "mine", "ig", "truth"}
-    assert joined.compare("truth", "mine").points is not None
 
 
 def test_what_cannot_be_run_is_refused_before_anything_is(suite):
@@ -106,6 +96,7 @@ def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
     for protocol in ("roar", "morf"):
         curves = joined.to_dataframe(protocol).set_index("name").filter(like="accuracy")
         assert (curves.loc["saved"] == curves.loc["mine"]).all()
+    assert joined.compare("saved", "mine").points == 0
     alone = roarbench.evaluate(suite, {"alone": made["test"]}, quiet=True)
     assert "alone" in set(alone.to_dataframe("morf")["name"])
     assert "alone" not in set(alone.to_dataframe("roar")["name"])

@@ -72,6 +72,7 @@ def explained(given, images):
 
 IMAGES = torch.arange(-9.0, 9.0).reshape(2, 1, 3, 3)
 POSITIVE = SCALE * IMAGES.clamp(min=0)
+DRAWN = torch.rand((), generator=torch.Generator().manual_seed(0))  # as the image's generator draws
 
 
 @pytest.mark.parametrize(
@@ -86,26 +87,18 @@ POSITIVE = SCALE * IMAGES.clamp(min=0)
         (closing_over("x") and closing_over(-1.5), -1.5 * IMAGES),
         (Own, SCALE * IMAGES),
         (lambda model: Own(model), SCALE * IMAGES),
+        (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
     ],
-    ids=["helper", "numpy", "quantus", "partial", "local-name", "closure", "negative", "class", "lambda"],
+    ids=["helper", "numpy", "quantus", "partial", "local-name", "closure", "negative", "class", "lambda", "contract"],
 )
 def test_a_function_does_in_its_file_what_it_does_here(given, expected):
     torch.testing.assert_close(explained(given, IMAGES), expected, rtol=0, atol=1e-6)
 
 
-def test_captum_s_classes_are_imported_and_called_with_the_model():
+def test_captum_s_classes_are_imported_a_name_that_is_taken_gets_a_prefix_and_the_docstring_is_the_description():
     assert explained(Saliency, IMAGES).shape == IMAGES.shape
     source = as_submission("ig", IntegratedGradients).source.decode()
     assert "from captum.attr._core.integrated_gradients import" in source
-
-
-def test_a_file_by_the_contract_draws_from_the_image_s_generator():
-    found = explained(lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES)
-    drawn = torch.rand((), generator=torch.Generator().manual_seed(0))
-    torch.testing.assert_close(found, IMAGES + drawn)
-
-
-def test_a_name_that_is_taken_gets_a_prefix_and_the_docstring_is_the_description():
     made = as_submission("ig", by_helper)
     assert (made.name, made.description) == ("own-ig", "Three times the positive part.")
     assert as_submission("My Method_2", by_helper).name == "my-method-2"

@@ -54,7 +54,7 @@ def two(tmp_path_factory) -> TwoFiles:
 
 
 @pytest.mark.slow
-def test_file_number_i_is_explained_by_seed_i_and_the_title_names_both(call, two):
+def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_reproduced_alone(call, two, tmp_path):
     assert set(two.keys) == set(enumerate(two.titles))
     again = call("run", *PLANTED, *two.asked, "--estimators", "grad", *two.at)
     assert (again.code, "runs are done" in again.err) == (0, True)
@@ -67,10 +67,6 @@ def test_file_number_i_is_explained_by_seed_i_and_the_title_names_both(call, two
     for word in ("plan", "status", "validity", "claims"):
         answer = call(word, *PLANTED, *two.asked, *two.at)
         assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
-
-
-@pytest.mark.slow
-def test_every_file_can_be_reproduced_by_itself(call, two, tmp_path):
     again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
     wrong, right = (call(*again, *two.asked[at : at + 2]) for at in (0, 2))
     assert (wrong.code, "name that one" in wrong.err) == (2, True)

@@ -44,7 +44,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
     (manifest,) = photos.glob("store/data/*/manifest.json")
     shown = json.loads(manifest.read_text())["fingerprint"][:8]
     small = "(small version: 10 images a split"
-    for words in (("table",), ("claims",), ("plot", "-o", "x.svg")):
+    for words in (("table",), ("validity",), ("claims",), ("plot", "-o", "x.svg")):
         other = f"roarbench {words[0]} --suite quick --limit 10 --data {shown} --store {at[1]}"
         told = (
             f"nothing of quick v1 {small}) is in this store, but: {' '.join([other, *words[1:]])} {small}; images of "

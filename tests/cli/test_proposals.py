@@ -1,10 +1,15 @@
-"""Words of a command line: values that are read, and proposed commands, which the shell takes as they stand."""
+"""Words of a command line: values that are read, and proposed commands, which the shell takes and which work."""
 
+import json
 import os
+import re
 import shlex
+import shutil
 import sys
+from dataclasses import replace
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import typer
@@ -13,7 +18,14 @@ from roarbench.cli import main
 from roarbench.cli.option_records import SubmissionOptions, parse_budget
 from roarbench.cli.proposals import TAKEN, propose, without_password, worded
 from roarbench.errors import CallerError, EmptyStore, StoreError, UnknownName
+from roarbench.execution import reach
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.opening import open_database
+from tests.helpers.command_line import SMALL, publish
 
 COMMANDS = typer.main.get_command(main.app).commands
 
@@ -93,3 +105,41 @@ def test_a_time_is_read_with_its_units_and_how_a_file_is_run_needs_the_file():
     for options in ({"trust": True}, {"device": "cuda"}):
         with pytest.raises(CallerError, match="add --submission FILE"):
             SubmissionOptions(**options)
+
+
+ROWS = ("random", "truth")
+_ROAR, _MORF, _LERF = (Block(protocol, ROWS, (0.5,), seeds=1) for protocol in (ROAR, MORF, LERF))
+_SPECIFIC = Block(SPECIFIC, ROWS, (0.5,), seeds=1)
+KINDS = {  # blocks, words after `run`, the protocol that is shown, and what checks the rows
+    "specific": ((_SPECIFIC,), (), "specific", "replicate"),
+    "part": ((_SPECIFIC, _ROAR), ("--protocol", "roar"), "roar", "validity"),
+    "unretrained": ((_MORF, _LERF), (), "morf", "validity"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
+    blocks, words, protocol, check = KINDS[kind]
+    publish(monkeypatch, replace(SUITES["planted"], blocks=blocks))
+    monkeypatch.chdir(tmp_path)
+    asked = (*SMALL, "--store", tmp_path / "a store's")
+    ran = call("run", *asked, *words)
+    assert ran.code == 0, ran.err
+    proposed = [shlex.split(line)[1:] for line in ran.err.partition("next:\n")[2].splitlines()]
+    assert [command[0] for command in proposed] == ["table", check, "plot", "status"]
+    for command in proposed:
+        answer = call(*command)
+        assert answer.code == 0, answer.err
+        assert command[0] != "table" or answer.out in ran.out
+    found = json.loads(call("table", *asked, "--format", "json").out)
+    assert found["protocol"] == protocol  # programs rely on it
+    assert {row["gain"] for row in found["rows"]} - {None}
+
+
+def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(reach, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
+    answer = call("run", *SMALL, "--store", tmp_path / "store")
+    assert answer.code == 2 and answer.out == ""
+    assert re.search(r"the plan needs .* more, .* are free; free some or choose another --store$", answer.err)

@@ -6,8 +6,13 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from roarbench.report.table import SuiteTable
+from roarbench.analysis.boards import SuiteResults
+from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
+
+
+def table_of(results: SuiteResults, protocol: str = "roar", rows: list[str] | None = None) -> SuiteTable:
+    return suite_table(results, protocol, None, rows)
 
 
 def printed(shown: RenderableType, width: int = 80) -> str:

@@ -157,14 +157,6 @@ def test_trust_has_the_numbers_of_the_studies_each_with_its_command():
         assert finding["command"] in read and finding["number"][0].isdigit()
 
 
-def test_sums_of_a_study_are_of_the_rows_that_are_named():
-    """By hand, from a page of two rows and a null."""
-    page = "| matched | ig | image | +1 | 15 | 0 | 0 |\n| matched | ig | chance | +1 | 10 | 2 | 3 |\n"
-    page += "| matched | random-blurred | image | 0 | 1 | 2 | 12 |\n| specific | ig | image | 0 | 9 | 9 | 9 |\n"
-    number, said = trust.photographs(trust.cells_of(page))
-    assert number == "25 of 30" and "2 the wrong way" in said and "Of 15 pairs that know nothing it orders 3" in said
-
-
 def test_what_was_not_run_is_what_the_store_lacks(views):
     fields = context(Site(views), address("trust"))
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}

@@ -18,19 +18,15 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.report.curve_chart import chart
 from roarbench.report.figures import Axis, Chart, make_figure, save_figure
 from roarbench.report.panels import Curve, spread
-from roarbench.report.table import suite_table
 from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Order
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
+from tests.helpers.tables import table_of
 
 
 @pytest.fixture(scope="module")
 def whole():
     return held()
-
-
-def table_of(results, protocol="roar", rows=None):
-    return suite_table(results, protocol, None, rows)
 
 
 def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_there_is_none(whole):

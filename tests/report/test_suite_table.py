@@ -30,13 +30,9 @@ from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import Warned, check_source
 from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
-from tests.helpers.tables import rows_of, words_of
+from tests.helpers.tables import rows_of, table_of, words_of
 
 BOTH = replace(SUITE, blocks=tuple(Block(protocol, MAIN, LEVELS, seeds=3) for protocol in (ROAR, KAR)))
-
-
-def table_of(results, protocol="diffroar", rows=None):
-    return suite_table(results, protocol, None, rows)
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +48,7 @@ def whole():
 def test_diffroar_is_kar_minus_roar_judged_against_0(both):
     """By hand two seeds of four images: KAR 1100 and 1110, ROAR 0101 and 1000 are 2 - 2 and 3 - 1 of 4 right."""
     falls = {"sobel": 0.1, "grad": -0.1, "var-grad": 0.2, "random": 0.0}  # of `usual`: twice this times t, up to luck
-    for name, row in rows_of(table_of(both)).items():
+    for name, row in rows_of(table_of(both, "diffroar")).items():
         assert [row["gains"][str(t)] for t in LEVELS] == pytest.approx([200 * falls[name] * t for t in LEVELS], abs=1.5)
         assert row["gain_low"] < row["gain"] < row["gain_high"]
         assert row["verdict"] == (None if name == "random" else "better" if falls[name] > 0 else "worse")
@@ -62,7 +58,7 @@ def test_diffroar_is_kar_minus_roar_judged_against_0(both):
     for point in made:
         text = bits[point.cell.order, point.seed] if point.cell.estimator == "grad" else "1111"
         made[point] = result(suite, point, np.array([bit == "1" for bit in text * (IMAGES // 4)]))
-    row = rows_of(table_of(SuiteResults(suite, DATA, None, made)))["grad"]
+    row = rows_of(table_of(SuiteResults(suite, DATA, None, made), "diffroar"))["grad"]
     assert (row["gains"], row["gain"]) == ({"0.5": 25.0}, 12.5)
     assert row["curve"] == {"0.0": 1.0, "0.5": 0.625}  # those of KAR
 
@@ -70,13 +66,13 @@ def test_diffroar_is_kar_minus_roar_judged_against_0(both):
 def test_a_row_without_one_of_its_cells_has_no_difference(both):
     gone = ("grad", 0.9, Order.MORF)
     kept = {p: r for p, r in both.results.items() if (p.cell.estimator, p.cell.t, p.cell.order) != gone}
-    found = rows_of(table_of(replace(both, results=kept)))
+    found = rows_of(table_of(replace(both, results=kept), "diffroar"))
     assert (found["grad"]["gain"], found["grad"]["gains"]["0.9"], found["grad"]["place"]) == (None, None, None)
     assert found["sobel"]["gain"] is not None
 
 
 def test_diffroar_is_drawn_from_0_on_needs_both_orders_and_is_never_run(both, whole):
-    drawn = chart(table_of(both))
+    drawn = chart(table_of(both, "diffroar"))
     assert (drawn.height, drawn.curves[0].accuracy[0]) == ("DiffROAR, points", 0.0)
     with pytest.raises(CallerError, match=r"has no diffroar \(made of kar and roar at one level\) with unit pixel"):
         suite_table(whole, "diffroar", Unit.PIXEL, None)

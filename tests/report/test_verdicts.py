@@ -23,6 +23,7 @@ from roarbench.store.transfer import import_results
 from roarbench.terms import Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
+from tests.helpers.synthetic_boards import row as row_of
 from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
@@ -117,10 +118,6 @@ def text(panel, width=300):
     return printed(as_text(panel, width), width)
 
 
-def row_of(panel, name):
-    return next(row for row in panel.rows if row.estimator == name)
-
-
 def cells(panel, title, estimator):
     (found,) = (section for section in sections(panel) if section.title == title)
     (line,) = (line for line in found.lines if line[0] == estimator)
@@ -163,6 +160,8 @@ def test_what_is_missing_is_a_dash(made):
 def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_cells(made):
     lines = text(made).splitlines()
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
+    narrow = text(made, 60)  # columns that do not fit stand below
+    assert all(cell in narrow for section in sections(made) for line in section.lines for cell in line)
     flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in made.rows if row.flag.reason]
     assert lines[-1:] == flagged and [line.split()[:2] for line in flagged] == [["var-grad", "(!)"]]
     assert any("chance 25.0" in line for line in lines)

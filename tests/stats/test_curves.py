@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 from scipy.integrate import trapezoid
 
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Scores, area_weights, gain
+from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
 from roarbench.stats.draws import draw
 from roarbench.stats.probability import order_gaps, probability_drop
-from roarbench.terms import Order
 
 
 @given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6, unique=True), st.integers(0, 100))
@@ -19,14 +18,6 @@ def test_weights_are_scipys_trapezoids(levels, seed):
     heights = np.random.default_rng(seed).random(len(steps))
     oracle = trapezoid(heights, steps) / steps[-1]
     np.testing.assert_allclose(area_weights(steps) @ heights, oracle, rtol=1e-9)
-
-
-def test_gain_by_hand():
-    """Random loses nothing; the estimator loses .2 at .5 and .4 at .9: (.5 * .1 + .4 * .3) / .9 of accuracy."""
-    curve, random = np.array([0.8, 0.6, 0.4]), np.array([0.8, 0.8, 0.8])
-    morf = gain((0.0, 0.5, 0.9), curve, random, Order.MORF)
-    assert morf == pytest.approx(100 * 0.17 / 0.9, rel=1e-12)
-    assert gain((0.0, 0.5, 0.9), curve, random, Order.LERF) == -morf
 
 
 def test_the_gap_between_the_orders_by_hand():
