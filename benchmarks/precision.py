@@ -45,15 +45,10 @@ _RECIPE = "imagenette64@1"  # shortened
 
 
 class Moved(NamedTuple):
-    """Shares of features, in [0, 1].
+    """Shares of features, in [0, 1]."""
 
-    Attributes:
-        bins: In another level bin.
-        removed: For each level, of the removed features those that would not be removed.
-    """
-
-    bins: float
-    removed: tuple[float, ...]
+    bins: float  # in another level bin
+    removed: tuple[float, ...]  # for each level, of the removed features those that would not be removed
 
 
 def moved(exact: NDArray[np.uint8], other: NDArray[np.uint8], layout: Layout) -> Moved:

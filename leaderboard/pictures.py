@@ -39,26 +39,19 @@ _ANCHORS = np.array([[0, 0, 0], [180, 30, 20], [250, 190, 40], [255, 255, 255]],
 
 @dataclass(frozen=True, eq=False)
 class Pictures:
-    """A few test images, and sheets of small pictures of them: one column for each image, one line for each kind.
+    """A few test images, and sheets of small pictures of them: one column for each image, one line for each kind."""
 
-    Attributes:
-        numbers: Of the images among the test images, chosen by the `rule`; features are removed at this `level`.
-        kinds: What the lines of a row's sheet show: `map`, `own`, and where the protocol has them, other masks.
-        side: Height and width of a picture in pixels.
-        rows: Estimators that have a sheet.
-        damaged: Those whose rankings are there and cannot be read.
-        seconds: Processor seconds for the maps of 1,000 images, by estimator.
-        sheet: Returns the sheet of a row as WebP, made once; of the empty name that of the images themselves.
-    """
-
+    # of the images among the test images, chosen by the `rule`; features are removed at this `level`
     numbers: Sequence[int]
     rule: str
     level: float
+    # what the lines of a row's sheet show: `map`, `own`, and where the protocol has them, other masks
     kinds: Sequence[str]
-    side: int
-    rows: Sequence[str]
-    damaged: tuple[str, ...]
-    seconds: Mapping[str, float]
+    side: int  # height and width of a picture in pixels
+    rows: Sequence[str]  # estimators that have a sheet
+    damaged: tuple[str, ...]  # those whose rankings are there and cannot be read
+    seconds: Mapping[str, float]  # processor seconds for the maps of 1,000 images, by estimator
+    # returns the sheet of a row as WebP, made once; of the empty name that of the images themselves
     sheet: Callable[[str], bytes]
 
 

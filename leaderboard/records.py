@@ -23,33 +23,24 @@ KINDS = {  # of rows, by what they are coloured, in words
 
 @dataclass(frozen=True)
 class BoardRow:
-    """One row of a board.
+    """One row of a board."""
 
-    Attributes:
-        id: What the command line takes; `name` and `detail` are what people call it, and what changes the answer.
-        control: Whether it never looks at the network.
-        value: What the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains.
-        beating: Beside every control that asks no network; None of a control and where there is no verdict.
-        knows: What it is shown to know: `image`, or that and `network`; nothing of a control.
-        roar: Its place under ROAR; None where that is not known.
-        reversed_by: Ids of rows that it is significantly above here and below under ROAR, or the other way round.
-        doubts: Why it has no place, or should be doubted, gravest first.
-        seconds: Processor seconds for the maps of 1,000 images; None where not known.
-    """
-
-    id: str
+    id: str  # what the command line takes; `name` and `detail` are what people call it, and what changes the answer
     name: str
     detail: str
     about: str
-    control: bool
+    control: bool  # whether it never looks at the network
     place: Place | None
+    # what the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains
     value: Estimate
+    # beside every control that asks no network; None of a control and where there is no verdict
     beating: Beating | None
-    knows: tuple[str, ...]
-    roar: Place | None
+    knows: tuple[str, ...]  # what it is shown to know: `image`, or that and `network`; nothing of a control
+    roar: Place | None  # its place under ROAR; None where that is not known
+    # ids of rows that it is significantly above here and below under ROAR, or the other way round
     reversed_by: tuple[str, ...]
-    doubts: tuple[Doubt, ...]
-    seconds: float | None
+    doubts: tuple[Doubt, ...]  # why it has no place, or should be doubted, gravest first
+    seconds: float | None  # processor seconds for the maps of 1,000 images; None where not known
 
     @property
     def kind(self) -> str:
@@ -96,34 +87,22 @@ def cost_axis(seconds: list[float]) -> Axis | None:
 
 @dataclass(frozen=True)
 class BoardRecord:
-    """A board as it is shown: one protocol and unit of a suite, over some levels.
-
-    Attributes:
-        headline: Who wins, in a sentence or two; empty where the verdicts do not say it.
-        facts: What was asked of what, on how many networks, when.
-        measured: What the figure shows, such as `matched gain, points`.
-        caption: Of what the numbers are, what the intervals cover, and what is exceptional.
-        rows: By value, the best first; those without one last.
-        best: The control with the largest gain; None where there is none.
-        costs: Scale of seconds for 1,000 maps; None where no row's cost is known.
-        roar_from: Title of the suite whose ROAR places stand beside; empty where there are none.
-        gained: Whether rows have gains and places; of masks alone there are accuracies.
-    """
+    """A board as it is shown: one protocol and unit of a suite, over some levels."""
 
     slug: str
     title: str
     protocol: Protocol
     levels: tuple[float, ...]
-    headline: str
-    facts: tuple[str, ...]
-    measured: str
-    caption: str
-    rows: tuple[BoardRow, ...]
-    best: BoardRow | None
+    headline: str  # who wins, in a sentence or two; empty where the verdicts do not say it
+    facts: tuple[str, ...]  # what was asked of what, on how many networks, when
+    measured: str  # what the figure shows, such as `matched gain, points`
+    caption: str  # of what the numbers are, what the intervals cover, and what is exceptional
+    rows: tuple[BoardRow, ...]  # by value, the best first; those without one last
+    best: BoardRow | None  # the control with the largest gain; None where there is none
     axis: Axis
-    costs: Axis | None
-    roar_from: str
-    gained: bool
+    costs: Axis | None  # scale of seconds for 1,000 maps; None where no row's cost is known
+    roar_from: str  # title of the suite whose ROAR places stand beside; empty where there are none
+    gained: bool  # whether rows have gains and places; of masks alone there are accuracies
 
     @property
     def by_id(self) -> Mapping[str, BoardRow]:

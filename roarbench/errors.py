@@ -26,17 +26,11 @@ _HASH = re.compile("@[0-9a-f]{8}")  # of a submission's file, in its id
 
 
 class Hint(NamedTuple):
-    """A command that helps, as data: the command line words it and adds it to an error; from Python it is left out.
+    """A command that helps, as data: the command line words it and adds it to an error; from Python it is left out."""
 
-    Attributes:
-        text: What is added; {} is the command.
-        command: Its name, such as `run`.
-        words: Its own options and arguments; the others are those of the call under way.
-    """
-
-    text: str
-    command: str
-    words: tuple[str, ...] = ()
+    text: str  # what is added; {} is the command
+    command: str  # its name, such as `run`
+    words: tuple[str, ...] = ()  # its own options and arguments; the others are those of the call under way
 
 
 class RoarbenchError(Exception):

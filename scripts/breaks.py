@@ -38,25 +38,15 @@ _MOST = 120.0  # seconds
 
 
 class Break(NamedTuple):
-    """A fault.
+    """A fault."""
 
-    Attributes:
-        room: The file of the list that has it.
-        name: Unique in all of them.
-        file: Path of the source, from the root.
-        text: What is replaced; it occurs in the file once.
-        into: What it becomes.
-        tests: Files or node ids of pytest.
-        hangs: Whether all that a test can see of it is that nothing ends.
-    """
-
-    room: str
-    name: str
-    file: str
-    text: str
-    into: str
-    tests: tuple[str, ...]
-    hangs: bool = False
+    room: str  # the file of the list that has it
+    name: str  # unique in all of them
+    file: str  # path of the source, from the root
+    text: str  # what is replaced; it occurs in the file once
+    into: str  # what it becomes
+    tests: tuple[str, ...]  # files or node ids of pytest
+    hangs: bool = False  # whether all that a test can see of it is that nothing ends
 
 
 def listed(folder: Path = LISTS) -> list[Break]:

@@ -25,21 +25,14 @@ Cells = Callable[..., list[list[str]]]
 
 
 class Finding(NamedTuple):
-    """One answer of a study.
+    """One answer of a study."""
 
-    Attributes:
-        study: Its folder.
-        title: The question of the group that it stands in.
-        command: That says it again.
-        page: Of the study.
-        said: Returns the number and what it counts, from the cells of the page's tables.
-    """
-
-    study: str
-    title: str
-    command: str
+    study: str  # its folder
+    title: str  # the question of the group that it stands in
+    command: str  # that says it again
+    # returns the number and what it counts, from the cells of the page's tables
     said: Callable[[Cells], tuple[str, str]]
-    page: str = "README.md"
+    page: str = "README.md"  # of the study
 
 
 def total(rows: list[list[str]], column: int) -> int:

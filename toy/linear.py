@@ -56,19 +56,12 @@ class Examples(NamedTuple):
 
 @dataclass(frozen=True)
 class ToyCurve:
-    """Accuracy against level for one ranking.
+    """Accuracy against level for one ranking."""
 
-    Attributes:
-        ranking: One of `RANKINGS`.
-        retrain: Whether the classifier was fitted anew on the degraded examples.
-        accuracy: Mean test accuracy over the draws, a fraction, one for each of `LEVELS`.
-        error: Its standard error; None for a single draw, which has none.
-    """
-
-    ranking: str
-    retrain: bool
-    accuracy: tuple[float, ...]
-    error: tuple[float, ...] | None
+    ranking: str  # one of `RANKINGS`
+    retrain: bool  # whether the classifier was fitted anew on the degraded examples
+    accuracy: tuple[float, ...]  # mean test accuracy over the draws, a fraction, one for each of `LEVELS`
+    error: tuple[float, ...] | None  # its standard error; None for a single draw, which has none
 
 
 @dataclass(frozen=True)

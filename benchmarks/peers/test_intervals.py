@@ -37,23 +37,15 @@ def scores() -> Scores:
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Numbers of a board: values with half the widths of their intervals, verdicts, and places.
+    """Numbers of a board: values with half the widths of their intervals, verdicts, and places."""
 
-    Attributes:
-        accuracies: Of all cells, (2, cells).
-        differences: From Random at each level, (2, rows, levels).
-        gains, over_sobel, predicted: (2, rows) each; the last for another board of the same images.
-        verdicts: Whether a row differs from Random and from Sobel, bool (2, rows).
-        places: Best and worst place, (2, rows).
-    """
-
-    accuracies: Floats
-    differences: Floats
-    gains: Floats
+    accuracies: Floats  # of all cells, (2, cells)
+    differences: Floats  # from Random at each level, (2, rows, levels)
+    gains: Floats  # gains, over_sobel, predicted: (2, rows) each; the last for another board of the same images
     over_sobel: Floats
     predicted: Floats
-    verdicts: NDArray[np.bool_]
-    places: NDArray[np.int64]
+    verdicts: NDArray[np.bool_]  # whether a row differs from Random and from Sobel, bool (2, rows)
+    places: NDArray[np.int64]  # best and worst place, (2, rows)
 
 
 def by_scipy(given: Scores) -> JudgedRows:

@@ -37,41 +37,34 @@ class Other(NamedTuple):
 
 @dataclass(frozen=True)
 class SuiteResults:
-    """Results that the store holds of one suite on one version of its data.
-
-    Attributes:
-        data: Fingerprint of the images.
-        limit: Images per split if the data set was made small; None for the whole.
-        results: By point; those that are missing are not in it.
-        doubts: Why, in words, for each estimator of which a row is not verified, or one that it is held against.
-        submissions: By estimator id, what was handed in; its texts are somebody's, to be shown as text.
-        quantus: Scores of estimators by metric, shown in columns of their own, no part of gain or place.
-        named: What the title says of images and reference, where the store holds others or they are not the suite's.
-        asked: `--data` and `--reference` as they would be written to be shown this; empty where neither is needed.
-        others: What else the store has results of the suite on.
-        references: The untouched test images scored by each reference, by its number; those not scored are missing.
-        findings: What `validate` found, in words, for each submission where it found something.
-        shares: What imports say of rankings that are not here: as `kept`, by the checksum of the rankings.
-        kept: Share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator,
-            the mean over its rankings; missing where no ranking at hand says it.
-        watched: How many looks were planned at rows whose trainings were stopped or went on by what they showed, by
-            kind of network and estimator.
-    """
+    """Results that the store holds of one suite on one version of its data."""
 
     suite: Suite
-    data: str
-    limit: int | None
-    results: dict[Point, Result]
+    data: str  # fingerprint of the images
+    limit: int | None  # images per split if the data set was made small; None for the whole
+    results: dict[Point, Result]  # by point; those that are missing are not in it
+    # why, in words, for each estimator of which a row is not verified, or one that it is held against
     doubts: dict[str, str] = field(default_factory=dict)
+    # by estimator id, what was handed in; its texts are somebody's, to be shown as text
     submissions: dict[str, Submission] = field(default_factory=dict)
+    # scores of estimators by metric, shown in columns of their own, no part of gain or place
     quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    # what the title says of images and reference, where the store holds others or they are not the suite's
     named: tuple[str, ...] = ()
+    # `--data` and `--reference` as they would be written to be shown this; empty where neither is needed
     asked: tuple[str, ...] = ()
-    others: tuple[Other, ...] = ()
+    others: tuple[Other, ...] = ()  # what else the store has results of the suite on
+    # the untouched test images scored by each reference, by its number; those not scored are missing
     references: dict[int, Result] = field(default_factory=dict)
+    # what `validate` found, in words, for each submission where it found something
     findings: dict[str, str] = field(default_factory=dict)
+    # what imports say of rankings that are not here: as `kept`, by the checksum of the rankings
     shares: dict[str, float] = field(default_factory=dict)
+    # share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator, the mean
+    # over its rankings; missing where no ranking at hand says it
     kept: dict[str, float] = field(default_factory=dict)
+    # how many looks were planned at rows whose trainings were stopped or went on by what they showed, by kind of
+    # network and estimator
     watched: dict[tuple[str, str], int] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Scores | None] = field(default_factory=dict, init=False, repr=False)
 

@@ -25,21 +25,14 @@ _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """One protocol's accuracies, and gains or areas, with their draws.
+    """One protocol's accuracies, and gains or areas, with their draws."""
 
-    Attributes:
-        scores: Rows, levels and correct answers; empty where the suite does not have the protocol.
-        spread: How references and trainings vary; None where nothing says so.
-        areas: Gains, or areas between the curves of both orders, by estimator, in accuracy points.
-        repeated: False where nothing says how trainings vary; then there are values and no intervals.
-    """
-
-    scores: Scores
+    scores: Scores  # rows, levels and correct answers; empty where the suite does not have the protocol
     draws: Draws
-    spread: Spread | None
-    areas: dict[str, Sample]
+    spread: Spread | None  # how references and trainings vary; None where nothing says so
+    areas: dict[str, Sample]  # gains, or areas between the curves of both orders, by estimator, in accuracy points
     confidence: float
-    repeated: bool
+    repeated: bool  # False where nothing says how trainings vary; then there are values and no intervals
 
     @property
     def levels(self) -> tuple[float, ...]:

@@ -21,19 +21,12 @@ SEED = 0
 
 @dataclass(frozen=True)
 class Metric:
-    """One column.
+    """One column."""
 
-    Attributes:
-        id: Name in the store, in JSON and in CSV.
-        heading: Of the column, with an arrow to where a map is better.
-        parameters: What is asked of Quantus, for any size of image; part of a score's identity.
-        about: What the number is.
-    """
-
-    id: str
-    heading: str
-    parameters: str
-    about: str
+    id: str  # name in the store, in JSON and in CSV
+    heading: str  # of the column, with an arrow to where a map is better
+    parameters: str  # what is asked of Quantus, for any size of image; part of a score's identity
+    about: str  # what the number is
 
 
 _COMMON = "abs=False, normalise=False, softmax=True, perturb_baseline=0 (the mean of the training images)"

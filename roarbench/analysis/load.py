@@ -39,20 +39,14 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
 
 
 class Question(NamedTuple):
-    """Results of a suite that a reader asks for.
-
-    Attributes:
-        db: URL of its database, if that is named.
-        limit: Images of each split of the small version; None for the whole.
-        data: Folder of the images, or the start of their fingerprint; the suite's own images if empty.
-        references: File or name of the weights of each reference, or the start of what a title calls them; the suite's
-            own references if empty.
-    """
+    """Results of a suite that a reader asks for."""
 
     store: Path
-    db: str = ""
-    limit: int | None = None
-    data: str = ""
+    db: str = ""  # URL of its database, if that is named
+    limit: int | None = None  # images of each split of the small version; None for the whole
+    data: str = ""  # folder of the images, or the start of their fingerprint; the suite's own images if empty
+    # file or name of the weights of each reference, or the start of what a title calls them; the suite's own references
+    # if empty
     references: tuple[str, ...] = ()
 
 

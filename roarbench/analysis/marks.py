@@ -36,18 +36,13 @@ class Grade(StrEnum):
 
 
 class Mark(NamedTuple):
-    """One thing that may speak against a row.
+    """One thing that may speak against a row."""
 
-    Attributes:
-        kind: One of `MARKS`.
-        share: How much of the row's gain a weaker baseline also achieves; of masks, how much of the accuracy above
-            chance masks alone reach. 1 is all of it. Missing where the row has no gain.
-        grade: By the lower end of the interval; None without an interval.
-    """
-
-    kind: str
+    kind: str  # one of `MARKS`
+    # how much of the row's gain a weaker baseline also achieves; of masks, how much of the accuracy above chance masks
+    # alone reach. 1 is all of it. Missing where the row has no gain
     share: Estimate
-    grade: Grade | None
+    grade: Grade | None  # by the lower end of the interval; None without an interval
 
     @property
     def words(self) -> str:

@@ -34,53 +34,36 @@ class Twin(NamedTuple):
 
 @dataclass(frozen=True)
 class Validity:
-    """One estimator's row of the panel.
-
-    Attributes:
-        gain: In accuracy points, as the board has it.
-        masks: Mask-only accuracy per level of the panel's `mask_levels`, in [0, 1].
-        over_random: That minus Random's mask-only accuracy, in [-1, 1], paired.
-        smoothness: Of the removed features of the test images per level of the panel, see `smoothness`.
-        twins: By kind, one of `KINDS`; those that the suite has.
-        units: Gain by unit, in accuracy points; those that the suite has.
-        fills: Gain by fill, in accuracy points; those that the suite has.
-        retrained_gap: Area between its KAR and its ROAR curve, in accuracy points (DiffROAR, Shah et al. 2021).
-        reference_gap: The same without retraining (SRG, Bluecher et al. 2024).
-        above_masks: Accuracy under ROAR minus mask-only accuracy per level of `mask_levels`, in [-1, 1], paired.
-        marks: What speaks against the row and by how much, in the order of `MARKS`; those that the suite has.
-        floor: Levels at which its images tell no more than its mask.
-    """
+    """One estimator's row of the panel."""
 
     estimator: str
-    gain: Estimate
-    masks: tuple[Estimate, ...]
-    over_random: tuple[Estimate, ...]
+    gain: Estimate  # in accuracy points, as the board has it
+    masks: tuple[Estimate, ...]  # mask-only accuracy per level of the panel's `mask_levels`, in [0, 1]
+    over_random: tuple[Estimate, ...]  # that minus Random's mask-only accuracy, in [-1, 1], paired
+    # of the removed features of the test images per level of the panel, see `smoothness`
     smoothness: tuple[float | None, ...]
-    twins: dict[str, Twin]
-    units: dict[Unit, Estimate]
-    fills: dict[str, Estimate]
-    retrained_gap: Estimate
-    reference_gap: Estimate
+    twins: dict[str, Twin]  # by kind, one of `KINDS`; those that the suite has
+    units: dict[Unit, Estimate]  # gain by unit, in accuracy points; those that the suite has
+    fills: dict[str, Estimate]  # gain by fill, in accuracy points; those that the suite has
+    retrained_gap: Estimate  # area between its KAR and its ROAR curve, in accuracy points (DiffROAR, Shah et al. 2021)
+    reference_gap: Estimate  # the same without retraining (SRG, Bluecher et al. 2024)
+    # accuracy under ROAR minus mask-only accuracy per level of `mask_levels`, in [-1, 1], paired
     above_masks: tuple[Estimate, ...]
+    # what speaks against the row and by how much, in the order of `MARKS`; those that the suite has
     marks: tuple[Mark, ...]
-    floor: tuple[float, ...]
+    floor: tuple[float, ...]  # levels at which its images tell no more than its mask
     flag: Flag
 
 
 @dataclass(frozen=True)
 class Panel:
-    """The rows of a suite with what they share.
+    """The rows of a suite with what they share."""
 
-    Attributes:
-        evidence: What they come from; its protocol and unit are those whose gains and order are checked.
-        rows: Estimators and controls, without their twins, in the suite's order.
-        agreements: How alike the protocol's order of these rows is to another one, by what orders them too: `kar`,
-            `morf`, `unit pixel`, … or the title of another suite; None for fewer than three common rows. Without an
-            interval where nothing says how trainings vary.
-    """
-
-    evidence: Evidence
-    rows: tuple[Validity, ...]
+    evidence: Evidence  # what they come from; its protocol and unit are those whose gains and order are checked
+    rows: tuple[Validity, ...]  # estimators and controls, without their twins, in the suite's order
+    # how alike the protocol's order of these rows is to another one, by what orders them too: `kar`, `morf`, `unit
+    # pixel`, … or the title of another suite; None for fewer than three common rows. Without an interval where nothing
+    # says how trainings vary
     agreements: dict[str, Agreement | None]
 
 

@@ -81,17 +81,12 @@ def _has(suite: Suite, version: Version, store: ResultsStore, *, explained: bool
 
 @dataclass(frozen=True)
 class Versions:
-    """All versions of a suite that a store has.
-
-    Attributes:
-        stored: Of which images and references, oldest first.
-        notes: Where the images of its data set came from.
-        begun: Fingerprints of images that a run failed on, each with the images per split, oldest first.
-    """
+    """All versions of a suite that a store has."""
 
     suite: Suite
-    stored: tuple[Version, ...]
-    notes: tuple[ImageNote, ...]
+    stored: tuple[Version, ...]  # of which images and references, oldest first
+    notes: tuple[ImageNote, ...]  # where the images of its data set came from
+    # fingerprints of images that a run failed on, each with the images per split, oldest first
     begun: tuple[tuple[str, int | None], ...]
 
     def own_images(self, limit: int | None) -> str:

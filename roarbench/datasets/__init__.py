@@ -9,60 +9,43 @@ from functools import partial
 
 @dataclass(frozen=True)
 class DatasetRecord:
-    """One data set.
-
-    Attributes:
-        hub: Path on the Hugging Face hub; empty for generated data.
-        revision: Pinned commit of the hub's repository; for generated data the version of its recipe.
-        config: Configuration name on the hub, or which kind of generated data; empty for the only or the plain one.
-        image_column, label_column: Column names of the hub's parquet.
-        train_split, test_split: Split names on the hub.
-        channels, size: Shape of the decoded images, (channels, size, size).
-        bundled: Folder under `roarbench/datasets/bundled` that carries it, or more images than are taken: of each class
-            the first, as evenly as they allow, `train_images` and `test_images` in all; empty if it is fetched.
-        gated: The hub asks for an accepted licence and a token.
-        terms: Under what terms it may be used.
-        crop: Side of the centred square that is kept, as a share of the image's short side.
-        seed: Seed of generated data, and of the draw of test images (`holdout`).
-        holdout: Test images of each class, drawn from the hub's only split; 0 where the hub has a test split.
-        class_step: Every so many classes of the hub's one is kept, numbered anew; of each class the first images, as
-            evenly as they allow, `train_images` and `test_images` in all.
-        of_each: The first so many images of each class and split are kept, and no file is read or fetched beyond the
-            one that has the last of them; 0 for all images.
-        own: How the images are stored that a suite's file names: `FOLDERS`, `PARQUET` or `TABLE`; empty for those of
-            the table.
-        share: Share of each class of the only split that is drawn for testing (`seed`), one image at least; 0 where
-            there is a test split.
-        folder: Where such images lie on this machine, of a table its file; no part of what identifies them.
-        columns: Of a table, those that are features, in order; all but the label's if empty.
-    """
+    """One data set."""
 
     name: str
     about: str
-    hub: str
-    revision: str
-    config: str
-    image_column: str
+    hub: str  # path on the Hugging Face hub; empty for generated data
+    revision: str  # pinned commit of the hub's repository; for generated data the version of its recipe
+    config: str  # configuration name on the hub, or which kind of generated data; empty for the only or the plain one
+    image_column: str  # image_column, label_column: column names of the hub's parquet
     label_column: str
-    train_split: str
+    train_split: str  # train_split, test_split: split names on the hub
     test_split: str
     classes: int
     train_images: int
     test_images: int
-    channels: int
+    channels: int  # channels, size: shape of the decoded images, (channels, size, size)
     size: int
+    # folder under `roarbench/datasets/bundled` that carries it, or more images than are taken: of each class the first,
+    # as evenly as they allow, `train_images` and `test_images` in all; empty if it is fetched
     bundled: str = ""
-    gated: bool = False
-    terms: str = ""
-    crop: float = 1.0
-    seed: int = 0
-    holdout: int = 0
+    gated: bool = False  # the hub asks for an accepted licence and a token
+    terms: str = ""  # under what terms it may be used
+    crop: float = 1.0  # side of the centred square that is kept, as a share of the image's short side
+    seed: int = 0  # seed of generated data, and of the draw of test images (`holdout`)
+    holdout: int = 0  # test images of each class, drawn from the hub's only split; 0 where the hub has a test split
+    # every so many classes of the hub's one is kept, numbered anew; of each class the first images, as evenly as they
+    # allow, `train_images` and `test_images` in all
     class_step: int = 1
+    # the first so many images of each class and split are kept, and no file is read or fetched beyond the one that has
+    # the last of them; 0 for all images
     of_each: int = 0
+    # how the images are stored that a suite's file names: `FOLDERS`, `PARQUET` or `TABLE`; empty for those of the table
     own: str = ""
+    # share of each class of the only split that is drawn for testing (`seed`), one image at least; 0 where there is a
+    # test split
     share: float = 0.0
-    folder: str = ""
-    columns: tuple[str, ...] = ()
+    folder: str = ""  # where such images lie on this machine, of a table its file; no part of what identifies them
+    columns: tuple[str, ...] = ()  # of a table, those that are features, in order; all but the label's if empty
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))  # JSON, from which records are read back, has lists

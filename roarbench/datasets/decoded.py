@@ -35,41 +35,28 @@ _NO_RESERVE = 0x4000 if sys.platform == "linux" else 0  # MAP_NORESERVE; Python 
 
 @dataclass(frozen=True)
 class Images:
-    """One split; what is written to its arrays never reaches the files.
+    """One split; what is written to its arrays never reaches the files."""
 
-    Attributes:
-        pixels: uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB.
-        labels: int64 (n,), in [0, classes).
-        truth: True importance of each feature, float32 (n, c, h, w), memory-mapped; None where it is not known.
-    """
-
-    pixels: NDArray[np.uint8]
-    labels: NDArray[np.int64]
+    pixels: NDArray[np.uint8]  # uint8 (n, c, h, w), memory-mapped: ImageNet's are 193 GB
+    labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
+    # True importance of each feature, float32 (n, c, h, w), memory-mapped; None where it is not known
     truth: NDArray[np.float32] | None
 
 
 @dataclass(frozen=True, eq=False)
 class ImageData:
-    """A decoded data set; sent to another process it is its folder, opened once there.
-
-    Attributes:
-        folder: Where it lies; `open_decoded` takes it.
-        train, test: Its splits.
-        mean, std: Of each channel over the training images, in [0, 255].
-        fingerprint: Hash of pixels, labels and limit: equal where the same images are judged, wherever they came from.
-        limit: Images per split if the set was made small, else None.
-        repairs: How many images needed which repair; `one_image.describe_repairs` puts it in words.
-    """
+    """A decoded data set; sent to another process it is its folder, opened once there."""
 
     record: DatasetRecord
-    folder: Path
-    train: Images
+    folder: Path  # where it lies; `open_decoded` takes it
+    train: Images  # train, test: its splits
     test: Images
-    mean: tuple[float, ...]
+    mean: tuple[float, ...]  # mean, std: of each channel over the training images, in [0, 255]
     std: tuple[float, ...]
+    # hash of pixels, labels and limit: equal where the same images are judged, wherever they came from
     fingerprint: str
-    limit: int | None
-    repairs: Mapping[str, int]
+    limit: int | None  # images per split if the set was made small, else None
+    repairs: Mapping[str, int]  # how many images needed which repair; `one_image.describe_repairs` puts it in words
 
     def __getitem__(self, split: Split) -> Images:
         return self.train if split is Split.TRAIN else self.test

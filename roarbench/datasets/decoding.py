@@ -38,35 +38,23 @@ JOURNAL = "journal.jsonl"
 
 
 class Progress(NamedTuple):
-    """Progress of a data set.
-
-    Attributes:
-        done, total: Images.
-        size: Bytes that it takes in the store.
-        free: Bytes that are free there.
-    """
+    """Progress of a data set."""
 
     name: str
-    done: int
+    done: int  # done, total: images
     total: int
-    size: int
-    free: int
+    size: int  # bytes that it takes in the store
+    free: int  # bytes that are free there
 
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts made while images are decoded.
-
-    Attributes:
-        histogram: Counts of each channel's values, int64 (c, 256).
-        repairs: How many images needed which repair.
-        damaged: Numbers of the damaged images in their split.
-    """
+    """Counts made while images are decoded."""
 
     images: int
-    histogram: NDArray[np.int64]
-    repairs: dict[str, int] = field(default_factory=dict)
-    damaged: tuple[int, ...] = ()
+    histogram: NDArray[np.int64]  # counts of each channel's values, int64 (c, 256)
+    repairs: dict[str, int] = field(default_factory=dict)  # how many images needed which repair
+    damaged: tuple[int, ...] = ()  # numbers of the damaged images in their split
 
     def __add__(self, other: "Tally") -> "Tally":
         repairs = dict(Counter(self.repairs) + Counter(other.repairs))
@@ -84,21 +72,14 @@ class Tally:
 
 
 class RowGroupPart(NamedTuple):
-    """Images of one row group, or of one group of files, decoded by one process in one go.
-
-    Attributes:
-        group: Where they are stored.
-        rows: Which of its rows, ascending, int64 (n,).
-        start: Number of the first one in the split.
-        file: The file of the split's pixels.
-    """
+    """Images of one row group, or of one group of files, decoded by one process in one go."""
 
     record: DatasetRecord
     split: Split
-    group: RowGroup | FileGroup
-    rows: NDArray[np.int64]
-    start: int
-    file: Path
+    group: RowGroup | FileGroup  # where they are stored
+    rows: NDArray[np.int64]  # which of its rows, ascending, int64 (n,)
+    start: int  # number of the first one in the split
+    file: Path  # the file of the split's pixels
 
     @property
     def name(self) -> str:

@@ -16,15 +16,10 @@ _GROUP = 256  # files that one process decodes in one go
 
 
 class FileGroup(NamedTuple):
-    """Some image files of a split.
+    """Some image files of a split."""
 
-    Attributes:
-        folder: Of all of them.
-        files: Their paths below it, with slashes.
-    """
-
-    folder: Path
-    files: tuple[str, ...]
+    folder: Path  # of all of them
+    files: tuple[str, ...]  # their paths below it, with slashes
 
     @property
     def rows(self) -> int:
@@ -33,15 +28,10 @@ class FileGroup(NamedTuple):
 
 
 class FolderSplit(NamedTuple):
-    """Image files of one split, in the order of their classes and names.
+    """Image files of one split, in the order of their classes and names."""
 
-    Attributes:
-        files: Their paths below the folder, with slashes.
-        labels: The numbers of their classes, int64 (n,).
-    """
-
-    files: tuple[str, ...]
-    labels: NDArray[np.int64]
+    files: tuple[str, ...]  # their paths below the folder, with slashes
+    labels: NDArray[np.int64]  # the numbers of their classes, int64 (n,)
 
     def groups(self, folder: Path) -> tuple[FileGroup, ...]:
         """Return the files in groups, in order."""

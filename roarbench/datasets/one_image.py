@@ -22,15 +22,10 @@ FILL = 128  # every value of an image of which nothing can be read
 
 
 class DecodedImage(NamedTuple):
-    """An image at the record's crop.
+    """An image at the record's crop."""
 
-    Attributes:
-        pixels: uint8 (channels, size, size).
-        repairs: What had to be put right, in the words above; empty for an ordinary image.
-    """
-
-    pixels: NDArray[np.uint8]
-    repairs: tuple[str, ...]
+    pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
+    repairs: tuple[str, ...]  # what had to be put right, in the words above; empty for an ordinary image
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:

@@ -19,21 +19,14 @@ from roarbench.terms import Split
 
 @dataclass(frozen=True)
 class RawSplit:
-    """One split before it is written to the decoded store.
+    """One split before it is written to the decoded store."""
 
-    Attributes:
-        labels: int64 (n,), in [0, classes).
-        rows: Where each image lies among the rows of `groups`, ascending, int64 (n,).
-        groups: The row groups of its files, or files of images; empty where the pixels are at hand.
-        pixels: uint8 (n, c, h, w) where they are at hand, undecoded images otherwise.
-        truth: True importance of each feature, float32 (n, c, h, w), where it is known.
-    """
-
-    labels: NDArray[np.int64]
-    rows: NDArray[np.int64]
+    labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
+    rows: NDArray[np.int64]  # where each image lies among the rows of `groups`, ascending, int64 (n,)
+    # the row groups of its files, or files of images; empty where the pixels are at hand
     groups: tuple[tables.RowGroup | folders.FileGroup, ...] = ()
-    pixels: NDArray[np.uint8] | None = None
-    truth: NDArray[np.float32] | None = None
+    pixels: NDArray[np.uint8] | None = None  # uint8 (n, c, h, w) where they are at hand, undecoded images otherwise
+    truth: NDArray[np.float32] | None = None  # True importance of each feature, float32 (n, c, h, w), where it is known
 
     def subset(self, limit: int | None) -> "RawSplit":
         """Choose `limit` of its images, as evenly over the classes as they allow; all of them if None."""

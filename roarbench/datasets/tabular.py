@@ -34,15 +34,10 @@ _MOST_CLASSES = 100
 
 
 class LabelledRows(NamedTuple):
-    """Rows of a table.
+    """Rows of a table."""
 
-    Attributes:
-        values: float64 (n, d), finite.
-        labels: int64 (n,), the places of the classes in their order.
-    """
-
-    values: NDArray[np.float64]
-    labels: NDArray[np.int64]
+    values: NDArray[np.float64]  # float64 (n, d), finite
+    labels: NDArray[np.int64]  # int64 (n,), the places of the classes in their order
 
 
 def read_rows(path: Path, record: DatasetRecord) -> LabelledRows:

@@ -50,53 +50,40 @@ class Estimator:
 
     The fields up to `values` are its identity. A file of `families` declares the others; those that are None there
     have not been said, and `tests/estimators/test_declarations.py` asks for them.
-
-    Attributes:
-        id: What `--estimators` takes.
-        base: The map that the form is built on, or the control itself; the id where a declaration does not say.
-        form: What is done with the base: itself, squared, or one of the ensembles over noisy copies.
-        about: One sentence.
-        control: Never looks at the model.
-        version: Counts up when the definition changes, in the row itself: its default stays 1, which hashes leave out.
-        twin: A check made from another estimator, one of `TWINS`; empty for the thing itself.
-        values: Parameters that are not the default, in the order of their table.
-        title: Its name as people say it.
-        maps: Makes its importance maps, (n, c, h, w) or (n, 1, h, w). None for a submission, for what is redrawn while
-            training, and for the paper's 18, which the shared pass makes.
-        parameters: That may stand in its name, with their defaults.
-        cost: Of one image, or a function of the estimator and an image's number of features. None for controls and
-            for the shared pass.
-        papers: Where its base and its form were published, which may be nowhere: ().
-        neighbours: Whether it looks at what lies beside a feature, or has one number for all channels: it says nothing
-            of a table, whose columns are the channels of one pixel.
-        addable: It stands beside Random in any suite once it is asked for, though no suite names it.
-        told: It is told what no image says, so that beating it is no aim.
-        answered: A control that is told the class which the explained network predicts, so each network has its own.
-        few_samples: The default of its `samples` is far from the method's limit, so tables show how many they are.
-        most_features: Of an image; 0 for any number.
-        module: The file of `families` that declares it.
     """
 
-    id: str
-    base: str = ""
-    form: str = "base"
-    about: str = _declared("")
-    control: bool = False
+    id: str  # what `--estimators` takes
+    base: str = ""  # the map that the form is built on, or the control itself; the id where a declaration does not say
+    form: str = "base"  # what is done with the base: itself, squared, or one of the ensembles over noisy copies
+    about: str = _declared("")  # one sentence
+    control: bool = False  # never looks at the model
+    # counts up when the definition changes, in the row itself: its default stays 1, which hashes leave out
     version: int = 1
-    twin: str = ""
-    values: tuple[tuple[str, Value], ...] = ()
-    title: str = _declared("")
+    twin: str = ""  # a check made from another estimator, one of `TWINS`; empty for the thing itself
+    values: tuple[tuple[str, Value], ...] = ()  # parameters that are not the default, in the order of their table
+    title: str = _declared("")  # its name as people say it
+    # makes its importance maps, (n, c, h, w) or (n, 1, h, w). None for a submission, for what is redrawn while
+    # training, and for the paper's 18, which the shared pass makes
     maps: Callable[[MapInput], Tensor] | None = _declared(None)
+    # that may stand in its name, with their defaults
     parameters: Mapping[str, Value] = field(default_factory=dict, compare=False, repr=False)
+    # of one image, or a function of the estimator and an image's number of features. None for controls and for the
+    # shared pass
     cost: Passes | Callable[[Estimator, int], Passes] | None = _declared(None)
+    # where its base and its form were published, which may be nowhere: ()
     papers: tuple[Paper, ...] | None = _declared(None)
+    # whether it looks at what lies beside a feature, or has one number for all channels: it says nothing of a table,
+    # whose columns are the channels of one pixel
     neighbours: bool | None = _declared(None)
+    # it stands beside Random in any suite once it is asked for, though no suite names it
     addable: bool = _declared(True)
-    told: bool = _declared(False)
+    told: bool = _declared(False)  # it is told what no image says, so that beating it is no aim
+    # a control that is told the class which the explained network predicts, so each network has its own
     answered: bool = _declared(False)
+    # the default of its `samples` is far from the method's limit, so tables show how many they are
     few_samples: bool = _declared(False)
-    most_features: int = _declared(0)
-    module: str = _declared("")
+    most_features: int = _declared(0)  # of an image; 0 for any number
+    module: str = _declared("")  # the file of `families` that declares it
 
     @cached_property
     def fingerprint(self) -> str:

@@ -10,15 +10,10 @@ from roarbench.estimators.lazy import Tensor, nn, torch
 
 
 class ClassImages(NamedTuple):
-    """What training images tell of each class without a network, float32 (classes, c, h, w), normalised.
+    """What training images tell of each class without a network, float32 (classes, c, h, w), normalised."""
 
-    Attributes:
-        means: How far the mean image of each class lies from that of all.
-        weights: Of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size.
-    """
-
-    means: Tensor
-    weights: Tensor
+    means: Tensor  # how far the mean image of each class lies from that of all
+    weights: Tensor  # of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size
 
     def to(self, device: torch.device) -> ClassImages:
         """Return both on a device."""
@@ -26,23 +21,16 @@ class ClassImages(NamedTuple):
 
 
 class Batch(NamedTuple):
-    """Images with all that estimators and controls may look at beside the model.
+    """Images with all that estimators and controls may look at beside the model."""
 
-    Attributes:
-        images: Float32 (n, c, h, w), normalised; float64 gives float64 maps.
-        targets: Int64 (n,), the classes to explain.
-        ids: Int64 (n,), one number per image of the data set, unique over both splits; the key of its chance.
-        truth: Planted data's true importance, (n, c, h, w), larger = more important; None for other data.
-        labels: Int64 (n,), the true classes, for the control that gives them away; None where nothing may know them.
-        by_class: What training images tell of each class; None where no control asks for it.
-    """
-
-    images: Tensor
-    targets: Tensor
-    ids: Tensor
+    images: Tensor  # float32 (n, c, h, w), normalised; float64 gives float64 maps
+    targets: Tensor  # int64 (n,), the classes to explain
+    ids: Tensor  # int64 (n,), one number per image of the data set, unique over both splits; the key of its chance
+    # planted data's true importance, (n, c, h, w), larger = more important; None for other data
     truth: Tensor | None = None
+    # int64 (n,), the true classes, for the control that gives them away; None where nothing may know them
     labels: Tensor | None = None
-    by_class: ClassImages | None = None
+    by_class: ClassImages | None = None  # what training images tell of each class; None where no control asks for it
 
     def to(self, device: torch.device) -> Batch:
         """Return the batch on a device; numbers and labels stay on the CPU, where their chance is drawn."""
@@ -58,36 +46,24 @@ class Batch(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """Parameters of the shared pass; those of the paper by default.
+    """Parameters of the shared pass; those of the paper by default."""
 
-    Attributes:
-        noise: Standard deviation of the noise on copies, as a share of the image's range.
-        samples: Noisy copies of an image.
-        steps: Points on the path of integrated gradients.
-        baseline: Where that path begins, a name that `baselines.baseline_images` takes.
-    """
-
-    noise: float = NOISE
-    samples: int = SAMPLES
-    steps: int = IG_STEPS
-    baseline: str = "black"
+    noise: float = NOISE  # standard deviation of the noise on copies, as a share of the image's range
+    samples: int = SAMPLES  # noisy copies of an image
+    steps: int = IG_STEPS  # points on the path of integrated gradients
+    baseline: str = "black"  # where that path begins, a name that `baselines.baseline_images` takes
 
 
 PAPERS = Settings()
 
 
 class MapInput(NamedTuple):
-    """Input of the function that makes an estimator's maps.
-
-    Attributes:
-        black: Float (c, 1, 1), the black pixel, normalised.
-        network: Logits out, eval mode; it is left as it is. None for controls.
-    """
+    """Input of the function that makes an estimator's maps."""
 
     estimator: Estimator
     batch: Batch
-    black: Tensor
-    network: nn.Module | None = None
+    black: Tensor  # float (c, 1, 1), the black pixel, normalised
+    network: nn.Module | None = None  # logits out, eval mode; it is left as it is. None for controls
 
     @property
     def images(self) -> Tensor:

@@ -95,14 +95,11 @@ def _check(subjects: Sequence[Subject]) -> None:
 
 
 class Explained(NamedTuple):
-    """Findings on the way to the maps of images that were explained at once.
-
-    Attributes:
-        kept: By id, of estimators over noisy copies: how many of an image's copies the model puts into the class that
-            is explained, int64 (n,); see `ModelMaps`.
-    """
+    """Findings on the way to the maps of images that were explained at once."""
 
     images: int
+    # by id, of estimators over noisy copies: how many of an image's copies the model puts into the class that is
+    # explained, int64 (n,); see `ModelMaps`
     kept: dict[str, Tensor]
 
 

@@ -59,35 +59,22 @@ def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:
 
 
 class ModelMaps(NamedTuple):
-    """Maps that explain one model.
+    """Maps that explain one model."""
 
-    Attributes:
-        maps: For each wanted form, float (n, c, h, w).
-        kept: How many of an image's noisy copies the model puts into the image's target class, int64 (n,).
-            Counted are the copies themselves, not the other points of the paths of integrated gradients. 0 where no
-            form is made from copies.
-    """
-
-    maps: dict[Form, Tensor]
+    maps: dict[Form, Tensor]  # for each wanted form, float (n, c, h, w)
+    # how many of an image's noisy copies the model puts into the image's target class, int64 (n,). Counted are the
+    # copies themselves, not the other points of the paths of integrated gradients. 0 where no form is made from copies
     kept: Tensor
 
 
 class Look(NamedTuple):
-    """Forms that are wanted of one model, and on which images.
+    """Forms that are wanted of one model, and on which images."""
 
-    Attributes:
-        wanted: (base, form) pairs.
-        model: Logits out, eval mode.
-        batch: The images and the classes to explain.
-        black: Float (c, 1, 1), the black pixel, normalised.
-        settings: Of the noisy copies and of the path of integrated gradients.
-    """
-
-    wanted: Set[Form]
-    model: nn.Module
-    batch: Batch
-    black: Tensor
-    settings: Settings = PAPERS
+    wanted: Set[Form]  # (base, form) pairs
+    model: nn.Module  # logits out, eval mode
+    batch: Batch  # the images and the classes to explain
+    black: Tensor  # float (c, 1, 1), the black pixel, normalised
+    settings: Settings = PAPERS  # of the noisy copies and of the path of integrated gradients
 
 
 def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:

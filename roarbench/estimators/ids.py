@@ -18,20 +18,13 @@ class EstimatorId:
 
     `NAME(listed)~twin` is an estimator of the table, `NAME@digits(listed)~trusted~cuda~twin` a submission. What is
     neither is a name without other parts, so that `str` always gives back what was read.
-
-    Attributes:
-        name: In the table of estimators, or of a submission.
-        digits: Of the hash of a submission's file; None for what is in the table.
-        listed: Parameters, as they stand between the parentheses; None without parentheses.
-        marks: How a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`.
-        twins: The first is a twin of the estimator, the next one of that twin.
     """
 
-    name: str
-    digits: str | None = None
-    listed: str | None = None
-    marks: tuple[str, ...] = ()
-    twins: tuple[str, ...] = ()
+    name: str  # in the table of estimators, or of a submission
+    digits: str | None = None  # of the hash of a submission's file; None for what is in the table
+    listed: str | None = None  # parameters, as they stand between the parentheses; None without parentheses
+    marks: tuple[str, ...] = ()  # how a submission was run, if not in the sandbox on the processor: `trusted`, `cuda`
+    twins: tuple[str, ...] = ()  # the first is a twin of the estimator, the next one of that twin
 
     @classmethod
     @lru_cache(4096)  # of a store with 25,000 results each id is read a hundred times

@@ -9,13 +9,9 @@ _FIELD = re.compile(r"(\w+)\s*=\s*\{(.*?)\}\s*(?=,\s*\w+\s*=|,?\s*\}\s*$)", re.D
 
 @dataclass(frozen=True)
 class Paper:
-    """One publication.
+    """One publication."""
 
-    Attributes:
-        source: Its BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if it has one.
-    """
-
-    source: str
+    source: str  # its BibTeX entry: author, title, year, journal, booktitle or howpublished, and eprint if it has one
 
     @property
     def fields(self) -> dict[str, str]:

@@ -10,16 +10,11 @@ Value = float | int | str
 
 
 class Parameter(NamedTuple):
-    """A value that may stand in the name of an estimator.
-
-    Attributes:
-        expected: Which values there are.
-        read: Takes one as it is written; returns None for what is none.
-    """
+    """A value that may stand in the name of an estimator."""
 
     about: str
-    expected: str
-    read: Callable[[str], Value | None]
+    expected: str  # which values there are
+    read: Callable[[str], Value | None]  # takes one as it is written; returns None for what is none
 
 
 def _number(most: float) -> tuple[str, Callable[[str], Value | None]]:

@@ -78,19 +78,12 @@ def divided(network: GraphModule) -> nn.Module:
 
 
 class Passed(NamedTuple):
-    """A batch behind the stem.
+    """A batch behind the stem."""
 
-    Attributes:
-        outputs: Of the stem, without a graph.
-        back: Turns gradients at the outputs into those at the images.
-        rest: The network behind the stem.
-        pass_on: The stem, for other images.
-    """
-
-    outputs: Tensor
-    back: Callable[[Tensor], Tensor]
-    rest: nn.Module
-    pass_on: Callable[[Tensor], Tensor]
+    outputs: Tensor  # of the stem, without a graph
+    back: Callable[[Tensor], Tensor]  # turns gradients at the outputs into those at the images
+    rest: nn.Module  # the network behind the stem
+    pass_on: Callable[[Tensor], Tensor]  # the stem, for other images
 
 
 def passed(model: nn.Module, images: Tensor) -> Passed:

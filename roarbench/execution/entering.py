@@ -23,17 +23,11 @@ from roarbench.submissions.file import Submission, read_submission
 
 
 class SubmissionMode(NamedTuple):
-    """Way in which a submission is run.
+    """Way in which a submission is run."""
 
-    Attributes:
-        trust: Without the sandbox, now and in the suite; its id says so for ever.
-        cuda: With its maps made on a GPU; its id says so for ever.
-        suite: That it is run on.
-    """
-
-    trust: bool
-    cuda: bool
-    suite: Suite = SUITES[USUAL]
+    trust: bool  # without the sandbox, now and in the suite; its id says so for ever
+    cuda: bool  # with its maps made on a GPU; its id says so for ever
+    suite: Suite = SUITES[USUAL]  # that it is run on
 
 
 class SubmittedEntries(NamedTuple):

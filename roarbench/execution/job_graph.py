@@ -32,19 +32,13 @@ _JOB = 260e6  # features that a core explains in a job: seconds for a small netw
 
 
 class Step(NamedTuple):
-    """A job with its place in the graph.
+    """A job with its place in the graph."""
 
-    Attributes:
-        kind: `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready.
-        run: The run that it does, for `run`.
-        group: The submission that it ranks by; once it failed for some images, it is not tried for others.
-    """
-
-    kind: str
+    kind: str  # `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready
     job: Job
     needs: tuple[str, ...]
-    run: Run | None = None
-    group: str = ""
+    run: Run | None = None  # the run that it does, for `run`
+    group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
 
 
 def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:

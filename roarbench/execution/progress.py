@@ -115,18 +115,12 @@ class Meter:
 
 @dataclass
 class _Share:
-    """A part of the work, in core-seconds as estimated but for `took`.
-
-    Attributes:
-        done: What ended.
-        timed: What ended and was done by a worker.
-        took: Seconds by the clock that workers took for that.
-    """
+    """A part of the work, in core-seconds as estimated but for `took`."""
 
     total: float = 0.0
-    done: float = 0.0
-    timed: float = 0.0
-    took: float = 0.0
+    done: float = 0.0  # what ended
+    timed: float = 0.0  # what ended and was done by a worker
+    took: float = 0.0  # seconds by the clock that workers took for that
 
     def note(self, cost: float, seconds: float) -> None:
         """Add a step that ended."""

@@ -24,19 +24,12 @@ from roarbench.terms import Split
 
 
 class QuantusInput(NamedTuple):
-    """Input that Quantus is given.
+    """Input that Quantus is given."""
 
-    Attributes:
-        model: The reference, in eval mode, logits out.
-        images: float32 (n, c, h, w), normalised, so that the fill is 0.
-        targets: int64 (n,), the classes that the reference predicts.
-        maps: float32 (n, c, h, w) or (n, h, w), larger = more important.
-    """
-
-    model: nn.Module
-    images: NDArray[np.float32]
-    targets: NDArray[np.int64]
-    maps: NDArray[np.float32]
+    model: nn.Module  # the reference, in eval mode, logits out
+    images: NDArray[np.float32]  # float32 (n, c, h, w), normalised, so that the fill is 0
+    targets: NDArray[np.int64]  # int64 (n,), the classes that the reference predicts
+    maps: NDArray[np.float32]  # float32 (n, c, h, w) or (n, h, w), larger = more important
 
 
 def quantus_version() -> str:

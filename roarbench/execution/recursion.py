@@ -36,15 +36,10 @@ _NETWORK, _BITS = "network.", "removed-"  # what the names of a stage's tensors 
 
 
 class Stage(NamedTuple):
-    """A level of the recursion.
+    """A level of the recursion."""
 
-    Attributes:
-        removed: Packed removed bits of all images of each split, uint8 (n, width).
-        model: The network that was trained without these features, on the device.
-    """
-
-    removed: Mapping[Split, Bits]
-    model: nn.Module
+    removed: Mapping[Split, Bits]  # packed removed bits of all images of each split, uint8 (n, width)
+    model: nn.Module  # the network that was trained without these features, on the device
 
 
 def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> Stage:

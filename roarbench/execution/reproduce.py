@@ -39,15 +39,11 @@ _Z = 1.96  # standard deviations of a 95 % interval
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A stored row beside the same run done again.
-
-    Attributes:
-        margin: By how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1].
-    """
+    """A stored row beside the same run done again."""
 
     stored: Result
     again: Result
-    margin: float
+    margin: float  # by how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1]
 
     @property
     def verdict(self) -> ReproductionOutcome:
@@ -82,20 +78,13 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class RerunRequest:
-    """Stored run that a person wants to see done again.
+    """Stored run that a person wants to see done again."""
 
-    Attributes:
-        key: Of the run, or its beginning.
-        data: Folder to read the images from.
-        reference: Where given weights are that the row explains, unless they are published ones.
-        trusted: Hash of the network's file, if it came with imported results.
-    """
-
-    key: str
-    data: Path | None = None
-    reference: str = ""
+    key: str  # of the run, or its beginning
+    data: Path | None = None  # folder to read the images from
+    reference: str = ""  # where given weights are that the row explains, unless they are published ones
     workers: int = 1
-    trusted: str = ""
+    trusted: str = ""  # hash of the network's file, if it came with imported results
 
 
 def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, console: Console) -> Reproduction:

@@ -55,24 +55,17 @@ Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what
 
 @dataclass(frozen=True)
 class Request:
-    """Runs that a person asks for.
+    """Runs that a person asks for."""
 
-    Attributes:
-        suite: All of it that is missing; `given` says what the reference's weights are if they are not trained.
-        data: Local folder to read the images from.
-        limit: Images of each split; all if None.
-        references: Where the given weights of each reference are, if the suite does not name published ones.
-        pace: How fast a submission makes its maps, where it was measured.
-        until: When to stop, by `time.monotonic`, at the end of the next job; None for when all is done.
-    """
-
-    suite: Suite
-    data: Path | None = None
-    limit: int | None = None
+    suite: Suite  # all of it that is missing; `given` says what the reference's weights are if they are not trained
+    data: Path | None = None  # local folder to read the images from
+    limit: int | None = None  # images of each split; all if None
+    # where the given weights of each reference are, if the suite does not name published ones
     references: tuple[str, ...] = ()
     workers: int = 1
     start: Start = start_local
-    pace: Pace | None = None
+    pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
+    # when to stop, by `time.monotonic`, at the end of the next job; None for when all is done
     until: float | None = None
 
     @property
@@ -89,17 +82,11 @@ class Request:
 
 
 class Finished(NamedTuple):
-    """End of a command's runs.
+    """End of a command's runs."""
 
-    Attributes:
-        suite_results: What the store holds of the suite, on the images that were used.
-        failed: Runs that failed, or were left out because this machine has no room for their trainings.
-        work: Where the images, the reference and the rankings lie.
-    """
-
-    suite_results: SuiteResults
-    failed: int
-    work: SuiteWork
+    suite_results: SuiteResults  # what the store holds of the suite, on the images that were used
+    failed: int  # runs that failed, or were left out because this machine has no room for their trainings
+    work: SuiteWork  # where the images, the reference and the rankings lie
 
 
 def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:

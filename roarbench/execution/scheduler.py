@@ -29,21 +29,14 @@ _LOOKED_AT = 32  # of these, the ones whose output is looked for first
 
 
 class Event(NamedTuple):
-    """A step that ended.
-
-    Attributes:
-        note: A line on what happened meanwhile; empty if there is nothing to say.
-        seconds: By the clock, that a worker took for it; 0 where none did.
-        running: Steps that are under way, each with its seconds so far.
-        elsewhere: Another command has done it.
-    """
+    """A step that ended."""
 
     step: Step
     failure: str
-    note: str = ""
-    seconds: float = 0.0
-    running: tuple[tuple[Step, float], ...] = ()
-    elsewhere: bool = False
+    note: str = ""  # a line on what happened meanwhile; empty if there is nothing to say
+    seconds: float = 0.0  # by the clock, that a worker took for it; 0 where none did
+    running: tuple[tuple[Step, float], ...] = ()  # steps that are under way, each with its seconds so far
+    elsewhere: bool = False  # another command has done it
 
 
 def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engine) -> Generator[Event, None, None]:

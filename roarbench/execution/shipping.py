@@ -34,20 +34,13 @@ _ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSErro
 
 @dataclass(frozen=True)
 class ShippedIndex:
-    """Content of a folder of rankings, in its own words.
+    """Content of a folder of rankings, in its own words."""
 
-    Attributes:
-        format: Counts up when older versions cannot read the folder.
-        data: Fingerprint of the images.
-        about: Who made the rankings and on what, one line.
-        files: SHA-256 of each file, by its path within the folder.
-    """
-
-    format: int
+    format: int  # counts up when older versions cannot read the folder
     suite: str
-    data: str
-    about: str
-    files: dict[str, str]
+    data: str  # fingerprint of the images
+    about: str  # who made the rankings and on what, one line
+    files: dict[str, str]  # SHA-256 of each file, by its path within the folder
 
 
 def export_rankings(work: SuiteWork, folder: Path, about: str) -> list[Rankings]:

@@ -17,15 +17,12 @@ from roarbench.terms import Unit
 
 @dataclass(frozen=True)
 class SuiteWork:
-    """A suite, the images that it is asked of, and the store where its work rests.
-
-    Attributes:
-        given: Where each reference's weights are: a file, or the name of published ones; empty if they are trained.
-    """
+    """A suite, the images that it is asked of, and the store where its work rests."""
 
     workspace: Workspace
     images: ImageData
     suite: Suite
+    # where each reference's weights are: a file, or the name of published ones; empty if they are trained
     given: tuple[str, ...] = ()
 
     @property

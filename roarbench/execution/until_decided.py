@@ -25,14 +25,11 @@ Seeds = dict[tuple[Retrain, str], int]  # trainings by kind of network and estim
 
 
 class StoppingRule(NamedTuple):
-    """Reasons to end a course, beside that all is settled.
+    """Reasons to end a course, beside that all is settled."""
 
-    Attributes:
-        difference: The smallest difference from Random's gain that is of interest, in accuracy points; None if all are.
-        budget: Seconds by the clock, up to the end of the job that is under way then; None for as long as it takes.
-    """
-
+    # the smallest difference from Random's gain that is of interest, in accuracy points; None if all are
     difference: float | None = None
+    # seconds by the clock, up to the end of the job that is under way then; None for as long as it takes
     budget: float | None = None
 
 

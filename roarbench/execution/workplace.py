@@ -20,16 +20,11 @@ from roarbench.terms import Making, Split
 
 @dataclass(frozen=True)
 class Workplace:
-    """Images and the folders of a store; small enough to send to a worker with every job.
-
-    Attributes:
-        images: What is ranked and learnt from.
-        source: File of the network, where it is not one of this package; else empty.
-    """
+    """Images and the folders of a store; small enough to send to a worker with every job."""
 
     workspace: Workspace
-    images: ImageData
-    source: str = ""
+    images: ImageData  # what is ranked and learnt from
+    source: str = ""  # file of the network, where it is not one of this package; else empty
 
     @property
     def rankings(self) -> RankingsStore:
@@ -63,23 +58,14 @@ class Workplace:
 
 @dataclass(frozen=True)
 class ReferenceModel:
-    """A network that is explained, and how.
+    """A network that is explained, and how."""
 
-    Attributes:
-        place: Where its weights and predictions are, or will be.
-        reference: What fixes it.
-        splits: Whose images are ranked, and predicted by it.
-        given: Where its weights are: a file, or the name of published ones; empty if it is trained.
-        recipe: By which a decoy of it is trained.
-        maps: How its maps are made.
-    """
-
-    place: Workplace
-    reference: Reference
-    splits: tuple[Split, ...]
-    given: str
-    recipe: str
-    maps: Making
+    place: Workplace  # where its weights and predictions are, or will be
+    reference: Reference  # what fixes it
+    splits: tuple[Split, ...]  # whose images are ranked, and predicted by it
+    given: str  # where its weights are: a file, or the name of published ones; empty if it is trained
+    recipe: str  # by which a decoy of it is trained
+    maps: Making  # how its maps are made
 
     @property
     def store(self) -> StoredReference:

@@ -20,22 +20,15 @@ _ON_CORES = {"decode", "noise", "submission", "ranking"}  # also where there is 
 
 @dataclass(frozen=True)
 class Plan:
-    """Work that would be done, and what it takes.
-
-    Attributes:
-        work: What the missing ones need, counted.
-        operations: Floating-point operations of all networks.
-        estimates: How fast it goes: measured here, or assumed of a core and of a GPU.
-        workers: Processes that share the work.
-    """
+    """Work that would be done, and what it takes."""
 
     title: str
     runs: int
     done: int
-    work: Work
-    operations: float
-    estimates: tuple[Rates, ...]
-    workers: int
+    work: Work  # what the missing ones need, counted
+    operations: float  # floating-point operations of all networks
+    estimates: tuple[Rates, ...]  # how fast it goes: measured here, or assumed of a core and of a GPU
+    workers: int  # processes that share the work
 
     def wall(self, rates: Rates) -> float:
         """Return seconds from start to end with a core for every worker; GPUs wait while images are ranked.

@@ -26,31 +26,20 @@ QUESTIONS = ("beats random",)
 
 
 class Way(NamedTuple):
-    """One way to verdicts of a suite's explained rows beside Random, and what it was worth on stored answers.
+    """One way to verdicts of a suite's explained rows beside Random, and what it was worth on stored answers."""
 
-    Attributes:
-        suite: `NAME@VERSION`.
-        seeds: The most trainings of a row.
-        until_decided: Whether it stops where verdicts are settled.
-        trainings: Of a row, the mean.
-        same: Share of the verdicts of all stored networks that it gives, in [0, 1].
-        same_error: Standard error of `same`.
-        same_as_roar: The same of ROAR's verdicts by all its networks.
-        detectable: Smallest true gain that it calls different from Random with a chance of 80%, in accuracy points,
-            the median over rows; None where it gives no intervals.
-        core_minutes: Of the explained rows, with references and maps, by the quickest training of the store.
-    """
-
-    suite: str
+    suite: str  # `NAME@VERSION`
     protocol: str
-    seeds: int
-    until_decided: bool
-    trainings: float
-    same: float
-    same_error: float
-    same_as_roar: float
+    seeds: int  # the most trainings of a row
+    until_decided: bool  # whether it stops where verdicts are settled
+    trainings: float  # of a row, the mean
+    same: float  # share of the verdicts of all stored networks that it gives, in [0, 1]
+    same_error: float  # standard error of `same`
+    same_as_roar: float  # the same of ROAR's verdicts by all its networks
+    # smallest true gain that it calls different from Random with a chance of 80%, in accuracy points, the median over
+    # rows; None where it gives no intervals
     detectable: float | None
-    core_minutes: float
+    core_minutes: float  # of the explained rows, with references and maps, by the quickest training of the store
 
     @property
     def trained(self) -> str:

@@ -41,36 +41,22 @@ _PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: Im
 
 @dataclass(frozen=True)
 class Rates:
-    """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done.
+    """Seconds for one image; 0 for what was not measured, as nothing of the kind is to be done."""
 
-    Attributes:
-        device: What trains, scores and explains; a core decodes and ranks.
-        gpus: How many such devices there are; 0 for a core.
-        basis: What the rates are taken from; empty if they were measured on this machine just now.
-        decode: Read and cropped.
-        train: In one epoch of training.
-        predict: Scored.
-        explain: Once forward and backward.
-        draw: The draws of one noisy copy.
-        rank: Ranked by one estimator.
-        submission: Explained by a submission in the sandbox; None where that was not measured.
-        load: Seconds by the clock for each second of a processor: above 1 where others compute here too.
-        lacks: What the device that was measured does not have and the work goes on without, a line each.
-        too_large: Recipes whose trainings do not fit in its memory, `name@version`, each with the reason.
-    """
-
-    device: str
-    gpus: int
-    basis: str
-    decode: float
-    train: float
-    predict: float
-    explain: float
-    draw: float
-    rank: float
-    submission: float | None = None
-    load: float = 1.0
+    device: str  # what trains, scores and explains; a core decodes and ranks
+    gpus: int  # how many such devices there are; 0 for a core
+    basis: str  # what the rates are taken from; empty if they were measured on this machine just now
+    decode: float  # read and cropped
+    train: float  # in one epoch of training
+    predict: float  # scored
+    explain: float  # once forward and backward
+    draw: float  # the draws of one noisy copy
+    rank: float  # ranked by one estimator
+    submission: float | None = None  # explained by a submission in the sandbox; None where that was not measured
+    load: float = 1.0  # seconds by the clock for each second of a processor: above 1 where others compute here too
+    # what the device that was measured does not have and the work goes on without, a line each
     lacks: tuple[str, ...] = ()
+    # recipes whose trainings do not fit in its memory, `name@version`, each with the reason
     too_large: tuple[tuple[str, str], ...] = ()
 
     @property

@@ -31,46 +31,27 @@ _NOTHING = SharedInputs()
 
 
 class Work(NamedTuple):
-    """Work that there is to do, counted.
+    """Work that there is to do, counted."""
 
-    Attributes:
-        trainings: Networks trained from scratch, references among them.
-        references: Those of them that are explained.
-        scorings: Runs that only score the reference, or a network that several runs share.
-        images_decoded: Images of both splits, if they are not decoded yet.
-        images_reference: Training images times epochs, of the references.
-        images_retrained: The same, over all other trainings; images that common networks are tuned on are at full size
-            and count for as many of the recipe's mean size.
-        images_scored: Test images, over all runs; for the reference's targets all images that are ranked, once.
-        images_explained: Images times forward passes of the reference.
-        copies_drawn: Noisy copies of images, whose draws all references share.
-        images_submitted: Images times submissions, whose own code makes the maps; a blurred twin shares its parent's.
-        images_ranked: Images times rankings.
-        disk: Bytes of decoded images, rankings and results, in the end.
-        sealing: Bytes that a worker needs beside those while it joins the parts of a ranking.
-        memory: Bytes that one worker needs beside the images and rankings, which are read through memory maps.
-        images: Bytes of the decoded images; all workers share what is in memory of them.
-        planes: Bytes of the largest ranking in use, of both splits; the same.
-        train: Training images that there are.
-    """
-
-    trainings: int
-    references: int
-    scorings: int
-    images_decoded: int
-    images_reference: float
+    trainings: int  # networks trained from scratch, references among them
+    references: int  # those of them that are explained
+    scorings: int  # runs that only score the reference, or a network that several runs share
+    images_decoded: int  # images of both splits, if they are not decoded yet
+    images_reference: float  # training images times epochs, of the references
+    # the same, over all other trainings; images that common networks are tuned on are at full size and count for as
+    # many of the recipe's mean size
     images_retrained: float
-    images_scored: int
-    images_explained: int
-    copies_drawn: int
-    images_submitted: int
-    images_ranked: int
-    disk: int
-    sealing: int
-    memory: int
-    images: int
-    planes: int
-    train: int
+    images_scored: int  # test images, over all runs; for the reference's targets all images that are ranked, once
+    images_explained: int  # images times forward passes of the reference
+    copies_drawn: int  # noisy copies of images, whose draws all references share
+    images_submitted: int  # images times submissions, whose own code makes the maps; a blurred twin shares its parent's
+    images_ranked: int  # images times rankings
+    disk: int  # bytes of decoded images, rankings and results, in the end
+    sealing: int  # bytes that a worker needs beside those while it joins the parts of a ranking
+    memory: int  # bytes that one worker needs beside the images and rankings, which are read through memory maps
+    images: int  # bytes of the decoded images; all workers share what is in memory of them
+    planes: int  # bytes of the largest ranking in use, of both splits; the same
+    train: int  # training images that there are
 
     @property
     def images_trained(self) -> float:

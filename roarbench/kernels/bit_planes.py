@@ -22,16 +22,11 @@ from roarbench.terms import Order, Unit
 
 @dataclass(frozen=True)
 class Layout:
-    """Content of the bit-planes of a ranking.
+    """Content of the bit-planes of a ranking."""
 
-    Attributes:
-        shape: Channels, height and width of an image.
-        levels: Levels that can be read in either order, besides 0 and 1.
-    """
-
-    shape: tuple[int, int, int]
+    shape: tuple[int, int, int]  # channels, height and width of an image
     unit: Unit
-    levels: tuple[float, ...]
+    levels: tuple[float, ...]  # levels that can be read in either order, besides 0 and 1
 
     @cached_property
     def features(self) -> int:

@@ -29,15 +29,10 @@ _log = logging.getLogger(__name__)
 
 
 class DrawnPart(NamedTuple):
-    """Images that go through a network at once.
+    """Images that go through a network at once."""
 
-    Attributes:
-        images: Which, int64 (b,).
-        drawn: What the augmentation drew for them; None where it draws when they have been read.
-    """
-
-    images: Tensor
-    drawn: Draws | None = None
+    images: Tensor  # which, int64 (b,)
+    drawn: Draws | None = None  # what the augmentation drew for them; None where it draws when they have been read
 
     @property
     def tensors(self) -> Draws:
@@ -51,13 +46,9 @@ class DrawnPart(NamedTuple):
 
 
 class Recordable(Protocol):
-    """A training whose steps can be recorded: nothing in them waits, or hangs on the processor's numbers.
+    """A training whose steps can be recorded: nothing in them waits, or hangs on the processor's numbers."""
 
-    Attributes:
-        draws: The network has drawn by chance itself, as dropout does, which no graph repeats.
-    """
-
-    draws: bool
+    draws: bool  # the network has drawn by chance itself, as dropout does, which no graph repeats
 
     def by_itself(self, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on these images at this learning rate; return its loss, a scalar on the device."""

@@ -65,17 +65,11 @@ def over_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Ten
 
 @dataclass(frozen=True)
 class DegradedImages:
-    """Images with the same features removed whenever they are read.
+    """Images with the same features removed whenever they are read."""
 
-    Attributes:
-        pixels: uint8 (n, c, h, w).
-        removed: uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing.
-        fill: float32 (c,), what replaces a removed feature, in [0, 255].
-    """
-
-    pixels: Tensor
-    removed: Tensor | None
-    fill: Tensor
+    pixels: Tensor  # uint8 (n, c, h, w)
+    removed: Tensor | None  # uint8 (n, ceil(d / 8)), packed as `bit_planes.removed_bits` does; None removes nothing
+    fill: Tensor  # float32 (c,), what replaces a removed feature, in [0, 255]
     unit: Unit
 
     def __len__(self) -> int:
@@ -99,17 +93,11 @@ class DegradedImages:
 
 @dataclass(frozen=True)
 class RemovedMaps:
-    """The removed bits alone, as images: what a network can tell from them, it can tell from degraded images too.
+    """The removed bits alone, as images: what a network can tell from them, it can tell from degraded images too."""
 
-    Attributes:
-        shape: Channels, height and width of an image.
-        removed: uint8 (n, ceil(d / 8)), packed.
-        unit: What one feature is; a pixel's bit is repeated over its channels.
-    """
-
-    shape: tuple[int, int, int]
-    removed: Tensor
-    unit: Unit
+    shape: tuple[int, int, int]  # channels, height and width of an image
+    removed: Tensor  # uint8 (n, ceil(d / 8)), packed
+    unit: Unit  # what one feature is; a pixel's bit is repeated over its channels
 
     def __len__(self) -> int:
         return len(self.removed)
@@ -125,19 +113,13 @@ class RedrawnImages:
     """Images whose removed features are drawn anew at every reading, as the code of Hooker et al. 2019 did for Random.
 
     Over the epochs a network then sees every pixel, which flatters Random; `random-redrawn` shows by how much.
-
-    Attributes:
-        pixels: uint8 (n, c, h, w).
-        t: Probability of each feature to be removed, independent of the others.
-        fill: float32 (c,), what replaces a removed feature, in [0, 255].
-        generator: Source of the draws, on the processor, whose numbers are the same on all machines.
     """
 
-    pixels: Tensor
-    t: float
-    fill: Tensor
+    pixels: Tensor  # uint8 (n, c, h, w)
+    t: float  # probability of each feature to be removed, independent of the others
+    fill: Tensor  # float32 (c,), what replaces a removed feature, in [0, 255]
     unit: Unit
-    generator: torch.Generator
+    generator: torch.Generator  # source of the draws, on the processor, whose numbers are the same on all machines
 
     def __len__(self) -> int:
         return len(self.pixels)

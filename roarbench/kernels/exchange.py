@@ -22,23 +22,16 @@ from roarbench.terms import Unit
 
 @dataclass(frozen=True)
 class ExchangedImages:
-    """Images that each carry the removal mask of another one, by a cut that is drawn for it, all with equal chance.
+    """Images that each carry the removal mask of another one, by a cut that is drawn for it, all with equal chance."""
 
-    Attributes:
-        pixels: uint8 (n, c, h, w), on any device; at least two images.
-        cuts: What may be removed, each with the rankings of all n images, or of all lenders; all of the same unit.
-        mean: float32 (c,), the training mean, in [0, 255].
-        generator: Source of the draws, on the processor, whose numbers are the same on all machines.
-        lent: The removal masks are those of images that are not among these.
-        fill: What replaces a removed feature, one of `FILLS`; its chance belongs to an image's place among these.
-    """
-
-    pixels: Tensor
+    pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
+    # what may be removed, each with the rankings of all n images, or of all lenders; all of the same unit
     cuts: Sequence[Cut]
-    mean: Tensor
+    mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit
-    generator: torch.Generator
-    lent: bool = False
+    generator: torch.Generator  # source of the draws, on the processor, whose numbers are the same on all machines
+    lent: bool = False  # the removal masks are those of images that are not among these
+    # what replaces a removed feature, one of `FILLS`; its chance belongs to an image's place among these
     fill: str = "mean"
 
     def __len__(self) -> int:

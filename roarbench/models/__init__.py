@@ -4,15 +4,10 @@ from typing import NamedTuple
 
 
 class NetworkRecord(NamedTuple):
-    """One network.
+    """One network."""
 
-    Attributes:
-        maker: File of this folder and function that makes it of (classes, channels, size).
-        drawn: Its weights are those that torch's or torchvision's code draws.
-    """
-
-    maker: str
-    drawn: bool = False
+    maker: str  # file of this folder and function that makes it of (classes, channels, size)
+    drawn: bool = False  # its weights are those that torch's or torchvision's code draws
 
 
 MODELS = {

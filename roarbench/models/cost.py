@@ -10,18 +10,13 @@ from roarbench.models.build import build
 
 
 class NetworkCost(NamedTuple):
-    """Cost of one image.
+    """Cost of one image."""
 
-    Attributes:
-        flops: Floating-point operations of a forward pass: two for each weight that meets a number. The backward pass
-            to the image takes as many again, to the weights too twice as many.
-        activations: Numbers that the layers put out; a backward pass needs them all.
-        parameters: Weights of the network, whatever the number of images.
-    """
-
+    # floating-point operations of a forward pass: two for each weight that meets a number. The backward pass to the
+    # image takes as many again, to the weights too twice as many
     flops: int
-    activations: int
-    parameters: int
+    activations: int  # numbers that the layers put out; a backward pass needs them all
+    parameters: int  # weights of the network, whatever the number of images
 
 
 @cache

@@ -20,27 +20,19 @@ _TUNING_RATE = 1 / 8  # of the peak rate of the training before it
 
 @dataclass(frozen=True)
 class CommonNetwork(Keyed):
-    """A network that has met the removal masks of the controls on images of others, by all that fixes it.
-
-    Attributes:
-        data: Fingerprint of the decoded images and labels.
-        recipe: `name@version` of its training recipe.
-        families: Fingerprints of the estimators whose removal masks it has met, at the paper's levels and with nothing
-            removed, in equal shares.
-        order: Which end of the rankings was removed.
-        seed: Drives initialisation, batch order, augmentation and the exchange.
-        tuning: What fixes the tuning on the rows that it scores.
-    """
+    """A network that has met the removal masks of the controls on images of others, by all that fixes it."""
 
     dataset: str
-    data: str
+    data: str  # fingerprint of the decoded images and labels
     model: str
-    recipe: str
+    recipe: str  # `name@version` of its training recipe
+    # fingerprints of the estimators whose removal masks it has met, at the paper's levels and with nothing removed, in
+    # equal shares
     families: tuple[str, ...]
-    order: Order
+    order: Order  # which end of the rankings was removed
     unit: Unit
-    seed: int
-    tuning: str
+    seed: int  # drives initialisation, batch order, augmentation and the exchange
+    tuning: str  # what fixes the tuning on the rows that it scores
     fill: str = "mean"
 
 

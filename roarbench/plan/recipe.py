@@ -36,43 +36,31 @@ DECAY_STEPS = ((80, 1e-3), (60, 1e-2), (30, 1e-1))  # (from epoch, factor), late
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that fixes a training, beside the network, the data and the seed.
-
-    Attributes:
-        version: Counts up with every change of what is computed.
-        epochs: Passes over the training images; need not be whole.
-        batch: Images in a step.
-        peak: Learning rate after the warm-up.
-        warmup: Epochs in which the learning rate rises from 0 to `peak` in a straight line.
-        precision: Of the training steps; evaluation is always float32.
-        momentum: Nesterov momentum, or AdamW's first beta.
-        weight_decay: On all weights but biases and those of batch norm.
-        smoothing: Label smoothing: the share of the target spread evenly over all classes.
-        sides: Side of the training images as a share of the full one, in equal parts of the training: degraded images
-            are shrunk before they are augmented (progressive resolution, Howard 2018). Tests are at full size.
-        micro_batch: Images that go through the network at once; gradients add up to those of `batch` images before a
-            step. Batch norm takes its statistics over this many, so it is part of what is computed. 0: `batch`.
-        start: The published weights that every training begins with: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS` as
-            torchvision calls them; empty for random ones.
-        changes: In what it differs from the recipe of the table with its name and version, as its title has it:
-            `(epochs=6)`; empty for one of the table.
-    """
+    """All that fixes a training, beside the network, the data and the seed."""
 
     name: str
-    version: int
-    epochs: float
-    batch: int
-    peak: float
-    warmup: float
+    version: int  # counts up with every change of what is computed
+    epochs: float  # passes over the training images; need not be whole
+    batch: int  # images in a step
+    peak: float  # learning rate after the warm-up
+    warmup: float  # epochs in which the learning rate rises from 0 to `peak` in a straight line
     decay: Decay
     augmentation: Augmentation
-    precision: Precision = Precision.BF16
-    momentum: float = 0.9
-    weight_decay: float = 1e-4
-    smoothing: float = 0.1
+    precision: Precision = Precision.BF16  # of the training steps; evaluation is always float32
+    momentum: float = 0.9  # Nesterov momentum, or AdamW's first beta
+    weight_decay: float = 1e-4  # on all weights but biases and those of batch norm
+    smoothing: float = 0.1  # label smoothing: the share of the target spread evenly over all classes
+    # side of the training images as a share of the full one, in equal parts of the training: degraded images are shrunk
+    # before they are augmented (progressive resolution, Howard 2018). Tests are at full size
     sides: tuple[float, ...] = (1.0,)
+    # images that go through the network at once; gradients add up to those of `batch` images before a step. Batch norm
+    # takes its statistics over this many, so it is part of what is computed. 0: `batch`
     micro_batch: int = 0
+    # the published weights that every training begins with: `NAME@CHECKSUM`, or `torchvision:NAME/WEIGHTS` as
+    # torchvision calls them; empty for random ones
     start: str = ""
+    # in what it differs from the recipe of the table with its name and version, as its title has it: `(epochs=6)`;
+    # empty for one of the table
     changes: str = ""
     optimiser: Optimiser = Optimiser.SGD
 

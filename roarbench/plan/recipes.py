@@ -105,18 +105,13 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 
 
 class RecipeSetting(NamedTuple):
-    """A value of a recipe that a title may change.
+    """A value of a recipe that a title may change."""
 
-    Attributes:
-        kind: Of its values: `float`, `int`, `str` for published weights, or an enumeration.
-        least, most: Of a number, both included.
-        expected: What may be written, in words.
-    """
-
+    # of its values: `float`, `int`, `str` for published weights, or an enumeration
     kind: type[float] | type[int] | type[str] | type[StrEnum]
-    least: float
+    least: float  # least, most: of a number, both included
     most: float
-    expected: str
+    expected: str  # what may be written, in words
 
 
 def _number(least: float, most: float) -> RecipeSetting:

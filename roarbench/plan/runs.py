@@ -24,22 +24,16 @@ CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
 @dataclass(frozen=True)
 class Cell:
-    """One point of a curve.
-
-    Attributes:
-        model: Name of the network that is trained.
-        estimator: Id of the estimator whose ranking is removed; `CLEAN` at t = 0.
-        t: Level, the fraction of features removed, in [0, 1].
-    """
+    """One point of a curve."""
 
     dataset: str
-    model: str
-    estimator: str
+    model: str  # name of the network that is trained
+    estimator: str  # id of the estimator whose ranking is removed; `CLEAN` at t = 0
     order: Order
     retrain: Retrain
     fill: str
     unit: Unit
-    t: float
+    t: float  # level, the fraction of features removed, in [0, 1]
 
     def __post_init__(self) -> None:
         if not 0 <= self.t <= 1:
@@ -62,31 +56,23 @@ class Run:
 
     A field added after a release gets a default and is left out of the key while it has that default, so that the
     keys of stored rows never change.
-
-    Attributes:
-        seed: Drives initialisation, batch order and augmentation, and the rankings of `random-redrawn`, which are drawn
-            while training. No other ranking depends on it.
-        recipe: `name@version` of the training recipe; that of the reference where nothing is retrained.
-        data: Fingerprint of the decoded images and labels.
-        estimator: Fingerprint of the estimator and its parameters.
-        reference: Fingerprint of the explained model; empty where neither ranking nor score depends on it.
-        limit: Images per split if the data set was made small; None for the whole set.
-        given: `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where
-            nothing depends on it.
-        maps: How the explained model's maps were to be made; float32 where nothing depends on them.
-        network: Key of the common network, or of the reference that is scored where another one is explained; else
-            empty.
     """
 
     cell: Cell
+    # drives initialisation, batch order and augmentation, and the rankings of `random-redrawn`, which are drawn while
+    # training. No other ranking depends on it
     seed: int
-    recipe: str
-    data: str
-    estimator: str
-    reference: str
-    limit: int | None = None
+    recipe: str  # `name@version` of the training recipe; that of the reference where nothing is retrained
+    data: str  # fingerprint of the decoded images and labels
+    estimator: str  # fingerprint of the estimator and its parameters
+    reference: str  # fingerprint of the explained model; empty where neither ranking nor score depends on it
+    limit: int | None = None  # images per split if the data set was made small; None for the whole set
+    # `NAME@CHECKSUM` of the explained model's weights if they were given; empty if it was trained, or where nothing
+    # depends on it
     given: str = ""
+    # how the explained model's maps were to be made; float32 where nothing depends on them
     maps: Making = Making.FLOAT32
+    # key of the common network, or of the reference that is scored where another one is explained; else empty
     network: str = ""
 
     @cached_property
@@ -102,21 +88,14 @@ class Run:
 
 @dataclass(frozen=True)
 class Reference(Keyed):
-    """Explained model, by all that fixes it.
-
-    Attributes:
-        data: Fingerprint of the decoded images and labels.
-        recipe: `name@version` of its training recipe; empty where its weights were given.
-        seed: Drives initialisation, batch order and augmentation.
-        given: `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained.
-    """
+    """Explained model, by all that fixes it."""
 
     dataset: str
-    data: str
+    data: str  # fingerprint of the decoded images and labels
     model: str
-    recipe: str
-    seed: int
-    given: str = ""
+    recipe: str  # `name@version` of its training recipe; empty where its weights were given
+    seed: int  # drives initialisation, batch order and augmentation
+    given: str = ""  # `NAME@CHECKSUM` of weights that were given instead of trained; empty if it was trained
 
 
 def run_of(values: Mapping[str, Any]) -> Run:

@@ -30,16 +30,12 @@ class Common(NamedTuple):
 
 
 class SharedInputs(NamedTuple):
-    """Inputs that runs of a suite share.
+    """Inputs that runs of a suite share."""
 
-    Attributes:
-        references: Numbers of the networks that are explained, or scored as they are.
-        tuned: Common networks, each with the rankings of a row, of its test images, that it is tuned on.
-    """
-
-    references: Set[int] = frozenset()
+    references: Set[int] = frozenset()  # numbers of the networks that are explained, or scored as they are
     rankings: Set[RankedSplit] = frozenset()
     common: Set[Common] = frozenset()
+    # common networks, each with the rankings of a row, of its test images, that it is tuned on
     tuned: Set[tuple[Common, RankedSplit]] = frozenset()
 
 

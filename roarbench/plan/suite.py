@@ -20,18 +20,12 @@ REPLICATION = 10_000  # from the seeds of a replication to those of the next: al
 
 @dataclass(frozen=True)
 class Block:
-    """A rectangle of cells under one protocol.
-
-    Attributes:
-        estimators: Ids, in the order of the suite's tables.
-        levels: Levels above 0; the cell at t = 0 comes with every block that has one.
-        seeds: Seeds 0 … seeds - 1 of each cell.
-    """
+    """A rectangle of cells under one protocol."""
 
     protocol: Protocol
-    estimators: tuple[str, ...]
-    levels: tuple[float, ...]
-    seeds: int
+    estimators: tuple[str, ...]  # ids, in the order of the suite's tables
+    levels: tuple[float, ...]  # levels above 0; the cell at t = 0 comes with every block that has one
+    seeds: int  # seeds 0 … seeds - 1 of each cell
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
 
@@ -43,59 +37,40 @@ class Block:
 
 @dataclass(frozen=True)
 class CustomSuite:
-    """Part of a suite that no table has, because somebody's file describes it.
+    """Part of a suite that no table has, because somebody's file describes it."""
 
-    Attributes:
-        blocks: Its cells as they were asked for.
-        references: How many networks it explains if none are given.
-        dataset: Its data set; None for one of the table.
-        source: The Python file that makes its network; empty for one that is known by its name.
-        left_out: Estimators that do not apply to the network, each with the reason.
-    """
-
-    blocks: tuple[Block, ...]
-    references: int
-    dataset: DatasetRecord | None = None
-    source: str = ""
-    left_out: tuple[tuple[str, str], ...] = ()
+    blocks: tuple[Block, ...]  # its cells as they were asked for
+    references: int  # how many networks it explains if none are given
+    dataset: DatasetRecord | None = None  # its data set; None for one of the table
+    source: str = ""  # the Python file that makes its network; empty for one that is known by its name
+    left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, each with the reason
 
 
 @dataclass(frozen=True)
 class Suite:
-    """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor.
+    """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor."""
 
-    Attributes:
-        name: What `--suite` takes.
-        version: Counts up with every change of what is computed; of a suite from somebody's file the start of the hash
-            of what is computed.
-        model: Name of the network, for the reference and for every retraining.
-        recipe: `name@version`, how the networks on degraded images are trained.
-        reference_recipe: `name@version`, how the reference is trained.
-        given: `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if
-            they are trained by `reference_recipe`.
-        maps: How the references' maps are made.
-        references: How many networks are explained: seed s of a cell is ranked by reference s mod `references`.
-        replication: 0, or which repetition with other seeds and other references it is.
-        own: What somebody's file says that no table has; None for the suites of the table.
-        tuned_on: Whose images' removal masks the common networks meet when they are tuned on a row; for those of test
-            images no training image has to be explained.
-        entered: Estimators that it does not name and a store adds to it (`with_entries`), no part of it.
-    """
-
-    name: str
+    name: str  # what `--suite` takes
+    # counts up with every change of what is computed; of a suite from somebody's file the start of the hash of what is
+    # computed
     version: int | str
     about: str
     dataset: str
-    model: str
-    recipe: str
-    reference_recipe: str
+    model: str  # name of the network, for the reference and for every retraining
+    recipe: str  # `name@version`, how the networks on degraded images are trained
+    reference_recipe: str  # `name@version`, how the reference is trained
     blocks: tuple[Block, ...]
+    # `NAME@CHECKSUM` of the references' weights, in the order of their numbers with commas between; empty if they are
+    # trained by `reference_recipe`
     given: str = ""
-    maps: Making = Making.FLOAT32
-    references: int = 1
-    replication: int = 0
-    own: CustomSuite | None = None
+    maps: Making = Making.FLOAT32  # how the references' maps are made
+    references: int = 1  # how many networks are explained: seed s of a cell is ranked by reference s mod `references`
+    replication: int = 0  # 0, or which repetition with other seeds and other references it is
+    own: CustomSuite | None = None  # what somebody's file says that no table has; None for the suites of the table
+    # whose images' removal masks the common networks meet when they are tuned on a row; for those of test images no
+    # training image has to be explained
     tuned_on: Split = Split.TRAIN
+    # estimators that it does not name and a store adds to it (`with_entries`), no part of it
     entered: frozenset[str] = field(default=frozenset(), compare=False)
 
     @property

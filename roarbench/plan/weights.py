@@ -11,16 +11,11 @@ from roarbench.plan.suites import with_given
 
 
 class Published(NamedTuple):
-    """Weights that torchvision publishes.
+    """Weights that torchvision publishes."""
 
-    Attributes:
-        file: Its name; the end is the start of its SHA-256.
-        classes, channels: Of the images that it was trained on.
-    """
-
-    file: str
+    file: str  # its name; the end is the start of its SHA-256
     model: str
-    classes: int
+    classes: int  # classes, channels: of the images that it was trained on
     channels: int
 
 

@@ -15,43 +15,27 @@ IGNORES_IMAGE = "a map that ignores the image, such as Random's"
 
 @dataclass(frozen=True, kw_only=True)
 class Protocol:
-    """A question asked of a ranking: which end of it is removed, and which network is scored.
+    """A question asked of a ranking: which end of it is removed, and which network is scored."""
 
-    Attributes:
-        name: What `--protocol` takes.
-        order: Which end of the ranking is removed first.
-        retrain: Which network is scored.
-        against: Each image is answered twice, with its own removal mask and with that of another image, which this twin
-            of the row hands it; the gain is the difference. Empty where each image is answered once.
-        made_of: Two protocols whose answers are held against each other, the first's minus the second's of the same
-            row, level and seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it.
-        title: Its name within sentences.
-        tab: The same in a few words, for tabs of the board.
-        question: What it asks of an estimator, one sentence.
-        dot: What one dot of a board shows, in sentences; `*` around what is to be stressed.
-        method: What is done, a sentence without its full stop.
-        gain: What its gain is called within a sentence; empty where it has none.
-        meaning: What that gain is, in sentences.
-        zero: What has a gain of 0, within a sentence.
-        limits: Where it fails.
-        use: When to ask it.
-    """
-
-    name: str
-    order: Order
-    retrain: Retrain
+    name: str  # what `--protocol` takes
+    order: Order  # which end of the ranking is removed first
+    retrain: Retrain  # which network is scored
+    # each image is answered twice, with its own removal mask and with that of another image, which this twin of the row
+    # hands it; the gain is the difference. Empty where each image is answered once
     against: str = ""
+    # two protocols whose answers are held against each other, the first's minus the second's of the same row, level and
+    # seed. Nothing is run for such a protocol. Empty where a suite has cells of its own for it
     made_of: tuple["Protocol", ...] = ()
-    title: str
-    tab: str
-    question: str
-    method: str
-    dot: str
-    gain: str = "gain over Random"
-    meaning: str = "Gain: the area between Random's accuracy curve and the row's."
-    zero: str = "Random"
-    limits: str
-    use: str
+    title: str  # its name within sentences
+    tab: str  # the same in a few words, for tabs of the board
+    question: str  # what it asks of an estimator, one sentence
+    method: str  # what is done, a sentence without its full stop
+    dot: str  # what one dot of a board shows, in sentences; `*` around what is to be stressed
+    gain: str = "gain over Random"  # what its gain is called within a sentence; empty where it has none
+    meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # what that gain is, in sentences
+    zero: str = "Random"  # what has a gain of 0, within a sentence
+    limits: str  # where it fails
+    use: str  # when to ask it
 
     @property
     def about(self) -> str:

@@ -52,23 +52,17 @@ class Axis(StrEnum):
 
 @dataclass(frozen=True)
 class Chart:
-    """A figure's content.
-
-    Attributes:
-        caption: What is shown: levels, seeds, images, unit, fill, what the bands are.
-        axis: What the horizontal axis says.
-        published: Another source's curves: dashed, open markers, named only where no measured curve has the name.
-        above_masks: Accuracies minus those of masks alone, in panels of their own below the others.
-        height: What the vertical axis says.
-    """
+    """A figure's content."""
 
     title: str
-    caption: str
-    axis: Axis
+    caption: str  # what is shown: levels, seeds, images, unit, fill, what the bands are
+    axis: Axis  # what the horizontal axis says
     curves: tuple[Curve, ...]
+    # another source's curves: dashed, open markers, named only where no measured curve has the name
     published: tuple[Curve, ...] = ()
+    # accuracies minus those of masks alone, in panels of their own below the others
     above_masks: tuple[Curve, ...] = ()
-    height: str = ACCURACY
+    height: str = ACCURACY  # what the vertical axis says
 
     @property
     def all_curves(self) -> tuple[Curve, ...]:

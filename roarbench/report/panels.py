@@ -20,23 +20,15 @@ FORMS = ("", "-sq", "sg-", "sg--sq", "sgsq-", "var-")  # an estimator's id witho
 
 @dataclass(frozen=True)
 class Curve:
-    """One estimator's accuracies.
+    """One estimator's accuracies."""
 
-    Attributes:
-        estimator: Its id, the label at the line's end.
-        family: Base estimator (`grad`, `gb`, `ig`, …): curves of one family share a panel.
-        control: Drawn in every panel.
-        levels: t of each point, rising, in [0, 1].
-        accuracy: Fraction in [0, 1] at each level, or a difference of two; None where it is missing.
-        low, high: Ends of its interval; None where there is none.
-    """
-
-    estimator: str
-    family: str
-    control: bool
-    levels: tuple[float, ...]
+    estimator: str  # its id, the label at the line's end
+    family: str  # base estimator (`grad`, `gb`, `ig`, …): curves of one family share a panel
+    control: bool  # drawn in every panel
+    levels: tuple[float, ...]  # t of each point, rising, in [0, 1]
+    # fraction in [0, 1] at each level, or a difference of two; None where it is missing
     accuracy: tuple[float | None, ...]
-    low: tuple[float | None, ...]
+    low: tuple[float | None, ...]  # low, high: ends of its interval; None where there is none
     high: tuple[float | None, ...]
 
     @property

@@ -53,19 +53,12 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
 
 
 class Prepared(NamedTuple):
-    """Describe a pull request to a folder of results.
+    """Describe a pull request to a folder of results."""
 
-    Attributes:
-        path: Of the new file, within the folder.
-        keys: Runs that go into it.
-        branch: To put it on.
-        text: Title and body.
-    """
-
-    path: str
-    keys: frozenset[str]
-    branch: str
-    text: str
+    path: str  # of the new file, within the folder
+    keys: frozenset[str]  # runs that go into it
+    branch: str  # to put it on
+    text: str  # title and body
 
 
 def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str) -> Prepared:

@@ -35,21 +35,16 @@ STOPPED = "‡"  # beside a row that has fewer trainings than it might have got
 
 @dataclass(frozen=True)
 class SuiteTable:
-    """One protocol's board with what it is of.
-
-    Attributes:
-        flags: Why a row should be doubted, for each estimator where something says so.
-        marks: What speaks against each row and by how much.
-        above_masks: Under ROAR, by estimator and level, its accuracy minus that of masks alone, in [-1, 1].
-        floors: Rows whose images tell no more than their masks, with the levels.
-    """
+    """One protocol's board with what it is of."""
 
     suite_results: SuiteResults
     board: Board
     unit: Unit
-    flags: dict[str, Flag]
-    marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)
+    flags: dict[str, Flag]  # why a row should be doubted, for each estimator where something says so
+    marks: dict[str, tuple[Mark, ...]] = field(default_factory=dict)  # what speaks against each row and by how much
+    # under ROAR, by estimator and level, its accuracy minus that of masks alone, in [-1, 1]
     above_masks: dict[str, dict[float, Estimate]] = field(default_factory=dict)
+    # rows whose images tell no more than their masks, with the levels
     floors: dict[str, tuple[float, ...]] = field(default_factory=dict)
 
     @property

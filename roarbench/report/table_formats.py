@@ -63,19 +63,13 @@ def as_text(table: SuiteTable, width: int) -> Table:
 
 
 class Column(NamedTuple):
-    """One column of words.
-
-    Attributes:
-        short: The same for a terminal.
-        justify: To which side.
-        worth: Columns of less worth are left out first; those of worth 0 stay.
-    """
+    """One column of words."""
 
     heading: str
-    short: str
-    justify: Literal["left", "right"]
+    short: str  # the same for a terminal
+    justify: Literal["left", "right"]  # to which side
     cells: tuple[str, ...]
-    worth: float
+    worth: float  # columns of less worth are left out first; those of worth 0 stay
 
 
 def _legend(columns: list[Column]) -> str:

@@ -55,54 +55,32 @@ def at_once(network: Network) -> int:
 
 
 class Part(NamedTuple):
-    """Some images and the model that is explained for them.
+    """Some images and the model that is explained for them."""
 
-    Attributes:
-        model: Its weights are sent.
-        images: Float32 (n, c, h, w), normalised.
-        targets: Int64 (n,), the classes to explain.
-        ids: Int64 (n,), the images' numbers, of test images from `TEST_IDS` on; only the seed of each is sent.
-        batch: Images explained at once, as long as no chance is drawn.
-    """
-
-    model: nn.Module
-    images: Tensor
-    targets: Tensor
-    ids: Tensor
-    batch: int
+    model: nn.Module  # its weights are sent
+    images: Tensor  # float32 (n, c, h, w), normalised
+    targets: Tensor  # int64 (n,), the classes to explain
+    ids: Tensor  # int64 (n,), the images' numbers, of test images from `TEST_IDS` on; only the seed of each is sent
+    batch: int  # images explained at once, as long as no chance is drawn
 
 
 class Task(NamedTuple):
-    """Task that a submission is given.
-
-    Attributes:
-        network: Of all models.
-        parts: Explained one after the other.
-        device: Where, `cpu` or `cuda`.
-    """
+    """Task that a submission is given."""
 
     source: bytes
-    network: Network
-    parts: tuple[Part, ...]
-    device: str = "cpu"
+    network: Network  # of all models
+    parts: tuple[Part, ...]  # explained one after the other
+    device: str = "cpu"  # where, `cpu` or `cuda`
 
 
 class SandboxAnswer(NamedTuple):
-    """Answer of a sandbox.
+    """Answer of a sandbox."""
 
-    Attributes:
-        maps: Of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault.
-        fault: What the submission did wrong.
-        drew: It said that it drew from the generator.
-        seconds: Processor time that it said its calls took.
-        memory: The most bytes that its process said it had had, after each part.
-    """
-
-    maps: tuple[Tensor, ...]
-    fault: Fault | None
-    drew: bool
-    seconds: float
-    memory: tuple[float, ...]
+    maps: tuple[Tensor, ...]  # of each part, float32 (n, c, h, w) or (n, h, w); none if there is a fault
+    fault: Fault | None  # what the submission did wrong
+    drew: bool  # it said that it drew from the generator
+    seconds: float  # processor time that it said its calls took
+    memory: tuple[float, ...]  # the most bytes that its process said it had had, after each part
     death: SandboxExit
 
 

@@ -46,16 +46,11 @@ class HarnessFault(StrEnum):
 
 
 class Fault(NamedTuple):
-    """One fault of a submission.
-
-    Attributes:
-        words: What was seen, what was expected, what to write; one line of at most 189 characters.
-        trace: Traceback of the submission's own frames; empty where there is none.
-    """
+    """One fault of a submission."""
 
     kind: SubmissionFault
-    words: str
-    trace: str = ""
+    words: str  # what was seen, what was expected, what to write; one line of at most 189 characters
+    trace: str = ""  # traceback of the submission's own frames; empty where there is none
 
 
 def fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:

@@ -40,23 +40,14 @@ class _Accusation(Exception):
 
 
 class _ReceivedPart(NamedTuple):
-    """Some images that the request asks about.
+    """Some images that the request asks about."""
 
-    Attributes:
-        model: The network to explain, in eval mode.
-        images: float32 (n, c, h, w), normalised.
-        targets: int64 (n,).
-        seeds: n of them, of each image's generator.
-        batch: Images explained at once.
-        device: Where, `cpu` or `cuda`; what is kept here is on the processor, but for the model.
-    """
-
-    model: nn.Module
-    images: Tensor
-    targets: Tensor
-    seeds: list[int]
-    batch: int
-    device: str
+    model: nn.Module  # the network to explain, in eval mode
+    images: Tensor  # float32 (n, c, h, w), normalised
+    targets: Tensor  # int64 (n,)
+    seeds: list[int]  # n of them, of each image's generator
+    batch: int  # images explained at once
+    device: str  # where, `cpu` or `cuda`; what is kept here is on the processor, but for the model
 
 
 def main(request: int, answer: int, started: int) -> None:

@@ -12,17 +12,11 @@ OUTPUT = 256 * 1024  # bytes printed, standard output and error together
 
 @dataclass(frozen=True)
 class Limits:
-    """Limits of one sandbox.
+    """Limits of one sandbox."""
 
-    Attributes:
-        cpu: Processor seconds of all its processes together, from where the submission's code begins.
-        wall: Seconds from there to the end, far more than the processor's: a busy machine is nobody's fault.
-        memory: Bytes of private and shared memory and of page tables, of all its processes together.
-    """
-
-    cpu: float
-    wall: float
-    memory: int = 4096 * MIB
+    cpu: float  # processor seconds of all its processes together, from where the submission's code begins
+    wall: float  # seconds from there to the end, far more than the processor's: a busy machine is nobody's fault
+    memory: int = 4096 * MIB  # bytes of private and shared memory and of page tables, of all its processes together
 
 
 CHECK = Limits(cpu=20, wall=600)  # of each sandbox that `validate` starts

@@ -20,24 +20,15 @@ _TICK = os.sysconf("SC_CLK_TCK")
 
 
 class SandboxExit(NamedTuple):
-    """End of a sandbox. None of its processes is alive any more.
+    """End of a sandbox. None of its processes is alive any more."""
 
-    Attributes:
-        started: The submission's code was reached.
-        stopped: Which limit it went over; None if it ended by itself.
-        code: Exit status; of a signal 128 and its number.
-        cpu: Processor seconds seen.
-        wall: Seconds.
-        peak: Most bytes of memory seen.
-    """
-
-    started: bool
-    stopped: SubmissionFault | None
-    code: int
+    started: bool  # the submission's code was reached
+    stopped: SubmissionFault | None  # which limit it went over; None if it ended by itself
+    code: int  # exit status; of a signal 128 and its number
     output: bytes
-    cpu: float
-    wall: float
-    peak: int
+    cpu: float  # processor seconds seen
+    wall: float  # seconds
+    peak: int  # most bytes of memory seen
 
 
 class _Group(NamedTuple):

@@ -14,21 +14,16 @@ FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
 
 
 class Agreement(NamedTuple):
-    """Agreement of two orders.
+    """Agreement of two orders."""
 
-    Attributes:
-        tau: Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose
-            order is open under one of the protocols fall either way.
-        rows: Estimators with a gain under both.
-        settled: Pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0. None
-            where nothing says how trainings vary.
-        opposed: Those of them that the protocols order differently.
-    """
-
+    # Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose order is
+    # open under one of the protocols fall either way
     tau: Estimate
-    rows: int
+    rows: int  # estimators with a gain under both
+    # pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0. None where nothing
+    # says how trainings vary
     settled: int | None
-    opposed: int | None
+    opposed: int | None  # those of them that the protocols order differently
 
 
 def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:

@@ -27,49 +27,37 @@ class Covers(StrEnum):
 
 @dataclass(frozen=True)
 class Row:
-    """One estimator.
-
-    Attributes:
-        seeds: Fewest seeds in a cell of its curve; 0 where one is missing.
-        clean: Accuracy on untouched images, in [0, 1].
-        accuracies: Per level, in [0, 1].
-        differences: Per level, its accuracy minus Random's, in [-1, 1]; under a paired protocol minus that with the
-            removal masks of other images; under DiffROAR that of KAR minus that of ROAR.
-        gain: In accuracy points.
-        predicted: Where the gain of a replication is expected, with the confidence of the board: the same test images
-            and design, other references and trainings. Missing where nothing else than the images was repeated.
-        over_sobel: Its gain minus Sobel's, in accuracy points.
-        random, sobel, random_blurred: The comparisons with the controls; None with the control itself, of a check,
-            without intervals or where a gain is missing.
-        place: None of a check and where the gain is missing.
-        check: It is a check of another row, and changes no verdict and no place.
-        over_other_image: Its gain minus that of its maps handed to other images, in accuracy points: what it knows
-            about this image. Missing without that twin's curve.
-        other_image: The comparison with that twin.
-        beating: It beside every control of the suite that asks no network; None of a control or a check, where a gain
-            is missing, and without intervals.
-        over_twins: By what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired.
-        looks: How many looks at it were planned while its trainings went on; 0 where nobody looked.
-    """
+    """One estimator."""
 
     estimator: str
-    seeds: int
-    clean: Estimate
-    accuracies: tuple[Estimate, ...]
+    seeds: int  # fewest seeds in a cell of its curve; 0 where one is missing
+    clean: Estimate  # accuracy on untouched images, in [0, 1]
+    accuracies: tuple[Estimate, ...]  # per level, in [0, 1]
+    # per level, its accuracy minus Random's, in [-1, 1]; under a paired protocol minus that with the removal masks of
+    # other images; under DiffROAR that of KAR minus that of ROAR
     differences: tuple[Estimate, ...]
-    gain: Estimate
-    over_sobel: Estimate
+    gain: Estimate  # in accuracy points
+    over_sobel: Estimate  # its gain minus Sobel's, in accuracy points
+    # random, sobel, random_blurred: the comparisons with the controls; None with the control itself, of a check,
+    # without intervals or where a gain is missing
     random: Comparison | None
     sobel: Comparison | None
     random_blurred: Comparison | None
-    place: Place | None
-    check: bool = False
+    place: Place | None  # None of a check and where the gain is missing
+    check: bool = False  # it is a check of another row, and changes no verdict and no place
+    # where the gain of a replication is expected, with the confidence of the board: the same test images and design,
+    # other references and trainings. Missing where nothing else than the images was repeated
     predicted: Estimate = Estimate()
+    # its gain minus that of its maps handed to other images, in accuracy points: what it knows about this image.
+    # Missing without that twin's curve
     over_other_image: Estimate = Estimate()
-    other_image: Comparison | None = None
+    other_image: Comparison | None = None  # the comparison with that twin
+    # it beside every control of the suite that asks no network; None of a control or a check, where a gain is missing,
+    # and without intervals
     beating: Beating | None = None
+    # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)
-    looks: int = 0
+    looks: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
 
     @property
     def stopped(self) -> bool:
@@ -79,35 +67,25 @@ class Row:
 
 @dataclass(frozen=True)
 class Board:
-    """All rows of one protocol with what is needed to judge them.
-
-    Attributes:
-        levels: Those above 0.
-        rows: Those shown, in the order of the scores.
-        images: Number of test images.
-        bootstrap: Resamples, seed and confidence of every interval here.
-        detectable: Smallest true difference of two gains, in accuracy points, that one comparison planned
-            beforehand finds with a chance of 80%; the median over all pairs of the suite's own rows, shown or not. None
-            without intervals.
-        family: Number of comparisons that the verdicts are adjusted for: of all of the suite's own rows with results,
-            shown or not.
-        references: Number of explained networks; 0 where no cell depends on one.
-        reference_deviation: Standard deviation of a row's gain from one reference, with its training, to another, in
-            accuracy points, Random's own luck aside; None if not known.
-        reference_rows: Number of rows that it was estimated from, worth `reference_freedom` degrees of freedom.
-    """
+    """All rows of one protocol with what is needed to judge them."""
 
     protocol: Protocol
-    levels: tuple[float, ...]
-    rows: tuple[Row, ...]
-    images: int
-    bootstrap: Bootstrap
+    levels: tuple[float, ...]  # those above 0
+    rows: tuple[Row, ...]  # those shown, in the order of the scores
+    images: int  # number of test images
+    bootstrap: Bootstrap  # resamples, seed and confidence of every interval here
     covers: Covers
+    # smallest true difference of two gains, in accuracy points, that one comparison planned beforehand finds with a
+    # chance of 80%; the median over all pairs of the suite's own rows, shown or not. None without intervals
     detectable: float | None
+    # number of comparisons that the verdicts are adjusted for: of all of the suite's own rows with results, shown or
+    # not
     family: int = 0
-    references: int = 0
+    references: int = 0  # number of explained networks; 0 where no cell depends on one
+    # standard deviation of a row's gain from one reference, with its training, to another, in accuracy points, Random's
+    # own luck aside; None if not known
     reference_deviation: float | None = None
-    reference_rows: int = 0
+    reference_rows: int = 0  # number of rows that it was estimated from, worth `reference_freedom` degrees of freedom
     reference_freedom: float | None = None
 
     def gains(self, row: Row) -> tuple[Estimate, ...]:

@@ -22,38 +22,34 @@ POINTS = 100.0  # accuracy points in one
 class Scores:
     """Correct answers to the test images, for all cells of one protocol.
 
-    Attributes:
-        levels: Levels above 0, ascending.
-        correct: Bits of shape (seeds, images) under (estimator, level), those of the untouched images under
-            `UNTOUCHED`. Cells may be absent, and cells may differ in their number of seeds, never in their images.
-        mixed: Estimators whose points are no one curve, because they were not made from the same rankings.
-        checks: Estimators that are checks of others: they have gains, but neither verdicts nor places.
-        references: Which explained network each row of bits depends on, one name per row of bits. A cell that depends
-            on none (a control, retrained untouched images) is not in it.
-        differences: Of every cell, its answers minus those that it is held against (another image's removal masks, or
-            Random's) of the same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None
-            where each cell has networks of its own.
-        watched: Rows that were looked at while their trainings went on, with the number of looks planned: intervals and
-            verdicts allow for it (`sequential`).
-        strangers: Estimators that the suite does not name, their twins among them: each is judged as if it alone joined
-            the suite's own rows, whose numbers it does not move.
-        silent: Controls that ask no network, each of which the other rows are to beat.
-
     Raises:
         ValueError: The levels do not ascend in (0, 1], the bits do not fit together, or a cell has not as many
             references as rows of bits.
     """
 
     estimators: tuple[str, ...]
-    levels: tuple[float, ...]
+    levels: tuple[float, ...]  # levels above 0, ascending
+    # bits of shape (seeds, images) under (estimator, level), those of the untouched images under `UNTOUCHED`. Cells may
+    # be absent, and cells may differ in their number of seeds, never in their images
     correct: Mapping[Point, Bits]
+    # estimators whose points are no one curve, because they were not made from the same rankings
     mixed: frozenset[str] = frozenset()
+    # estimators that are checks of others: they have gains, but neither verdicts nor places
     checks: frozenset[str] = frozenset()
+    # which explained network each row of bits depends on, one name per row of bits. A cell that depends on none (a
+    # control, retrained untouched images) is not in it
     references: Mapping[Point, tuple[str, ...]] = field(default_factory=dict)
+    # of every cell, its answers minus those that it is held against (another image's removal masks, or Random's) of the
+    # same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None where each cell has
+    # networks of its own
     differences: "Scores | None" = None
+    # rows that were looked at while their trainings went on, with the number of looks planned: intervals and verdicts
+    # allow for it (`sequential`)
     watched: Mapping[str, int] = field(default_factory=dict)
+    # estimators that the suite does not name, their twins among them: each is judged as if it alone joined the suite's
+    # own rows, whose numbers it does not move
     strangers: frozenset[str] = frozenset()
-    silent: frozenset[str] = frozenset()
+    silent: frozenset[str] = frozenset()  # controls that ask no network, each of which the other rows are to beat
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)

@@ -27,22 +27,15 @@ _IMAGES = 0  # stream of chance; those of `luck` follow
 
 @dataclass(frozen=True, eq=False)
 class Draws:
-    """The accuracies of all cells, as they are and in every draw.
+    """The accuracies of all cells, as they are and in every draw."""
 
-    Attributes:
-        column: Where a point is in the arrays.
-        values: Accuracies in [0, 1], shape (cells,).
-        resampled: The same in every draw, where the experiment is done again in whole, shape (resamples, cells).
-        repeated: What other trainings and references on the same test images may give, seen from these that may be
-            off as well: for intervals of a replication, shape (resamples, cells).
-        differences: The same of `Scores.differences`, where these are.
-    """
-
-    column: dict[Point, int]
-    values: Floats
-    resampled: Floats
+    column: dict[Point, int]  # where a point is in the arrays
+    values: Floats  # accuracies in [0, 1], shape (cells,)
+    resampled: Floats  # the same in every draw, where the experiment is done again in whole, shape (resamples, cells)
+    # what other trainings and references on the same test images may give, seen from these that may be off as well: for
+    # intervals of a replication, shape (resamples, cells)
     repeated: Floats
-    differences: "Draws | None" = None
+    differences: "Draws | None" = None  # the same of `Scores.differences`, where these are
 
     @property
     def replication(self) -> "Draws":

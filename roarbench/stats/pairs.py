@@ -14,17 +14,11 @@ from roarbench.stats.curves import Floats
 
 @dataclass(frozen=True, eq=False)
 class Pairs:
-    """Numbers with paired draws. Row by row, for the draws of all pairs at once would fill 320 MB for 200 numbers.
+    """Numbers with paired draws. Row by row, for the draws of all pairs at once would fill 320 MB for 200 numbers."""
 
-    Attributes:
-        values: Shape (n,).
-        draws: Of the values, shape (n, resamples).
-        confidence: Of the interval of a difference, in (0, 1).
-    """
-
-    values: Floats
-    draws: Floats
-    confidence: float
+    values: Floats  # shape (n,)
+    draws: Floats  # of the values, shape (n, resamples)
+    confidence: float  # of the interval of a difference, in (0, 1)
 
     @classmethod
     def of(cls, samples: Sequence[Sample], confidence: float) -> Self:

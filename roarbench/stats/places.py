@@ -14,17 +14,12 @@ from roarbench.stats.pairs import Pairs
 
 
 class Place(NamedTuple):
-    """A position on the board.
+    """A position on the board."""
 
-    Attributes:
-        place: By the gain as it is, 1 is best; equal gains share the better place.
-        low, high: The best and the worst place that the data allow; None without intervals.
-        groups: Numbers of the tie groups that it belongs to, from 1 at the top; empty without intervals.
-    """
-
-    place: int
-    low: int | None = None
+    place: int  # by the gain as it is, 1 is best; equal gains share the better place
+    low: int | None = None  # low, high: the best and the worst place that the data allow; None without intervals
     high: int | None = None
+    # numbers of the tie groups that it belongs to, from 1 at the top; empty without intervals
     groups: tuple[int, ...] = ()
 
 

@@ -17,19 +17,15 @@ from roarbench.stats.draws import Draws
 
 
 class ProbabilityDrop(NamedTuple):
-    """Fall of the probability of the predicted class; intervals are over test images, and what is missing has no value.
+    """Fall of the probability of the predicted class, with intervals over test images; what is missing has no value."""
 
-    Attributes:
-        untouched: Mean probability of the predicted class on the untouched images, p_0, in [0, 1].
-        probabilities: The same per level, of the class that was predicted on the untouched image, p_k.
-        changes: Mean of |p_0 - p_k| / p_0, per level, at least 0 (Khakzar et al. 2021, the code's measure).
-        aopc: Mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without the level 0, whose
-            difference is 0; missing while a level is.
-    """
-
-    untouched: Estimate
+    untouched: Estimate  # mean probability of the predicted class on the untouched images, p_0, in [0, 1]
+    # the same per level, of the class that was predicted on the untouched image, p_k
     probabilities: tuple[Estimate, ...]
+    # mean of |p_0 - p_k| / p_0, per level, at least 0 (Khakzar et al. 2021, the code's measure)
     changes: tuple[Estimate, ...]
+    # mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without the level 0, whose difference is
+    # 0; missing while a level is
     aopc: Estimate
 
 

@@ -20,34 +20,22 @@ PRIORS = 1 / np.linspace(1, 0.001, 100)  # degrees of freedom that a pooled vari
 
 @dataclass(frozen=True, eq=False)
 class References:
-    """Spread of the curve of an explained row with its reference and the trainings on it, pooled over rows.
+    """Spread of the curve of an explained row with its reference and the trainings on it, pooled over rows."""
 
-    Attributes:
-        levels: Ascending; of the columns of `factor`.
-        factor: Shape (rank, levels). Its product with itself is the covariance between levels of the curve that one
-            reference gives, in squared accuracy.
-        variance: Of what such a curve takes from its row's gain, in squared accuracy, with the noise of finitely many
-            images.
-        noise: That noise.
-        shared: Share of `variance` that all rows explained by one reference have in common, in [0, 1].
-        freedom: Degrees of freedom of `variance` (Satterthwaite).
-        own_freedom: Degrees of freedom of the part that rows do not share, (rows - 1) (references - 1) if none is
-            missing.
-        prior: How likely each of `PRIORS` is to be what `variance` is worth beside a row's own mean square.
-        rows: Number of curves that it was estimated from.
-        digest: Of the answers that it was estimated from.
-    """
-
-    levels: tuple[float, ...]
+    levels: tuple[float, ...]  # ascending; of the columns of `factor`
+    # shape (rank, levels). Its product with itself is the covariance between levels of the curve that one reference
+    # gives, in squared accuracy
     factor: Floats
+    # of what such a curve takes from its row's gain, in squared accuracy, with the noise of finitely many images
     variance: float
-    noise: float
-    shared: float
-    freedom: float
+    noise: float  # that noise
+    shared: float  # share of `variance` that all rows explained by one reference have in common, in [0, 1]
+    freedom: float  # degrees of freedom of `variance` (Satterthwaite)
+    # degrees of freedom of the part that rows do not share, (rows - 1) (references - 1) if none is missing
     own_freedom: int
-    prior: Floats
-    rows: int
-    digest: bytes
+    prior: Floats  # how likely each of `PRIORS` is to be what `variance` is worth beside a row's own mean square
+    rows: int  # number of curves that it was estimated from
+    digest: bytes  # of the answers that it was estimated from
 
     @property
     def deviation(self) -> float:
@@ -127,18 +115,13 @@ class ReferenceCurve:
     """What the answers of one explained row say, averaged over the trainings on each reference.
 
     Means over the images alone: the answers of all rows are too many to keep as numbers.
-
-    Attributes:
-        means: Accuracies by level in ascending order, and by name of the reference in that of the names.
-        areas: What the curve takes from a gain, by name, of references with all its levels above 0.
-        noise: How much the areas vary because images are finitely many, as `squares` has it; 0 of one reference.
-        digest: Of its answers under all references and levels, 16 bytes.
     """
 
+    # accuracies by level in ascending order, and by name of the reference in that of the names
     means: dict[float, dict[str, float]]
-    areas: dict[str, float]
-    noise: float
-    digest: bytes
+    areas: dict[str, float]  # what the curve takes from a gain, by name, of references with all its levels above 0
+    noise: float  # how much the areas vary because images are finitely many, as `squares` has it; 0 of one reference
+    digest: bytes  # of its answers under all references and levels, 16 bytes
 
     @property
     def square(self) -> tuple[float, int]:

@@ -21,50 +21,33 @@ class Words(NamedTuple):
 
 
 class Repeated(NamedTuple):
-    """A row on two boards.
-
-    Attributes:
-        gain, again: On the one and on the other, in accuracy points.
-        predicted, predicted_again: Where each board expects the other's gain.
-        inside: Whether `again` is in `predicted`; None where there is no interval, or none of any width: Random's gain
-            is 0 on every board.
-        inside_again: Whether `gain` is in `predicted_again`.
-        verdicts: Those against single controls that both boards have.
-        beats: Whether it beats every control that asks no network, on the one and on the other; empty for a control.
-    """
+    """A row on two boards."""
 
     estimator: str
-    gain: Estimate
+    gain: Estimate  # gain, again: on the one and on the other, in accuracy points
     again: Estimate
-    predicted: Estimate
+    predicted: Estimate  # predicted, predicted_again: where each board expects the other's gain
     predicted_again: Estimate
+    # whether `again` is in `predicted`; None where there is no interval, or none of any width: Random's gain is 0 on
+    # every board
     inside: bool | None
-    inside_again: bool | None
-    verdicts: tuple[Words, ...]
+    inside_again: bool | None  # whether `gain` is in `predicted_again`
+    verdicts: tuple[Words, ...]  # those against single controls that both boards have
+    # whether it beats every control that asks no network, on the one and on the other; empty for a control
     beats: tuple[bool, ...]
 
 
 @dataclass(frozen=True)
 class Replication:
-    """Agreement of two boards.
+    """Agreement of two boards."""
 
-    Attributes:
-        rows: Those with a gain on both, in the order of the first.
-        verdicts: Number of verdicts against single controls that both boards have.
-        equal: Those of them that are the same word.
-        opposed: Those that are better on one and worse on the other.
-        gains: Number of gains that a prediction interval of the other board was there for, both ways.
-        inside: Those of them that lie in it.
-        tau: Kendall's tau-b of the gains; None for fewer than three rows or equal gains.
-    """
-
-    rows: tuple[Repeated, ...]
-    verdicts: int
-    equal: int
-    opposed: int
-    gains: int
-    inside: int
-    tau: float | None
+    rows: tuple[Repeated, ...]  # those with a gain on both, in the order of the first
+    verdicts: int  # number of verdicts against single controls that both boards have
+    equal: int  # those of them that are the same word
+    opposed: int  # those that are better on one and worse on the other
+    gains: int  # number of gains that a prediction interval of the other board was there for, both ways
+    inside: int  # those of them that lie in it
+    tau: float | None  # Kendall's tau-b of the gains; None for fewer than three rows or equal gains
 
     @property
     def beats(self) -> tuple[int, int]:

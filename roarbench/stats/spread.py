@@ -16,18 +16,13 @@ from roarbench.stats.reference_spread import References, references_of, squares
 
 @dataclass(frozen=True, eq=False)
 class Trainings:
-    """Spread of the accuracy of a cell with the training alone, pooled over cells.
+    """Spread of the accuracy of a cell with the training alone, pooled over cells."""
 
-    Attributes:
-        variance: Between trainings on the same rankings, in squared accuracy, with the noise of finitely many images.
-        noise: That noise: trainings disagree about single images, and this much of it is left in a mean over them.
-        freedom: Degrees of freedom of `variance`.
-        deviations: Those of all trainings from their group's mean, of mean 0 and mean square 1, shape (trainings,).
-    """
-
+    # between trainings on the same rankings, in squared accuracy, with the noise of finitely many images
     variance: float
-    noise: float
-    freedom: int
+    noise: float  # that noise: trainings disagree about single images, and this much of it is left in a mean over them
+    freedom: int  # degrees of freedom of `variance`
+    # those of all trainings from their group's mean, of mean 0 and mean square 1, shape (trainings,)
     deviations: Floats
 
     @property

@@ -37,20 +37,14 @@ class Verdict(StrEnum):
 
 
 class Comparison(NamedTuple):
-    """An estimator against a control.
+    """An estimator against a control."""
 
-    Attributes:
-        verdict: At a false discovery rate of 5% over all comparisons of the family; of a row that was looked at while
-            its trainings went on, at a chance of 5% of any wrong word over the whole course.
-        p: Two-sided, of this comparison alone.
-        q: p adjusted for the family (Benjamini and Hochberg 1995; `holm` for rows that were looked at).
-        difference: The estimator's gain minus the control's, in accuracy points.
-    """
-
+    # at a false discovery rate of 5% over all comparisons of the family; of a row that was looked at while its
+    # trainings went on, at a chance of 5% of any wrong word over the whole course
     verdict: Verdict
-    p: float
-    q: float
-    difference: Estimate = Estimate()
+    p: float  # two-sided, of this comparison alone
+    q: float  # p adjusted for the family (Benjamini and Hochberg 1995; `holm` for rows that were looked at)
+    difference: Estimate = Estimate()  # the estimator's gain minus the control's, in accuracy points
 
 
 def q_values(ps: Sequence[float]) -> list[float]:
@@ -158,25 +152,17 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 class Beating(NamedTuple):
-    """A row beside the control that it is hardest to tell above.
+    """A row beside the control that it is hardest to tell above."""
 
-    Attributes:
-        verdict: Whether it is better than every control. Each control is tested at the whole error, since all must be
-            beaten (intersection-union test, Berger 1982); the chance that any row of the board is called so wrongly is
-            5% at most (Holm 1979).
-        p: The largest of its p values against the controls, 1 where a difference is not above 0.
-        q: p adjusted for the rows.
-        nearest: The control with that p; of equal ones that over which it has least.
-        over: Its gain minus the nearest control's, in accuracy points.
-        each: The same for every control.
-    """
-
+    # whether it is better than every control. Each control is tested at the whole error, since all must be beaten
+    # (intersection-union test, Berger 1982); the chance that any row of the board is called so wrongly is 5% at most
+    # (Holm 1979)
     verdict: bool
-    p: float
-    q: float
-    nearest: str
-    over: Estimate
-    each: Mapping[str, Estimate] = MappingProxyType({})
+    p: float  # the largest of its p values against the controls, 1 where a difference is not above 0
+    q: float  # p adjusted for the rows
+    nearest: str  # the control with that p; of equal ones that over which it has least
+    over: Estimate  # its gain minus the nearest control's, in accuracy points
+    each: Mapping[str, Estimate] = MappingProxyType({})  # the same for every control
 
     @property
     def words(self) -> str:

@@ -19,17 +19,11 @@ _WORD = re.compile(r"[A-Za-z0-9._+-]{1,100}")
 
 
 class Attribute(NamedTuple):
-    """A class attribute that is a parameter.
+    """A class attribute that is a parameter."""
 
-    Attributes:
-        default: What the file says.
-        start: Of the default, its first byte in the file.
-        stop: The first byte after it.
-    """
-
-    default: Value
-    start: int
-    stop: int
+    default: Value  # what the file says
+    start: int  # of the default, its first byte in the file
+    stop: int  # the first byte after it
 
 
 def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:

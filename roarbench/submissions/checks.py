@@ -38,29 +38,18 @@ _SHADES = " ░▒▓█"
 
 
 class SuiteCost(NamedTuple):
-    """Cost of a suite's maps.
+    """Cost of a suite's maps."""
 
-    Attributes:
-        maps: How many a run makes: of each reference, also of its untrained twin where the suite has such.
-        seconds: Of one core, for all of them.
-        memory: Bytes.
-    """
-
-    maps: int
-    seconds: float
-    memory: float
+    maps: int  # how many a run makes: of each reference, also of its untrained twin where the suite has such
+    seconds: float  # of one core, for all of them
+    memory: float  # bytes
 
 
 class Pace(NamedTuple):
-    """Speed at which a submission makes maps in the sandbox, measured on a small network.
+    """Speed at which a submission makes maps in the sandbox, measured on a small network."""
 
-    Attributes:
-        image: Seconds of a core for the map of one image.
-        start: The same for a sandbox before its first image.
-    """
-
-    image: float
-    start: float
+    image: float  # seconds of a core for the map of one image
+    start: float  # the same for a sandbox before its first image
 
     def of(self, suite: Suite) -> float:
         """Return core-seconds for the map of one image of a suite, with its share of a sandbox's start."""
@@ -72,19 +61,13 @@ class Pace(NamedTuple):
 
 @dataclass(frozen=True)
 class Accepted:
-    """Facts about a submission that was accepted.
-
-    Attributes:
-        importance: Its map of one image, float (h, w), summed over channels.
-        drew: It takes chance from the generator, so images are explained one at a time.
-        suite: That it is meant for.
-    """
+    """Facts about a submission that was accepted."""
 
     submission: Submission
-    importance: Tensor
-    drew: bool
+    importance: Tensor  # its map of one image, float (h, w), summed over channels
+    drew: bool  # it takes chance from the generator, so images are explained one at a time
     pace: Pace
-    suite: Suite
+    suite: Suite  # that it is meant for
     cost: SuiteCost
     warnings: tuple[Warned, ...]
 

@@ -46,23 +46,15 @@ class Refusal(CallerError):
 
 @dataclass(frozen=True)
 class Submission:
-    """A file that can be run.
+    """A file that can be run."""
 
-    Attributes:
-        name: What its author calls it.
-        source: The file's bytes; their hash makes the entry's id.
-        authors: Who made it; empty where it does not say.
-        paper: Where it was published; empty where it does not say.
-        claim: What its authors say that it is good for; empty where it does not say.
-        values: Parameters that are not what the file says, in its order.
-    """
-
-    name: str
-    source: bytes
+    name: str  # what its author calls it
+    source: bytes  # the file's bytes; their hash makes the entry's id
     description: str
-    authors: str = ""
-    paper: str = ""
-    claim: str = ""
+    authors: str = ""  # who made it; empty where it does not say
+    paper: str = ""  # where it was published; empty where it does not say
+    claim: str = ""  # what its authors say that it is good for; empty where it does not say
+    # parameters that are not what the file says, in its order
     values: tuple[tuple[str, Value], ...] = field(default=(), kw_only=True)
 
     @property

@@ -65,25 +65,15 @@ def judged(scores: Scores, bootstrap: Bootstrap) -> Judged:
 
 
 class Kept(NamedTuple):
-    """Shares of one board's intervals that held what they promise, in [0, 1]; None where there was nothing.
+    """Shares of one board's intervals that held what they promise, in [0, 1]; None where there was nothing."""
 
-    Attributes:
-        accuracies: Of cells.
-        gains: Of the explained rows.
-        controls: Of the controls beside Random.
-        over_sobel: Of the explained rows, over Sobel.
-        between: Differences between the gains of two explained rows.
-        predicted: Gains of a replication of the explained rows.
-        network: Gains of the explained rows, true for these references only.
-    """
-
-    accuracies: float
-    gains: float
-    controls: float
-    over_sobel: float
-    between: float
-    predicted: float
-    network: float
+    accuracies: float  # of cells
+    gains: float  # of the explained rows
+    controls: float  # of the controls beside Random
+    over_sobel: float  # of the explained rows, over Sobel
+    between: float  # differences between the gains of two explained rows
+    predicted: float  # gains of a replication of the explained rows
+    network: float  # gains of the explained rows, true for these references only
 
 
 def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Kept:

@@ -40,31 +40,18 @@ SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, an
 
 
 class SpecificWorld(NamedTuple):
-    """Sizes of what makes answers vary, as standard deviations in accuracy points.
+    """Sizes of what makes answers vary, as standard deviations in accuracy points."""
 
-    Attributes:
-        name: What the table calls it.
-        networks: Common networks, each with a reference of its own.
-        luck: Of a network, in all its accuracies.
-        of_rows: Of a row's specific accuracy difference, from network to network.
-        of_references: The same of an explained row, from reference to reference.
-        odd: How many times as much the last explained row varies from reference to reference.
-        trials: Rows beside the suite's own whose maps do not depend on the reference.
-        images: Test images.
-        controls: True gains of the controls, in accuracy points.
-        explained: Those of the explained rows.
-    """
-
-    name: str
-    networks: int
-    luck: float = 1.0
-    of_rows: float = 0.5
-    of_references: float = 1.0
-    odd: float = 1.0
-    trials: int = 0
-    images: int = 3925
-    controls: Mapping[str, float] = CONTROLS
-    explained: Mapping[str, float] = EXPLAINED
+    name: str  # what the table calls it
+    networks: int  # common networks, each with a reference of its own
+    luck: float = 1.0  # of a network, in all its accuracies
+    of_rows: float = 0.5  # of a row's specific accuracy difference, from network to network
+    of_references: float = 1.0  # the same of an explained row, from reference to reference
+    odd: float = 1.0  # how many times as much the last explained row varies from reference to reference
+    trials: int = 0  # rows beside the suite's own whose maps do not depend on the reference
+    images: int = 3925  # test images
+    controls: Mapping[str, float] = CONTROLS  # True gains of the controls, in accuracy points
+    explained: Mapping[str, float] = EXPLAINED  # those of the explained rows
 
     @property
     def best(self) -> float:
@@ -130,26 +117,16 @@ def judged(scores: Scores, bootstrap: Bootstrap) -> Board:
 
 
 class SpecificOutcome(NamedTuple):
-    """Shares of one board's rows, in [0, 1].
+    """Shares of one board's rows, in [0, 1]."""
 
-    Attributes:
-        controls, explained: Whose intervals hold the true specific gain.
-        odd: Whether that of the odd row does.
-        wrong: Of the rows that know nothing, those called better or worse than Random.
-        found: Whether the first row, 3 points above the best control, is called better.
-        wrongly_beats: Whether any row that is no better than the best control beats every control.
-        beats: Whether the first row does.
-        width: Half the mean width of an explained row's interval, in accuracy points.
-    """
-
-    controls: float
+    controls: float  # controls, explained: whose intervals hold the true specific gain
     explained: float
-    odd: float
-    wrong: float
-    found: float
-    wrongly_beats: float
-    beats: float
-    width: float
+    odd: float  # whether that of the odd row does
+    wrong: float  # of the rows that know nothing, those called better or worse than Random
+    found: float  # whether the first row, 3 points above the best control, is called better
+    wrongly_beats: float  # whether any row that is no better than the best control beats every control
+    beats: float  # whether the first row does
+    width: float  # half the mean width of an explained row's interval, in accuracy points
 
 
 def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> SpecificOutcome:

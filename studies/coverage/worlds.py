@@ -19,30 +19,19 @@ SHARED, OWN, EXPLAINED, NOISE = 0.6, 0.25, 0.05, 0.1
 
 @dataclass(frozen=True)
 class World:
-    """Parts that the boards of one simulation have in common.
+    """Parts that the boards of one simulation have in common."""
 
-    Attributes:
-        name: What the table calls it.
-        references: Networks that the rows beside the controls explain.
-        trainings: On each of them; a control has as many trainings as a row has in all.
-        drops: True mean drop of every estimator below Random, in accuracy points at t = 1.
-        levels: Above 0.
-        images: Number of test images.
-        of_references: Standard deviation of a row's gain over references, in accuracy points: from the first to the
-            last row evenly between these.
-        shared: Share of that variance that all rows have in common.
-        of_trainings: Standard deviation of a cell's accuracy over trainings, in accuracy points: log-uniform between
-            these.
-    """
-
-    name: str
-    references: int
-    trainings: int
-    drops: tuple[float, ...] = DROPS
-    levels: tuple[float, ...] = (0.5, 0.9)
-    images: int = 3925
+    name: str  # what the table calls it
+    references: int  # networks that the rows beside the controls explain
+    trainings: int  # on each of them; a control has as many trainings as a row has in all
+    drops: tuple[float, ...] = DROPS  # True mean drop of every estimator below Random, in accuracy points at t = 1
+    levels: tuple[float, ...] = (0.5, 0.9)  # above 0
+    images: int = 3925  # number of test images
+    # standard deviation of a row's gain over references, in accuracy points: from the first to the last row evenly
+    # between these
     of_references: tuple[float, float] = (1.0, 2.3)
-    shared: float = 0.5
+    shared: float = 0.5  # share of that variance that all rows have in common
+    # standard deviation of a cell's accuracy over trainings, in accuracy points: log-uniform between these
     of_trainings: tuple[float, float] = (0.5, 1.0)
 
     @property
@@ -95,17 +84,11 @@ def gains_of(world: World, accuracies: dict[Point, float]) -> dict[str, float]:
 
 
 class Setting(NamedTuple):
-    """Parts that every experiment of one world on the same test images shares.
+    """Parts that every experiment of one world on the same test images shares."""
 
-    Attributes:
-        shared: Difficulty of the images for all cells.
-        own: Difficulty of the images for each cell beyond that.
-        trainings: Standard deviation of each cell's accuracy over trainings, in accuracy points.
-    """
-
-    shared: NDArray[np.float32]
-    own: dict[Point, NDArray[np.float32]]
-    trainings: dict[Point, float]
+    shared: NDArray[np.float32]  # difficulty of the images for all cells
+    own: dict[Point, NDArray[np.float32]]  # difficulty of the images for each cell beyond that
+    trainings: dict[Point, float]  # standard deviation of each cell's accuracy over trainings, in accuracy points
 
 
 def setting(world: World, generator: np.random.Generator) -> Setting:
@@ -122,15 +105,10 @@ def _normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
 
 
 class Experiment(NamedTuple):
-    """One board's answers.
+    """One board's answers."""
 
-    Attributes:
-        scores: As a store would hold them.
-        accuracies: True ones for these references, over all images and trainings.
-    """
-
-    scores: Scores
-    accuracies: dict[Point, float]
+    scores: Scores  # as a store would hold them
+    accuracies: dict[Point, float]  # True ones for these references, over all images and trainings
 
 
 def experiment(world: World, given: Setting, generator: np.random.Generator) -> Experiment:

@@ -85,20 +85,14 @@ TRIALS = {
 
 
 class Line(NamedTuple):
-    """One level of one data set.
+    """One level of one data set."""
 
-    Attributes:
-        t: Fraction removed.
-        most, least: Accuracy in [0, 1] with the most (ROAR) and the least important features removed (KAR).
-        gap: `least` minus `most`, in accuracy points.
-        most_masks, least_masks: Accuracy of masks alone, where it was asked for.
-    """
-
-    t: float
+    t: float  # fraction removed
+    # most, least: accuracy in [0, 1] with the most (ROAR) and the least important features removed (KAR)
     most: Estimate
     least: Estimate
-    gap: Estimate
-    most_masks: Estimate
+    gap: Estimate  # `least` minus `most`, in accuracy points
+    most_masks: Estimate  # most_masks, least_masks: accuracy of masks alone, where it was asked for
     least_masks: Estimate
 
 

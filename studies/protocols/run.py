@@ -68,27 +68,17 @@ HEAD = (
 
 @dataclass(frozen=True)
 class JudgedProtocol:
-    """Results of a protocol on one data set.
+    """Results of a protocol on one data set."""
 
-    Attributes:
-        suite: Name of the suite.
-        dataset: Name of its images.
-        protocol: Its name.
-        right, wrong, undecided: Pairs of rows by what the intervals of 95% say of their order.
-        verdicts: Of rows beside Random, by estimator.
-        z: Of the gain of `truth`, in standard errors.
-        seconds: Core-seconds of all its rows.
-    """
-
-    suite: str
-    dataset: str
-    protocol: str
-    right: int
+    suite: str  # name of the suite
+    dataset: str  # name of its images
+    protocol: str  # its name
+    right: int  # right, wrong, undecided: pairs of rows by what the intervals of 95% say of their order
     wrong: int
     undecided: int
-    verdicts: Mapping[str, Verdict]
-    z: float
-    seconds: float
+    verdicts: Mapping[str, Verdict]  # of rows beside Random, by estimator
+    z: float  # of the gain of `truth`, in standard errors
+    seconds: float  # core-seconds of all its rows
 
     @property
     def errors(self) -> int:

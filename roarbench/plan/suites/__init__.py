@@ -24,17 +24,12 @@ SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of eac
 
 
 class Likeness(NamedTuple):
-    """Agreement of a fast suite with the one that it shortens in the order of the estimators, on a small version.
+    """Agreement of a fast suite with the one that it shortens in the order of the estimators, on a small version."""
 
-    Attributes:
-        of: The suite that it shortens.
-        tau: Kendall's tau of the gains under ROAR with its interval of 95%; None where it was not measured.
-        source: On what, and by which program.
-    """
-
-    of: str
+    of: str  # the suite that it shortens
+    # Kendall's tau of the gains under ROAR with its interval of 95%; None where it was not measured
     tau: tuple[float, float, float] | None
-    source: str
+    source: str  # on what, and by which program
 
 
 FAST = {
