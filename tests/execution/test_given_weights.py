@@ -50,12 +50,6 @@ def check_loaded(model, weights):
         torch.testing.assert_close(tensor, weights[name], rtol=0, atol=0)
 
 
-def test_weights_are_called_by_their_checksum(tmp_path):
-    (tmp_path / "w.pt").write_bytes(b"abc")
-    assert title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"  # SHA-256 of abc: FIPS 180-2
-    assert title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
-
-
 def test_published_weights_want_the_normalisation_of_torchvision(published, weights):
     """0.485 … and 0.229 …: torchvision's documentation of IMAGENET1K_V1, for images in [0, 1]."""
     model = network()
@@ -190,7 +184,10 @@ def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, mo
         load_start(f"{OTHER}/IMAGENET1K_V1", build("resnet8", 3, 3, 32, torch.Generator()), 3)
 
 
-def test_the_file_is_the_one_that_torchvision_names():
+def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):
+    (tmp_path / "w.pt").write_bytes(b"abc")
+    assert title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"  # SHA-256 of abc: FIPS 180-2
+    assert title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
     assert given_weights._file_of("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
     for name, version, said in (("resnet18", "IMAGENET1K_V9", "no weights of"), ("resnet19", "DEFAULT", "no network")):
         with pytest.raises(CallerError, match=said):

@@ -153,13 +153,10 @@ def again(fast):
     return Slow(fast.work)
 
 
-def test_all_protocols_orders_and_units_are_there(fast):
+def test_every_training_input_in_its_step(fast, again):
     assert len(fast.scored) == len(fast.training) - 1 == 17
     others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
-
-
-def test_every_training_input_in_its_step(fast, again):
     for run in fast.scored:
         if run.cell.retrain is Retrain.NONE:
             assert fast.training[run] == []

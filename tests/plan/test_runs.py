@@ -199,7 +199,7 @@ def test_keys_with_one_given_network_are_those_from_before_there_could_be_severa
         assert fingerprint(sorted(run.key for run in runs_of(with_given(VERSIONS[suite], FILE)))) == pinned, suite
 
 
-def test_each_given_network_explains_its_seeds_whatever_else_is_given():
+def test_each_given_network_explains_its_seeds_in_place_of_the_suites_own_whatever_else_is_given():
     both = with_given(QUICK, f"{FILE},{OTHER}")
     assert (both.references, both.title) == (2, QUICK.title)
     for seed, alone in ((0, FILE), (1, OTHER), (2, FILE)):
@@ -207,10 +207,7 @@ def test_each_given_network_explains_its_seeds_whatever_else_is_given():
             assert bound(estimator, seed, both) == bound(estimator, seed, with_given(QUICK, alone))
     scored = [run for run in runs_of(both) if run.cell == cell("grad", Retrain.NONE)]
     assert {run.seed: run.given for run in scored} == {0: FILE, 1: OTHER}
-
-
-def test_given_networks_take_the_place_of_the_suites_own():
-    suite = find_suite("quick@2")
+    suite = find_suite("quick@2")  # has three of its own
     one = with_given(suite, FILE)
     assert (suite.references, one.references) == (3, 1)
     assert {run.given for run in runs_of(one)} == {"", FILE}

@@ -23,13 +23,17 @@ MATCHED, EXCHANGED = find_suite("quick-matched"), find_suite("quick-exchanged")
 CONTROLS = MATCHED.estimators[:7]
 
 
-def test_a_name_stands_for_its_newest_version():
+def test_a_name_stands_for_its_newest_version_and_an_unknown_one_is_guessed():
     newest = {name: max(version for other, version in VERSIONS if other == name) for name, _ in VERSIONS}
     assert {name: suite.version for name, suite in SUITES.items()} == newest
     assert find_suite("imagenet-noretrain").version == 2
     for name in newest:  # those without a row anywhere are gone
         numbers = [number for other, number in VERSIONS if other == name]
         assert numbers == sorted(set(numbers))
+    with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
+        find_suite("quikc")
+    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, breast-cancer, breast-cancer-10, cifar10"):
+        find_suite("zzz")
 
 
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
@@ -67,13 +71,6 @@ def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seed
         if trained and suite.version > 1:
             assert find_recipe(suite.recipe).augmentation in moved
             assert suite.references == max(block.seeds for block in trained) >= 3
-
-
-def test_an_unknown_suite_is_guessed():
-    with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
-        find_suite("quikc")
-    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, breast-cancer, breast-cancer-10, cifar10"):
-        find_suite("zzz")
 
 
 def test_rows_that_are_named_and_what_was_submitted_stand_beside_every_control():
