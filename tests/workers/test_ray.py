@@ -122,7 +122,9 @@ def test_a_lost_node_gives_its_job_back_and_a_new_one_takes_its_place(cluster, s
     for name in ("one", "other"):
         engine.submit(Job(name, time.sleep, (PATIENCE,)))
     assert engine.idle == 0
-    engine._busy = {job: (worker._replace(failed=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()}
+    engine._busy = {
+        job: (worker._replace(failed=frozenset("ab")), *rest) for job, (worker, *rest) in engine._busy.items()
+    }
     cluster.remove_node(next(iter(cluster.worker_nodes)))
     (outcome,) = collect(engine, 1).values()
     assert type(outcome.error) is MachineError
