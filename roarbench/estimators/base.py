@@ -10,7 +10,7 @@ from roarbench.estimators.lazy import Tensor, nn, torch
 
 
 class ClassImages(NamedTuple):
-    """What training images tell of each class without a network, float32 (classes, c, h, w), normalised."""
+    """Images of the classes, made of training images without a network, float32 (classes, c, h, w), normalised."""
 
     means: Tensor  # how far the mean image of each class lies from that of all
     weights: Tensor  # of a linear classifier, fitted to thumbnails of 6 x 6 pixels and enlarged to the images' size

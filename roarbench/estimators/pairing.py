@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 
 
 class Purpose(IntEnum):
-    """What a draw is for."""
+    """Purpose of a draw."""
 
     NOISE = 0
     RANDOM = 1

@@ -112,7 +112,7 @@ def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
 
 @dataclass(frozen=True, eq=False)
 class ReferenceCurve:
-    """What the answers of one explained row say, averaged over the trainings on each reference.
+    """Answers of one explained row, averaged over the trainings on each reference.
 
     Means over the images alone: the answers of all rows are too many to keep as numbers.
     """

@@ -13,7 +13,7 @@ _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
 
 
 class Words(NamedTuple):
-    """What two boards say of a row beside one control."""
+    """Verdicts of two boards on a row beside one control."""
 
     control: str
     one: Verdict
