@@ -5,16 +5,19 @@ import shutil
 import sys
 from importlib.resources import files
 from pathlib import Path
+from unittest.mock import patch
 from urllib.parse import urlsplit
 
 import pytest
+import time_board
 from screenshots import CLI, browser, server
 from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
 from leaderboard.render import export
-from roarbench.plan.suites import SUITES
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table_values import as_csv
 from roarbench.store.results import ResultsStore, default_url
@@ -172,6 +175,26 @@ def test_cost_is_a_choice_of_the_axis(driver, demo_site):
     see(driver, lambda d: told(d, ".board .bar u:not(.free)", left) == before, False)
     assert not driver.find_element(By.CSS_SELECTOR, ".ax.gains").is_displayed()
     assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
+
+
+def test_19_suites_of_40_rows_are_few_files_that_fit_and_are_searched(driver, tmp_path, monkeypatch):
+    for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
+        monkeypatch.setattr(time_board, name, value)
+    with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
+        time_board.fill(tmp_path, time_board.install(40))
+        with views_of(tmp_path) as made:
+            export(made, site := tmp_path / "site")
+    assert {len(view.board.rows) for view in made.values()} == {40} and len(made) == 19
+    assert len(list(site.iterdir())) <= 485 // 2
+    for page in ("suites", "index"):
+        show(driver, (site / f"{page}.html").as_uri())
+        for width in WIDTHS:
+            use(driver, width)
+            see(driver, lambda d, width=width: fits(d, width), True)
+    assert len(ids(driver)) == 40 and violations(driver) == []
+    search(driver, "made-007")
+    see(driver, ids, ["made-007"])
+    assert told(driver, f"{ROWS} .place") != ["1"] and "q=made-007" in driver.current_url
 
 
 @pytest.fixture(scope="module")

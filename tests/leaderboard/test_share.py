@@ -8,12 +8,10 @@ from email.message import Message
 from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
-from unittest.mock import patch
 from urllib.parse import parse_qs, urlsplit
 from xml.etree import ElementTree
 
 import pytest
-import time_board
 from PIL import Image
 
 from leaderboard import words
@@ -22,11 +20,10 @@ from leaderboard.links import Address, Site, address
 from leaderboard.page import share
 from leaderboard.page.trust import TRUST, context
 from leaderboard.pictures import Pictures, pictures_file, save_pictures
-from leaderboard.render import export, templates
+from leaderboard.render import templates
 from leaderboard.report import report_html, write_report
 from leaderboard.views import SuiteView, read_views, shown_first
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES, VERSIONS, with_entries
 from roarbench.protocols import SHOWN
 from roarbench.report.table_notes import methods
@@ -205,18 +202,3 @@ def test_the_demo_is_run_here_from_committed_code_and_has_every_kind_of_doubt():
         shorts = {doubt.short for board in first.leading_boards for row in board.rows for doubt in row.doubts}
     assert any("of noisy copies" in short for short in shorts) and any(short.startswith("<") for short in shorts)
     assert sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()) < 6_000_000
-
-
-@pytest.mark.slow
-def test_19_suites_of_40_rows_are_shown_in_half_as_many_files_as_they_were(tmp_path, monkeypatch):
-    for name, value in (("IMAGES", 40), ("SUITE_COUNT", 19), ("SEEDS", 2)):
-        monkeypatch.setattr(time_board, name, value)
-    with patch.dict(SUITES), patch.dict(VERSIONS), patch.dict(ESTIMATORS):
-        time_board.fill(tmp_path, time_board.install(40))
-        with views_of(tmp_path) as views:
-            export(views, tmp_path / "site")
-    assert list(views)[:2] == ["time-0-v2", "time-1-v2"] and len(views) == 19
-    for view in views.values():
-        assert [len(view.board.rows), len(view.results.results)] == [40, 40 * 5 * 2 + 2]
-    assert len(list((tmp_path / "site").iterdir())) <= 485 // 2
-    assert (tmp_path / "site" / "index.html").read_text().count("<code>") == 40
