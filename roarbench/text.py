@@ -132,8 +132,8 @@ def duration(seconds: float) -> str:
 
 def size(count: float) -> str:
     """Return bytes in words: `48 kB`, `926 MB`, `1.4 GB`, `2.0 TB`."""
-    if count < 1e6:
-        return f"{count / 1e3:.0f} kB"
-    if count < 1e9:
-        return f"{count / 1e6:.0f} MB"
-    return f"{count / 1e9:.1f} GB" if count < 1e12 else f"{count / 1e12:.1f} TB"
+    unit = next((unit for unit in _BYTES if count < 1000 * unit), 1e12)
+    return f"{count / unit:.{0 if unit < 1e9 else 1}f} {_BYTES[unit]}"
+
+
+_BYTES = {1e3: "kB", 1e6: "MB", 1e9: "GB", 1e12: "TB"}

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from roarbench.cli.options import (
     STORE,
     Data,
@@ -20,6 +18,7 @@ from roarbench.cli.options import (
     UnitName,
     Workers,
     completed_estimators,
+    option,
 )
 from roarbench.errors import CallerError
 from roarbench.plan.suite import REFERENCE_SEED
@@ -38,29 +37,22 @@ class SuiteOptions:
     suite: SuiteName
     estimators: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--estimators",
-            metavar="A,B",
-            show_default="all",
-            help="Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
+            "Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
+            "A,B",
+            "all",
             autocompletion=completed_estimators,
         ),
     ] = None
     protocol: Annotated[
         str,
-        typer.Option(
-            "--protocol",
-            metavar="NAME",
-            help="Run only this protocol.",
-            show_default="all of the suite",
-            autocompletion=lambda: [*PROTOCOLS],
+        option(
+            "--protocol", "Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS]
         ),
     ] = ""
     seeds: Annotated[
-        int | None,
-        typer.Option(
-            "--seeds", min=1, max=_MOST_SEEDS, metavar="N", help="Trainings per cell; the suite's number by default."
-        ),
+        int | None, option("--seeds", "Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
     ] = None
 
 
@@ -70,12 +62,10 @@ class QuestionOptions(SuiteOptions):
 
     suite: SuiteName = ""
     question: Annotated[
-        str,
-        typer.Option("--question", metavar="TEXT", help="'beats random': find the cheapest measured way to answer it."),
+        str, option("--question", "'beats random': find the cheapest measured way to answer it.", "TEXT")
     ] = ""
     difference: Annotated[
-        float | None,
-        typer.Option("--difference", metavar="D", help="With --question: the gain to detect, in accuracy points."),
+        float | None, option("--difference", "With --question: the gain to detect, in accuracy points.", "D")
     ] = None
 
     def __post_init__(self) -> None:
@@ -84,7 +74,7 @@ class QuestionOptions(SuiteOptions):
         if not self.question and self.difference is not None:
             raise CallerError('--difference says what has to be found; add --question "beats random"')
         part = [("--estimators", self.estimators), ("--protocol", self.protocol), ("--seeds", self.seeds)]
-        if self.question and (given := [option for option, value in part if value]):
+        if self.question and (given := [flag for flag, value in part if value]):
             raise CallerError(f"--question finds protocol, rows and seeds itself; leave {given[0]} out")
         check_difference(self.difference)
 
@@ -100,11 +90,11 @@ class WorkOptions:
     limit: Limit = None
     reference: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--reference",
-            metavar="FILE|NAME",
-            show_default="trained by the suite's recipe",
-            help="Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
+            "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
+            "FILE|NAME",
+            "trained by the suite's recipe",
         ),
     ] = None
     trust_network: TrustNetwork = ""
@@ -119,16 +109,15 @@ class EngineOptions:
     """Options that say which machines do the work."""
 
     engine: Annotated[
-        Literal["local", "ray"],
-        typer.Option("--engine", help="Work in processes on this machine, or on a Ray cluster."),
+        Literal["local", "ray"], option("--engine", "Work in processes on this machine, or on a Ray cluster.")
     ] = "local"
     address: Annotated[
         str,
-        typer.Option(
+        option(
             "--address",
-            metavar="HOST:PORT",
-            show_default="a new cluster on this machine",
-            help="Head of a Ray cluster; auto on one of its machines.",
+            "Head of a Ray cluster; auto on one of its machines.",
+            "HOST:PORT",
+            "a new cluster on this machine",
         ),
     ] = ""
 
@@ -143,17 +132,13 @@ class SubmissionOptions:
 
     submission: Annotated[
         list[Path] | None,
-        typer.Option(
-            "--submission",
-            metavar="FILE",
-            show_default="none",
-            help="Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.",
+        option(
+            "--submission", "Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"
         ),
     ] = None
     trust: Trust = False
     device: Annotated[
-        Literal["cpu", "cuda"],
-        typer.Option("--submission-device", help="Device for submissions' maps; their rows record it."),
+        Literal["cpu", "cuda"], option("--submission-device", "Device for submissions' maps; their rows record it.")
     ] = "cpu"
 
     def __post_init__(self) -> None:
@@ -166,23 +151,13 @@ class CourseOptions:
     """Options that end a run before all is done."""
 
     until_decided: Annotated[
-        bool,
-        typer.Option("--until-decided", help="Add seeds one at a time, only where the verdict against Random is open."),
+        bool, option("--until-decided", "Add seeds one at a time, only where the verdict against Random is open.")
     ] = False
     difference: Annotated[
         float | None,
-        typer.Option(
-            "--difference",
-            metavar="D",
-            help="Smallest difference of interest, in accuracy points; stop once it is excluded.",
-        ),
+        option("--difference", "Smallest difference of interest, in accuracy points; stop once it is excluded.", "D"),
     ] = None
-    budget: Annotated[
-        str,
-        typer.Option(
-            "--budget", metavar="TIME", help="Stop after this time, such as 2h, 90m or 1h30m.", show_default="none"
-        ),
-    ] = ""
+    budget: Annotated[str, option("--budget", "Stop after this time, such as 2h, 90m or 1h30m.", "TIME", "none")] = ""
 
     def __post_init__(self) -> None:
         if not self.until_decided and (self.difference is not None or self.budget):
@@ -223,20 +198,20 @@ class ResultsOptions:
     limit: Limit = None
     data: Annotated[
         str,
-        typer.Option(
+        option(
             "--data",
-            metavar="DIR",
-            show_default="the suite's own images",
-            help="Show results on the images in this folder, or with this fingerprint prefix.",
+            "Show results on the images in this folder, or with this fingerprint prefix.",
+            "DIR",
+            "the suite's own images",
         ),
     ] = ""
     reference: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--reference",
-            metavar="FILE|NAME",
-            show_default="the suite's own",
-            help="Show results that explain these weights: a file, or their name in titles. Repeatable.",
+            "Show results that explain these weights: a file, or their name in titles. Repeatable.",
+            "FILE|NAME",
+            "the suite's own",
         ),
     ] = None
 
@@ -266,11 +241,11 @@ class BoardOptions:
     estimators: Rows = None
     protocol: Annotated[
         str,
-        typer.Option(
+        option(
             "--protocol",
-            metavar="NAME",
-            help=f"{', '.join(SHOWN)}.",
-            show_default="the suite's first that has results; for JSON and CSV roar where the suite has it",
+            f"{', '.join(SHOWN)}.",
+            "NAME",
+            "the suite's first that has results; for JSON and CSV roar where the suite has it",
             autocompletion=lambda: [*SHOWN],
         ),
     ] = ""

@@ -26,6 +26,11 @@ def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
     return [",".join([*before, name]) for name in known if name.startswith(last) and name not in before]
 
 
+def option(flags: str, help: str, metavar: str = "", shown: str = "", **more: Any) -> Any:
+    """Declare an option as typer does: its flags, and what its help says of it, of its value and of its default."""
+    return typer.Option(*flags.split(), help=help, metavar=metavar or None, show_default=shown or True, **more)
+
+
 STORE = default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed
@@ -35,65 +40,48 @@ ReportFormat = Literal["text", "json"]
 Report = Annotated[ReportFormat, typer.Option("--format")]
 SuiteName = Annotated[
     str,
-    typer.Option(
+    option(
         "--suite",
-        metavar="NAME|FILE",
-        help="A suite (`roarbench suites` lists them), or your own TOML file.",
+        "A suite (`roarbench suites` lists them), or your own TOML file.",
+        "NAME|FILE",
         autocompletion=lambda: [*SUITES],
     ),
 ]
 StoreDir = Annotated[
     Path,
-    typer.Option(
+    option(
         "--store",
+        "Folder of images, references, rankings and results.",
+        "DIR",
+        "the user's data folder",
         envvar="ROARBENCH_STORE",
-        metavar="DIR",
-        show_default="the user's data folder",
-        help="Folder of images, references, rankings and results.",
     ),
 ]
-Db = Annotated[
-    str, typer.Option("--db", metavar="URL", help="Database of results; by default an SQLite file in the store.")
-]
+Db = Annotated[str, option("--db", "Database of results; by default an SQLite file in the store.", "URL")]
 Limit = Annotated[
-    int | None,
-    typer.Option("--limit", min=1, max=_MOST_IMAGES, metavar="N", help="Use only this many images of each split."),
+    int | None, option("--limit", "Use only this many images of each split.", "N", min=1, max=_MOST_IMAGES)
 ]
-Data = Annotated[
-    Path | None, typer.Option("--data", metavar="DIR", help="Read images from this folder, in the hub's layout.")
-]
+Data = Annotated[Path | None, option("--data", "Read images from this folder, in the hub's layout.", "DIR")]
 Rows = Annotated[
     list[str] | None,
-    typer.Option(
-        "--estimators",
-        metavar="A,B",
-        show_default="all",
-        help="Show only these, separated by commas.",
-        autocompletion=completed_estimators,
-    ),
+    option("--estimators", "Show only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators),
 ]
-UnitName = Annotated[Unit | None, typer.Option("--unit", help="Feature unit; the suite's first by default.")]
+UnitName = Annotated[Unit | None, option("--unit", "Feature unit; the suite's first by default.")]
 Trust = Annotated[
-    bool, typer.Option("--trust-submission", help="Run submissions without the sandbox; their rows are never verified.")
+    bool, option("--trust-submission", "Run submissions without the sandbox; their rows are never verified.")
 ]
 TrustNetwork = Annotated[
     str,
-    typer.Option(
+    option(
         "--trust-network",
-        metavar="HASH",
-        show_default="only files that your own suites name",
-        help="Run the imported network file with this hash, with your rights.",
+        "Run the imported network file with this hash, with your rights.",
+        "HASH",
+        "only files that your own suites name",
     ),
 ]
 Workers = Annotated[
     int | None,
-    typer.Option(
-        "--workers",
-        min=1,
-        max=_MOST_WORKERS,
-        metavar="N",
-        help="Number of processes; by default one per GPU, else per core.",
-    ),
+    option("--workers", "Number of processes; by default one per GPU, else per core.", "N", min=1, max=_MOST_WORKERS),
 ]
 
 

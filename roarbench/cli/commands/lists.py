@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report
-from roarbench.cli.options import STORE, Report, StoreDir
+from roarbench.cli.options import STORE, Report, StoreDir, option
 from roarbench.cli.proposals import propose
 
 
@@ -60,9 +60,7 @@ def estimators(format: Report = "text") -> None:
 
 
 def toy(
-    output: Annotated[
-        Path | None, typer.Option("-o", "--output", metavar="FILE", help="Draw the figure into this file.")
-    ] = None,
+    output: Annotated[Path | None, option("-o --output", "Draw the figure into this file.", "FILE")] = None,
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""

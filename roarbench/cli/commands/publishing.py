@@ -10,7 +10,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.option_records import WorkOptions
-from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, command
+from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, command, option
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.text import counted
@@ -57,9 +57,9 @@ def submit(
     *,
     suite: SuiteName,
     row: Annotated[str, typer.Argument(help="Id of the row, such as my-estimator@1a2b3c4d.")],
-    folder: Annotated[Path, typer.Option("--results", metavar="FOLDER", help="Folder of published results.")],
+    folder: Annotated[Path, option("--results", "Folder of published results.", "FOLDER")],
     about: Annotated[str, typer.Option(help="Whose results these are, one line.")],
-    write: Annotated[bool, typer.Option("--write", help="Write the file, and commit it to a new branch.")] = False,
+    write: Annotated[bool, option("--write", "Write the file, and commit it to a new branch.")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:

@@ -20,7 +20,7 @@ from roarbench.cli.option_records import (
     SuiteOptions,
     WorkOptions,
 )
-from roarbench.cli.options import Report, ReportFormat, TableFormat
+from roarbench.cli.options import Report, ReportFormat, TableFormat, option
 from roarbench.cli.proposals import propose, worded
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import writing
@@ -46,16 +46,14 @@ def run(
     place: EngineOptions,
     work: WorkOptions,
     metrics: Annotated[
-        Literal["quantus"] | None, typer.Option("--with", help="Also score the maps by Quantus, in extra columns.")
+        Literal["quantus"] | None, option("--with", "Also score the maps by Quantus, in extra columns.")
     ] = None,
     submitted: SubmissionOptions,
     course: CourseOptions,
-    format: Annotated[TableFormat, typer.Option("--format", help="Format of the final table.")] = "text",
+    format: Annotated[TableFormat, option("--format", "Format of the final table.")] = "text",
     log_format: Annotated[
         ReportFormat,
-        typer.Option(
-            "--log-format", help="Format of progress messages; json also writes one log per worker to the store."
-        ),
+        option("--log-format", "Format of progress messages; json also writes one log per worker to the store."),
     ] = "text",
 ) -> None:
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
@@ -166,12 +164,10 @@ def replicate(
     work: WorkOptions,
     submitted: SubmissionOptions,
     number: Annotated[
-        int,
-        typer.Option("--replication", min=1, max=_MOST_REPLICATIONS, metavar="N", help="Number of the replication."),
+        int, option("--replication", "Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)
     ] = 1,
     against: Annotated[
-        Path | None,
-        typer.Option("--against", metavar="DIR", help="Compare with the results in this store; run nothing."),
+        Path | None, option("--against", "Compare with the results in this store; run nothing.", "DIR")
     ] = None,
     format: Report = "text",
 ) -> None:
@@ -220,9 +216,7 @@ def plan(
     asked: QuestionOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    measured: Annotated[
-        bool, typer.Option("--measure", help="Time each part on this machine (takes seconds).")
-    ] = False,
+    measured: Annotated[bool, option("--measure", "Time each part on this machine (takes seconds).")] = False,
     format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""

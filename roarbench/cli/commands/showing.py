@@ -7,7 +7,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName
+from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, option
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import table_protocol
@@ -24,9 +24,7 @@ def status(
     *,
     suite: SuiteName,
     source: ResultsOptions,
-    watch: Annotated[
-        bool, typer.Option("--watch", help="Keep showing workers, pace and time left until done or Ctrl-C.")
-    ] = False,
+    watch: Annotated[bool, option("--watch", "Keep showing workers, pace and time left until done or Ctrl-C.")] = False,
     format: Report = "text",
 ) -> None:
     """Count runs that are done, running, missing and failed."""
@@ -104,12 +102,10 @@ def validity(
 def plot(
     *,
     suite: SuiteName,
-    output: Annotated[
-        Path, typer.Option("-o", "--output", metavar="FILE", help="Write a PNG, SVG or PDF, by file ending.")
-    ],
+    output: Annotated[Path, option("-o --output", "Write a PNG, SVG or PDF, by file ending.", "FILE")],
     board: BoardOptions,
     published: Annotated[
-        str, typer.Option("--published", metavar="NAME", help="Add the paper's curves: imagenet, food101 or birdsnap.")
+        str, option("--published", "Add the paper's curves: imagenet, food101 or birdsnap.", "NAME")
     ] = "",
     source: ResultsOptions,
 ) -> None:
@@ -126,10 +122,7 @@ def plot(
 
 
 _Tested = Annotated[
-    str,
-    typer.Option(
-        "--suite", metavar="NAME", help="Also test them on the results of this suite.", autocompletion=lambda: [*SUITES]
-    ),
+    str, option("--suite", "Also test them on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
 ]
 
 
@@ -159,7 +152,7 @@ def claims(*, suite: _Tested = "", unit: UnitName = None, source: ResultsOptions
 def report(
     *,
     suite: SuiteName,
-    out_file: Annotated[Path, typer.Option("-o", "--output", metavar="FILE", help="New file, .html or .pdf.")],
+    out_file: Annotated[Path, option("-o --output", "New file, .html or .pdf.", "FILE")],
     source: ResultsOptions,
 ) -> None:
     """Write boards, curves, doubts, methods, provenance and BibTeX into one file for a paper's supplement."""
@@ -173,13 +166,7 @@ def report(
 
 
 _Shown = Annotated[
-    str,
-    typer.Option(
-        "--data",
-        metavar="DIR",
-        show_default="all",
-        help="Show only boards on these images, or with this fingerprint prefix.",
-    ),
+    str, option("--data", "Show only boards on these images, or with this fingerprint prefix.", "DIR", "all")
 ]
 
 
@@ -188,13 +175,10 @@ def leaderboard(
     db: Db = "",
     data: _Shown = "",
     reference: Annotated[
-        str,
-        typer.Option(
-            "--reference", metavar="FILE|NAME", show_default="all", help="Show only boards that explain these weights."
-        ),
+        str, option("--reference", "Show only boards that explain these weights.", "FILE|NAME", "all")
     ] = "",
-    export: Annotated[Path | None, typer.Option("--export", help="Write static pages into this folder.")] = None,
-    port: Annotated[int, typer.Option("--port", min=1, max=65535, help="Port of the app on 127.0.0.1.")] = 8501,
+    export: Annotated[Path | None, option("--export", "Write static pages into this folder.")] = None,
+    port: Annotated[int, option("--port", "Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.commands import export_site, serve

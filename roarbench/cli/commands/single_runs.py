@@ -6,7 +6,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, print_report
 from roarbench.cli.option_records import ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName
+from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, option
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
@@ -56,8 +56,8 @@ def show(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text"
 
 def forget(
     what: Annotated[str, typer.Argument(metavar="KEY|ESTIMATOR", help="A run, or all runs of an estimator.")],
-    why: Annotated[str, typer.Option("--why", metavar="TEXT", help="Reason, kept with the rows.")],
-    yes: Annotated[bool, typer.Option("--yes", help="Confirm for estimators that come with roarbench.")] = False,
+    why: Annotated[str, option("--why", "Reason, kept with the rows.", "TEXT")],
+    yes: Annotated[bool, option("--yes", "Confirm for estimators that come with roarbench.")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:

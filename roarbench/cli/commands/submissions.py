@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers
+from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers, option
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 
@@ -26,7 +26,7 @@ def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 an
 
 def validate(
     file: Annotated[Path, typer.Argument(help="The submission, one Python file; or FILE(samples=50).")],
-    explain: Annotated[bool, typer.Option("--explain", help="Show the traceback of a refusal.")] = False,
+    explain: Annotated[bool, option("--explain", "Show the traceback of a refusal.")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick-matched."""
     from roarbench.execution.entering import checked
@@ -100,8 +100,7 @@ def reproduce(
     data: Data = None,
     workers: Workers = None,
     reference: Annotated[
-        str,
-        typer.Option("--reference", metavar="FILE", help="Weights that the run explains, if they came from a file."),
+        str, option("--reference", "Weights that the run explains, if they came from a file.", "FILE")
     ] = "",
     trust: Trust = False,
     trust_network: TrustNetwork = "",
