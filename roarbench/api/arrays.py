@@ -22,10 +22,9 @@ from roarbench.api.source_text import Written, installed
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
 from roarbench.plan.new_suite import recipe_lines
-from roarbench.plan.suites.quick import BEATEN
+from roarbench.plan.suites.quick import beaten_on
 
 Arrays = tuple[Any, Any]  # images and labels
-_COLOURED = ("colour-deviation", "saturation-deviation")
 _RESET = ("reset_parameters", "_reset_parameters")
 _NETWORK = '''\
 """A network that was handed in from Python: its structure, with weights drawn anew."""
@@ -112,8 +111,8 @@ def write_arrays(model: nn.Module, train: Arrays, test: Arrays, asked: Mapping[s
 def _suite_text(asked: Mapping[str, Any], shape: tuple[int, ...], source: str) -> str:
     """Return the suite's file: what is asked for, with the controls that a row has to beat."""
     images, channels, size, _ = shape
-    silent = [row for row in BEATEN if channels == 3 or row not in _COLOURED]
-    lines = {**asked, "estimators": [*silent, *asked["estimators"]], "references": 1, "tuned_on": "test"}
+    rows = [*beaten_on(channels), *asked["estimators"]]
+    lines = {**asked, "estimators": rows, "references": 1, "tuned_on": "test"}
     return "\n".join(
         [
             *(f"{key} = {value!r}" for key, value in lines.items()),

@@ -7,10 +7,12 @@ from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord
 from roarbench.datasets.looking import look
+from roarbench.estimators import CONTROLS
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import slug
 from roarbench.plan.suites import SUITES
+from roarbench.plan.suites.quick import beaten_on
 
 _FEW = 2000  # training images; with fewer, batches are smaller and epochs more
 _SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
@@ -49,21 +51,36 @@ _Line = tuple[str, str]  # and why it stands there
 
 def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
     shape = f"{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
+    asking = _ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
+    silent = _ids(*(control for control in beaten_on(record.channels) if control not in CONTROLS))
+    rows = f"[\n    # controls that ask no network, which the others have to beat\n    {silent},\n    {asking},\n]"
+    always = "the controls random, sobel and random-blurred are always there"
     return (
-        (f'name = "{name}"', "what the suite is called; its version is a hash of what is computed"),
-        (f'about = "{shape}"', "one sentence for lists"),
-        ('protocols = ["specific", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
-        ('estimators = ["grad", "ig", "gb", "sgsq-grad", "var-grad"]', ""),
-        ("# `roarbench estimators` lists all; the controls random, sobel and random-blurred are always there", ""),
+        *_beginning(name, shape, rows, always),
         ("levels = [0.1, 0.5, 0.9]", "shares of the features that are removed"),
         ("seeds = 3", "trainings of each point; each has a reference of its own to rank by"),
         ("references = 3", "explained networks; with one alone, verdicts hold for this network only"),
-        ('# tuned_on = "test"', "where specific gain is all: no training image is explained"),
+        ('# tuned_on = "test"', "where matched gain is all: no training image is explained"),
         ("", ""),
         ("[protocol.roar]", "what differs from the lines above, for one protocol"),
-        ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here at one level alone"),
+        ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here some, at one level"),
+        (f"estimators = [{asking}]", ""),
         ("", ""),
     )
+
+
+def _beginning(name: str, about: str, rows: str, always: str) -> tuple[_Line, ...]:
+    return (
+        (f'name = "{name}"', "what the suite is called; its version is a hash of what is computed"),
+        (f'about = "{about}"', ""),
+        ('protocols = ["matched", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
+        (f"estimators = {rows}", ""),
+        (f"# `roarbench estimators` lists all; {always}", ""),
+    )
+
+
+def _ids(*names: str) -> str:
+    return ", ".join(f'"{name}"' for name in names)
 
 
 def _data(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
@@ -126,12 +143,11 @@ def recipe_lines(images: int) -> tuple[str, ...]:
 def _about_rows(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
     many = 20 if record.train_images <= _CHEAP else 5
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
+    about = f"{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
+    asked = _ids("deviation", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    always = "the control random is always there, what needs pixels is left out"
     return (
-        (f'name = "{name}"', "what the suite is called; its version is a hash of what is computed"),
-        (f'about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"', "for lists"),
-        ('protocols = ["specific", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
-        ('estimators = ["grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad"]', ""),
-        ("# `roarbench estimators` lists all; the control random is always there, what needs pixels is left out", ""),
+        *_beginning(name, about, f"[{asked}]", always),
         ("levels = [0.1, 0.5, 0.9]", "shares of the columns that are removed from a row"),
         (f"seeds = {many}", "trainings of each point; each has a reference of its own to rank by"),
         (f"references = {many}", "explained networks: with many, spread over networks hides little"),

@@ -214,7 +214,9 @@ def here(tmp_path, monkeypatch):
 def test_folders_of_classes_whose_file_is_not_overwritten(here):
     path = new_suite.write_suite(write_pictures(here / "My Pictures"))
     suite, written = read_suite(path), path.read_text()
-    assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["specific", "roar"])
+    assert (suite.name, [block.protocol.name for block in suite.blocks]) == ("my-pictures", ["matched", "roar"])
+    assert {"deviation", "colour-deviation", "linear-classifier", "ig(baseline=mean)"} <= {*suite.blocks[0].estimators}
+    assert suite.blocks[1].estimators == ("random", "sobel", "random-blurred", *suite.blocks[0].estimators[-5:])
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.share) == (3, 18, 6, 0.3)
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
@@ -236,7 +238,7 @@ def test_parquet_files_of_one_split_and_of_two(here):
 def test_a_table(here):
     suite = read_suite(new_suite.write_suite(write_table(here / "My Rows.csv")))
     assert (suite.name, suite.model, suite.recipe, suite.references) == ("my-rows", "mlp", "tabular@1", 20)
-    assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("specific", 20), ("roar", 20)]
+    assert [(block.protocol.name, block.seeds) for block in suite.blocks] == [("matched", 20), ("roar", 20)]
     data = suite.dataset_record
     assert (data.label_column, data.columns, data.share) == ("kind", (), 0.3)
 

@@ -71,6 +71,13 @@ _EIGHT_CONTROLS = (  # of first versions; the last two are of studies/corpus
     "saturation-deviation",
 )
 BEATEN = (*_EIGHT_CONTROLS, "linear-classifier")  # the strongest of studies/corpus on images that no board has
+
+
+def beaten_on(channels: int) -> tuple[str, ...]:
+    """Return the controls that a row has to beat on images of so many channels: one alone has no colour."""
+    return tuple(name for name in BEATEN if channels > 1 or name not in ("colour-deviation", "saturation-deviation"))
+
+
 _SEVEN_CONTROLS = (*CONTROLS, "deviation", "colour-deviation", "saturation-deviation", "linear-classifier")
 _WITH_TEMPLATE = (*_EIGHT_CONTROLS, "class-template")  # before it
 _ASKING = ("grad", "sgsq-grad", "ig", "ig(baseline=mean)", "input-x-grad")
