@@ -10,6 +10,7 @@ from roarbench.plan.points import select
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
@@ -21,7 +22,7 @@ from roarbench.text import MISSING, interval, markdown_table, percent
 from studies.page import SIGNS, write_stored
 
 REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5, "digits": 5}  # that were run
-ASKED = (SPECIFIC, ROAR, MORF)
+ASKED = (MATCHED, SPECIFIC, ROAR, MORF)
 COUNTS = (3, 5, 10, 20)
 _LAST = 0.9  # the level at which answers are shown
 
@@ -38,7 +39,7 @@ def power(store: ResultsStore) -> str:
     """Return what is settled by how many references: rows beside Random, and the minimum detectable difference."""
     lines = []
     for suite, most in REFERENCES.items():
-        for protocol in (SPECIFIC, ROAR):
+        for protocol in (MATCHED, SPECIFIC, ROAR):
             boards = (judged(store, suite, protocol, count) if count <= most else None for count in COUNTS)
             said = list(map(_settled, boards))
             if set(said) != {MISSING}:  # what was not run

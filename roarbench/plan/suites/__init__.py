@@ -17,7 +17,7 @@ from roarbench.terms import Retrain
 
 _ALL = (
     *(quick.FIRST, *generated.GENERATED, *study.FIRST),
-    *(*quick.LATER, *paper.SUITES, *study.LATER, *of_tables.TABULAR),
+    *(*quick.LATER, *paper.SUITES, *study.LATER, *of_tables.FIRST, *of_tables.LATER),
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
 SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other

@@ -1,9 +1,12 @@
 """The suites on tables of numbers: a small perceptron, twenty references."""
 
+from dataclasses import replace
+
 from roarbench.plan.suite import Block, Suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
@@ -26,7 +29,7 @@ def _tabular(name: str, about: str, retrained: tuple[float, ...], *rows: str) ->
     return Suite(name, 1, about, name, "mlp", "tabular@1", "tabular@1", blocks, references=many)
 
 
-TABULAR = (
+FIRST = (
     _tabular(
         "breast-cancer", "a table of 30 measures of cell nuclei, a small perceptron, 20 references", (0.1, 0.5, 0.9)
     ),
@@ -38,3 +41,14 @@ TABULAR = (
     ),
     _tabular("digits", "handwritten digits as a table of 64 columns, a small perceptron, 20 references", (0.9,)),
 )
+
+
+def _led_by_matched_gain(suite: Suite) -> Suite:
+    """Return a second version that also asks what |x - fill|, which has a specific gain, cannot know."""
+    specific = suite.blocks[0]
+    matched = replace(specific, protocol=MATCHED, estimators=("deviation", *specific.estimators))
+    specific = replace(specific, estimators=matched.estimators)
+    return replace(suite, version=2, blocks=(matched, specific, *suite.blocks[1:]))
+
+
+LATER = tuple(map(_led_by_matched_gain, FIRST))
