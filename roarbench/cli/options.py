@@ -31,6 +31,11 @@ def option(flags: str, help: str, metavar: str = "", shown: str = "", **more: An
     return typer.Option(*flags.split(), help=help, metavar=metavar or None, show_default=shown or True, **more)
 
 
+def argument(help: str, metavar: str = "", shown: str = "") -> Any:
+    """Declare a word without a flag."""
+    return typer.Argument(help=help, metavar=metavar or None, show_default=shown or True)
+
+
 STORE = default_store()
 _MOST_IMAGES = max(max(record.train_images, record.test_images) for record in DATASETS.values())
 _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can feed

@@ -4,17 +4,13 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from roarbench.cli.commands.terminal import err, out, print_report
-from roarbench.cli.options import STORE, Report, StoreDir, option
+from roarbench.cli.options import STORE, Report, StoreDir, argument, option
 from roarbench.cli.proposals import propose
 
 
 def suites(
-    suite: Annotated[
-        str, typer.Argument(metavar="[NAME|FILE]", help="Show this suite in full.", show_default="all")
-    ] = "",
+    suite: Annotated[str, argument("Show this suite in full.", "[NAME|FILE]", "all")] = "",
     format: Report = "text",
 ) -> None:
     """List the suites and their cost, or show one; check a TOML file and try its network."""
@@ -37,10 +33,7 @@ def suites(
 
 def new_suite(
     folder: Annotated[
-        Path,
-        typer.Argument(
-            metavar="FOLDER|FILE", help="Class folders (split or not), parquet files, or a table as parquet or CSV."
-        ),
+        Path, argument("Class folders (split or not), parquet files, or a table as parquet or CSV.", "FOLDER|FILE")
     ],
 ) -> None:
     """Write a commented TOML suite for your own images or table into this folder."""

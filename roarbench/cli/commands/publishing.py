@@ -10,7 +10,7 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.option_records import WorkOptions
-from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, command, option
+from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, argument, command, option
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.text import counted
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from roarbench.execution.suite_work import SuiteWork
     from roarbench.store.results import ResultsStore
 
-Folder = Annotated[Path, typer.Argument(help="Folder of published results, with an index.json.")]
+Folder = Annotated[Path, argument("Folder of published results, with an index.json.")]
 Before = Annotated[
     Path | None, typer.Option(metavar="FOLDER", help="The folder before the change: its rows stay as they are.")
 ]
@@ -56,7 +56,7 @@ def comment(folder: Folder, before: Before = None) -> None:
 def submit(
     *,
     suite: SuiteName,
-    row: Annotated[str, typer.Argument(help="Id of the row, such as my-estimator@1a2b3c4d.")],
+    row: Annotated[str, argument("Id of the row, such as my-estimator@1a2b3c4d.")],
     folder: Annotated[Path, option("--results", "Folder of published results.", "FOLDER")],
     about: Annotated[str, typer.Option(help="Whose results these are, one line.")],
     write: Annotated[bool, option("--write", "Write the file, and commit it to a new branch.")] = False,
@@ -84,7 +84,7 @@ def submit(
 @command
 def export_rankings(
     *,
-    folder: Annotated[Path, typer.Argument(help="New folder.")],
+    folder: Annotated[Path, argument("New folder.")],
     suite: SuiteName,
     about: Annotated[str, typer.Option(help="Who made them and on what, one line.")],
     work: WorkOptions,
@@ -101,7 +101,7 @@ def export_rankings(
 @command
 def import_rankings(
     *,
-    folder: Annotated[Path, typer.Argument(help="Folder of `roarbench rankings export`.")],
+    folder: Annotated[Path, argument("Folder of `roarbench rankings export`.")],
     suite: SuiteName,
     work: WorkOptions,
 ) -> None:

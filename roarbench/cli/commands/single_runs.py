@@ -2,16 +2,14 @@
 
 from typing import Annotated
 
-import typer
-
 from roarbench.cli.commands.terminal import err, print_report
 from roarbench.cli.option_records import ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, option
+from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, argument, option
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
 
-Key = Annotated[str, typer.Argument(metavar="KEY", help="Key of a run, or its first digits; `keys` lists them.")]
+Key = Annotated[str, argument("Key of a run, or its first digits; `keys` lists them.", "KEY")]
 
 
 def keys(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
@@ -55,7 +53,7 @@ def show(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text"
 
 
 def forget(
-    what: Annotated[str, typer.Argument(metavar="KEY|ESTIMATOR", help="A run, or all runs of an estimator.")],
+    what: Annotated[str, argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
     why: Annotated[str, option("--why", "Reason, kept with the rows.", "TEXT")],
     yes: Annotated[bool, option("--yes", "Confirm for estimators that come with roarbench.")] = False,
     store: StoreDir = STORE,

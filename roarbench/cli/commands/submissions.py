@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers, option
+from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers, argument, option
 from roarbench.cli.proposals import propose
 from roarbench.errors import CallerError
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 
-def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 and -.")]) -> None:
+def new(name: Annotated[str, argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
     """Write a submission template into this folder."""
     from roarbench.submissions.file import write_template
 
@@ -25,7 +25,7 @@ def new(name: Annotated[str, typer.Argument(help="1-40 characters of a-z, 0-9 an
 
 
 def validate(
-    file: Annotated[Path, typer.Argument(help="The submission, one Python file; or FILE(samples=50).")],
+    file: Annotated[Path, argument("The submission, one Python file; or FILE(samples=50).")],
     explain: Annotated[bool, option("--explain", "Show the traceback of a refusal.")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick-matched."""
@@ -47,7 +47,7 @@ def validate(
 
 
 def export_(
-    file: Annotated[Path, typer.Argument(help="New file: .parquet for another store, .csv for a spreadsheet.")],
+    file: Annotated[Path, argument("New file: .parquet for another store, .csv for a spreadsheet.")],
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
@@ -71,10 +71,7 @@ def export_(
 
 def import_(
     source: Annotated[
-        str,
-        typer.Argument(
-            metavar="FILE|FOLDER|URL", help="What `roarbench export` wrote, or a folder of published results."
-        ),
+        str, argument("What `roarbench export` wrote, or a folder of published results.", "FILE|FOLDER|URL")
     ],
     store: StoreDir = STORE,
     db: Db = "",
@@ -94,7 +91,7 @@ def import_(
 
 
 def reproduce(
-    key: Annotated[str, typer.Argument(help="Key of a stored run, or its first digits.")],
+    key: Annotated[str, argument("Key of a stored run, or its first digits.")],
     store: StoreDir = STORE,
     db: Db = "",
     data: Data = None,

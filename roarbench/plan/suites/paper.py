@@ -29,62 +29,50 @@ _VALIDITY = (  # of the panel
 )
 
 
-def _small(name: str, about: str, model: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+def _small(name: str, about: str, model: str, recipe: str) -> Suite:
     """Make what a suite of the paper's experiment and the validity panel on small images has for one reference."""
     blocks = (*_RETRAINED, Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5), *_SCORED, *_VALIDITY)
-    return Suite(name, 1, about, dataset or name, model, recipe, reference_recipe or recipe, blocks)
+    return Suite(name, 1, about, name, model, recipe, recipe, blocks)
 
 
-def _published(name: str, about: str, recipe: str, reference_recipe: str = "", dataset: str = "") -> Suite:
+def _published(name: str, about: str, recipe: str) -> Suite:
     """Make a suite of the paper's experiment with its network, on its data or on a reduced form of them.
 
     Retraining costs GPU months there, scoring the reference hours.
     """
-    small = _small(name, about, "resnet50", recipe, reference_recipe, dataset)
-    return replace(small, blocks=(*_RETRAINED, *_SCORED))
+    return replace(_small(name, about, "resnet50", recipe), blocks=(*_RETRAINED, *_SCORED))
 
 
+def _fast(slow: Suite) -> Suite:
+    """Make the suite that asks the same of networks by a short recipe."""
+    about = f"{slow.name} by a short recipe; the same reference and rankings"
+    return replace(slow, name=f"{slow.name}-fast", about=about, recipe=f"{slow.name}-fast@1")
+
+
+_CIFAR10 = _small("cifar10", "the paper's experiment on CIFAR-10 with a ResNet-8", "resnet8", "cifar10@1")
+_IMAGENETTE = _small(
+    "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
+)
+_IMAGENET = _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1")
 _FIRST = (  # with one reference; published are the versions that cross several
     _small(
         "imagenette64", "the paper's experiment on Imagenette at 64 x 64 with a ResNet-18", "resnet18", "imagenette64@1"
     ),
-    _small("cifar10", "the paper's experiment on CIFAR-10 with a ResNet-8", "resnet8", "cifar10@1"),
+    _CIFAR10,
     _small("fashion-mnist", "the paper's experiment on Fashion-MNIST with a ResNet-8", "resnet8", "fashion-mnist@1"),
-    _small(
-        "cifar10-fast",
-        "cifar10 by a short recipe; the same reference and rankings",
-        "resnet8",
-        "cifar10-fast@1",
-        dataset="cifar10",
-        reference_recipe="cifar10@1",
-    ),
-    _small(
-        "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
-    ),
+    _fast(_CIFAR10),
+    _IMAGENETTE,
     Suite(
         *("imagenette-brief", 1),
         "eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
         *("imagenette", "resnet18", "imagenette@1", "imagenette@1"),
         blocks=(Block(ROAR, EIGHT, (0.1, 0.5, 0.9), seeds=2),),
     ),
-    _small(
-        "imagenette-fast",
-        "imagenette by a short recipe; the same reference and rankings",
-        "resnet18",
-        "imagenette-fast@1",
-        dataset="imagenette",
-        reference_recipe="imagenette@1",
-    ),
-    _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1"),
+    _fast(_IMAGENETTE),
+    _IMAGENET,
     _published("food101", "the paper's experiment: Food-101 at 224 x 224, ResNet-50", "food101@1"),
     _published("birdsnap", "the paper's experiment: Birdsnap at 224 x 224, ResNet-50", "birdsnap@1"),
-    _published(
-        "imagenet-fast",
-        "imagenet by a short recipe; the same reference and rankings",
-        "imagenet-fast@1",
-        reference_recipe="imagenet@1",
-        dataset="imagenet",
-    ),
+    _fast(_IMAGENET),
     _published("imagenet-100", "every tenth class of ImageNet at 224 x 224, ResNet-50", "imagenet-100@1"),
     _published("imagenet-100-128", "every tenth class of ImageNet at 128 x 128, ResNet-50", "imagenet-100@1"),
     _published("imagenet-100-64", "every tenth class of ImageNet at 64 x 64, ResNet-50", "imagenet-100@1"),
