@@ -20,7 +20,7 @@ from roarbench.plan.points import select
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import PROTOCOLS
-from roarbench.text import duration
+from roarbench.text import counted, duration
 
 QUESTIONS = ("beats random",)
 
@@ -119,12 +119,11 @@ def answer_text(question: str, difference: float | None, found: Sequence[Costed]
 
 
 def _legend(best: Way, workers: int) -> list[str]:
-    explained = f"{best.part.references} reference{'s' * (best.part.references > 1)}"
-    with_workers = f"{workers} worker{'s' * (workers > 1)}"
     return [
         "finds: true gain that a row shows with 80% power, in accuracy points;",
         "same words: verdicts as on a board of all stored networks of the protocol;",
         "ROAR's: as on such a board of ROAR (docs/protocols.md);",
-        f"here: what this store lacks, {with_workers}, by a measurement just now.",
-        f"cheapest, explaining {explained}:",
+        f"here: what this store lacks, {counted(workers, 'worker')}, by a measurement just now.",
+        "A map without a network may beat Random, too; quick-matched asks for more.",
+        f"cheapest, explaining {counted(best.part.references, 'reference')}:",
     ]
