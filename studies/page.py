@@ -35,18 +35,8 @@ def filled(page: str, name: str, table: str) -> str:
     Raises:
         ValueError: The page lacks one of the marks.
     """
-    begin, end = _marks(name)
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     return f"{page[: page.index(begin)]}{begin}\n{table}\n{page[page.index(end) :]}"
-
-
-def between(page: str, name: str) -> str:
-    """Return what stands between the marks of a name, without the line breaks around it.
-
-    Raises:
-        ValueError: The page lacks one of the marks.
-    """
-    begin, end = _marks(name)
-    return page[page.index(begin) + len(begin) : page.index(end)].strip("\n")
 
 
 def write(page: Path, tables: Mapping[str, str]) -> None:
@@ -55,7 +45,3 @@ def write(page: Path, tables: Mapping[str, str]) -> None:
     for name, table in tables.items():
         text = filled(text, name, table)
     page.write_text(text, "utf-8")
-
-
-def _marks(name: str) -> tuple[str, str]:
-    return f"<!-- {name} -->", f"<!-- end of {name} -->"
