@@ -72,7 +72,7 @@ class Estimator:
     cost: Passes | Callable[[Estimator, int], Passes] | None = _declared(None)
     # where its base and its form were published, which may be nowhere: ()
     papers: tuple[Paper, ...] | None = _declared(None)
-    # whether it looks at what lies beside a feature, or has one number for all channels: it says nothing of a table,
+    # whether it needs what lies beside a feature, or has one number for all channels: it says nothing of a table,
     # whose columns are the channels of one pixel
     neighbours: bool | None = _declared(None)
     # it stands beside Random in any suite once it is asked for, though no suite names it
@@ -154,7 +154,7 @@ class Estimator:
 
     @property
     def spatial(self) -> bool:
-        """Return whether it looks at what lies beside a feature, also because its map or its baseline is blurred."""
+        """Return whether it needs what lies beside a feature, also because its map or its baseline is blurred."""
         return bool(self.neighbours) or self.twin == "blurred" or dict(self.values).get("baseline") == "blur"
 
     @property

@@ -144,7 +144,7 @@ def _about_rows(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
     many = 20 if record.train_images <= _CHEAP else 5
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
     about = f"{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
-    asked = _ids("deviation", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    asked = _ids("deviation", "linear-classifier", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     always = "the control random is always there, what needs pixels is left out"
     return (
         *_beginning(name, about, f"[{asked}]", always),

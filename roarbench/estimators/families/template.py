@@ -25,7 +25,7 @@ def class_template(asked: MapInput) -> Tensor:
 def linear_classifier(asked: MapInput) -> Tensor:
     """Return each number times its weight in a linear classifier of thumbnails, where there is detail.
 
-    The first product is input x gradient of that classifier.
+    The first product is input x gradient of that classifier. The detail of a table's row, one pixel, is a constant.
     """
     return asked.images * _by_class(asked).weights[asked.batch.targets] * _detail(asked.images)
 
@@ -49,5 +49,5 @@ ESTIMATORS = (
         control=True, answered=True, maps=class_template, papers=(), neighbours=True),
     Estimator("linear-classifier", title="Linear classifier",
         about="image times weights of a linear classifier of thumbnails for the predicted class, where there is detail",
-        control=True, answered=True, maps=linear_classifier, papers=(), neighbours=True),
+        control=True, answered=True, maps=linear_classifier, papers=(), neighbours=False),
 )  # fmt: skip

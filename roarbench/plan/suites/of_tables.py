@@ -44,9 +44,9 @@ FIRST = (
 
 
 def _led_by_matched_gain(suite: Suite) -> Suite:
-    """Return a second version that also asks what |x - fill|, which has a specific gain, cannot know."""
+    """Return a second version, with two controls that know rows without a network; the first has a specific gain."""
     specific = suite.blocks[0]
-    matched = replace(specific, protocol=MATCHED, estimators=("deviation", *specific.estimators))
+    matched = replace(specific, protocol=MATCHED, estimators=("deviation", "linear-classifier", *specific.estimators))
     specific = replace(specific, estimators=matched.estimators)
     return replace(suite, version=2, blocks=(matched, specific, *suite.blocks[1:]))
 
