@@ -31,9 +31,11 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         rows.append((name == wanted, *human_name(name), href, () if live else sheet(site, view, name)))
     href, now = sheet(site, view, wanted)
     levels = len(view.board.levels)
+    name, detail = human_name(wanted)
     return {
         "view": view,
-        "name": human_name(wanted).whole,
+        "name": name,
+        "detail": detail,
         "rows": rows,
         "sheet": href,
         "of": now.of,

@@ -75,7 +75,7 @@ if (!window.roarbenchBoard) {
       pictures().querySelectorAll(`span.${line}`).forEach((place, at) => { place.textContent = counts.split(" ")[at]; });
     }
     for (const link of links) link.toggleAttribute("aria-current", link === row);
-    document.getElementById("called").textContent = row.textContent;
+    document.getElementById("called").replaceChildren(...row.cloneNode(true).childNodes);
   };
   document.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];

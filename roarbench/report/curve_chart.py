@@ -28,7 +28,7 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
     # the point of the untouched images belongs to all
     started = [row for row in board.rows if any(point.value is not None for point in row.accuracies)]
     return Chart(
-        title=f"{table.suite_results.title}: {board.protocol.name.upper()}",
+        title=f"{table.suite_results.title}: {board.protocol.title}",
         caption=f"{table.caption}. {_bands(board)}",
         axis=Axis.KEPT if lerf else Axis.REMOVED,
         curves=tuple(_curve(row.estimator, board.curve(row)) for row in started),

@@ -190,7 +190,7 @@ class SuiteTable:
         """Return in one sentence what was measured: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
         parts = [
-            f"{board.protocol.name.upper()} on {suite.dataset} with {suite.model}",
+            f"{board.protocol.title} on {suite.dataset} with {suite.model}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
             self._seeds if suite_trains(board) else "the reference as it is",
             f"{board.images} test images",

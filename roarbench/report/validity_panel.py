@@ -187,7 +187,7 @@ def legend(panel: Panel) -> list[str]:
     """Return in a few lines what the panel's numbers are."""
     evidence, results = panel.evidence, panel.evidence.suite_results
     suite, bootstrap = results.suite, evidence.bootstrap
-    question = f"{evidence.protocol.name.upper()} on " if evidence.main.levels else ""
+    question = f"{evidence.protocol.title} on " if evidence.main.levels else ""
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
     lines += filter(None, [results.reference_words])
     if any(row.marks for row in panel.rows):
@@ -211,7 +211,7 @@ def legend(panel: Panel) -> list[str]:
 
 def agreement_lines(panel: Panel) -> list[str]:
     """Return a sentence on the agreement of the main protocol's order of the rows with each other order."""
-    main = panel.evidence.protocol.name.upper()
+    main = panel.evidence.protocol.title
     return [f"{main} and {other}: {_agreement(found)}" for other, found in panel.agreements.items()]
 
 
