@@ -12,7 +12,7 @@ from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
-from roarbench.text import capital, one_line, percent, some
+from roarbench.text import capital, counted, one_line, percent, some
 
 
 def remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -130,7 +130,7 @@ def _certainty(table: SuiteTable) -> str:
     text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:
         text += (
-            f" Spread over {board.references} references from {board.reference_rows} rows "
+            f" Spread over {board.references} references from {counted(board.reference_rows, 'row')} "
             f"({board.reference_freedom:.1f} degrees of freedom)."
         )
     if board.detectable is not None:

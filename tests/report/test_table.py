@@ -271,6 +271,7 @@ def test_the_footnote_says_what_the_intervals_cover():
     assert "over images and seeds, for this network only (2000" in said(references=1)
     three = said(covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
+    assert "from 1 row (" in said(covers=Covers.REFERENCES, references=3, reference_rows=1, reference_freedom=2.0)
 
 
 def test_the_caption_says_what_the_numbers_are_of_and_counts_seeds():
