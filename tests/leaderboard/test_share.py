@@ -63,6 +63,8 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(view):
     marks = [len(list(found.iter(f"{SVG}{kind}"))) for kind in ("g", "circle", "path")]
     controls = sum(row.control for row in view.board.rows)
     assert marks == [len(view.board.rows), len(view.board.rows) - controls, controls]
+    assert [part.get("class") for part in found.iter(f"{SVG}g")] == [row.kind for row in view.board.rows]
+    assert ".open circle{fill:#fff}" in text  # hollow, as on the board
     assert not list(found.iter(f"{SVG}script")) and "<script>" in "".join(found.itertext())
 
 
