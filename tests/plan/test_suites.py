@@ -13,9 +13,10 @@ from roarbench.plan.choosing import part_of
 from roarbench.plan.points import expand
 from roarbench.plan.recipe import Augmentation, Decay, Recipe, learning_rate, side
 from roarbench.plan.recipes import RECIPES, changed, find_recipe
-from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite
+from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite, leading
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.terms import Unit
 
 MINE = "mine@1a2b3c4d"
@@ -71,6 +72,8 @@ def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seed
         if trained and suite.version > 1:
             assert suite.dataset_record.tabular or find_recipe(suite.recipe).augmentation in moved
             assert suite.references == max(block.seeds for block in trained) >= 3
+    led = {name for name, suite in SUITES.items() if SPECIFIC in leading(suite)}
+    assert led == {"quick-specific"}, "it has rows; elsewhere matched gain leads, which |image - fill| does not earn"
 
 
 def test_rows_that_are_named_and_what_was_submitted_stand_beside_every_control():

@@ -5,11 +5,11 @@ from dataclasses import replace
 from roarbench.estimators.catalogue import PAPER
 from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
+from roarbench.plan.suites.quick import BEATEN, EIGHT, PAPER_CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.terms import PAPER_LEVELS, Split, Unit
 
@@ -118,9 +118,7 @@ SUITES = (
         model="resnet50",
         recipe="imagenet-augmented@1",
         reference_recipe="imagenet@1",
-        blocks=tuple(
-            Block(protocol, (*_ROWS, "random-blurred"), PAPER_LEVELS, seeds=3) for protocol in (SPECIFIC, AUGMENTED)
-        ),
+        blocks=tuple(Block(protocol, (*BEATEN, *PAPER), PAPER_LEVELS, seeds=3) for protocol in (MATCHED, AUGMENTED)),
         given="torchvision:resnet50-v1@0676ba61",
         tuned_on=Split.TEST,  # a 26th of the maps
     ),
