@@ -9,7 +9,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per 
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import psycopg
@@ -29,7 +28,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell starts backg
 
 
 @pytest.hookimpl(wrapper=True)
-def pytest_collection() -> Generator[None, object, object]:
+def pytest_collection():
     """What is imported stays: no search for garbage, a sixth of all imports' time, looks at it now or later."""
     gc.disable()
     try:
@@ -39,7 +38,7 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items):
     """On a GPU the compiler and CUDA have warnings of their own, which are no errors here."""
     for item in items:
         if item.get_closest_marker("gpu"):
@@ -47,10 +46,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def require() -> Callable[[str, str], str]:
+def require():
     """Give a program's path; where it is missing, skip with the reason, but fail where CI=true."""
 
-    def find(program: str, reason: str) -> str:
+    def find(program, reason):
         path = shutil.which(program, path=os.pathsep.join([os.environ.get("PATH", ""), *_FOLDERS]))
         if path is None:
             stop = pytest.fail if os.environ.get("CI") == "true" else pytest.skip
@@ -61,13 +60,13 @@ def require() -> Callable[[str, str], str]:
 
 
 @pytest.fixture
-def bubblewrap(require: Callable[[str, str], str]) -> str:
+def bubblewrap(require):
     """What sandboxes are made with."""
     return require("bwrap", "apt-get install bubblewrap")
 
 
 @pytest.fixture(scope="session")
-def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def empty_store(tmp_path_factory):
     """The file of a store without results, to be copied: to make its tables takes longer than most tests."""
     from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 
@@ -77,7 +76,7 @@ def empty_store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def store(empty_store: Path, tmp_path: Path) -> Iterator[object]:
+def store(empty_store, tmp_path):
     """A store of results in the folder of the test."""
     from roarbench.store.results import ResultsStore, default_url
 
@@ -87,7 +86,7 @@ def store(empty_store: Path, tmp_path: Path) -> Iterator[object]:
 
 
 @pytest.fixture
-def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Callable[..., object]:
+def call(monkeypatch, capsys):
     """Run a command and give what it printed, on a terminal of 80 columns."""
     from tests.helpers.command_line import Answer, command
 
@@ -96,21 +95,21 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.fixture(scope="session")
-def postgres_server(require: Callable[[str, str], str]) -> Iterator[Path]:
+def postgres_server(require):
     """The socket folder of a server that nobody else can see, with the superuser `postgres`."""
     with PrivateServer(require) as server:
         yield server.folder
 
 
 @pytest.fixture
-def own_server(require: Callable[[str, str], str]) -> Iterator[PrivateServer]:
+def own_server(require):
     """A server of this test alone, which it may stop."""
     with PrivateServer(require) as server:
         yield server
 
 
 @pytest.fixture
-def postgres_url(postgres_server: Path) -> str:
+def postgres_url(postgres_server):
     """An empty database; always the same one, since making and removing databases is slow."""
     with psycopg.connect(host=str(postgres_server), user="postgres", autocommit=True) as connection:
         others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> %s"
@@ -121,7 +120,7 @@ def postgres_url(postgres_server: Path) -> str:
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])
-def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+def store_url(request, tmp_path):
     """Where a store can be made, on each kind of database."""
     if request.param == "postgresql":
         return str(request.getfixturevalue("postgres_url"))

@@ -20,7 +20,6 @@ from roarbench.identity import fingerprint, record
 from roarbench.models import MODELS
 from roarbench.models.build import build
 from roarbench.plan.recipes import RECIPES
-from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
 
 FILE = Path(__file__).with_name("frozen.json")
@@ -35,7 +34,7 @@ LATER = (  # fields of suites, which count where they are used
 )
 
 
-def suite_hash(suite: Suite) -> str:
+def suite_hash(suite):
     """Of all that is computed."""
     everything = asdict(replace(suite, about=""))
     for block, asked in zip(everything["blocks"], suite.blocks, strict=True):
@@ -44,7 +43,7 @@ def suite_hash(suite: Suite) -> str:
     return fingerprint({name: value for name, value in everything.items() if (name, value) not in LATER})
 
 
-def network(name: str) -> dict[str, object]:
+def network(name):
     """Names and shapes of all that is stored of a network, and its three logits for one image."""
     model = build(name, 3, 3, 32, torch.Generator().manual_seed(0)).eval()
     for module in model.modules():
@@ -66,12 +65,12 @@ HASHES = {
 
 
 @pytest.mark.parametrize("kind", HASHES)
-def test_every_recipe_and_suite_is_there_and_what_it_was(kind: str) -> None:
+def test_every_recipe_and_suite_is_there_and_what_it_was(kind):
     assert HASHES[kind] == FROZEN[kind]
 
 
 @pytest.mark.parametrize("name", {**MODELS, **FROZEN["networks"]})
-def test_a_network_is_what_it_was(name: str) -> None:
+def test_a_network_is_what_it_was(name):
     found, frozen = network(name), FROZEN["networks"][name]
     assert found["shapes"] == frozen["shapes"]
     logits, expected = torch.tensor(found["logits"]), torch.tensor(frozen["logits"])

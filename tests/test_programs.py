@@ -19,7 +19,7 @@ PROGRAMS = [path for path in FILES if "__main__" in path.read_text() and not pat
 IN_A_MOMENT = [path.parent.name for path in RUNS if path.name == "run.py" and "\ndef recorded(" in path.read_text()]
 
 
-def name(path: Path) -> str:
+def name(path):
     return f"{path.parent.name}/{path.stem}"
 
 

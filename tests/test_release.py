@@ -33,7 +33,7 @@ def test_the_wheel_has_every_file_of_the_packages(tmp_path):
         release.check_contents(wheel, [name for name in files if name != "toy/linear.py"])
 
 
-def write_versions(folder: Path, citation: str, heading: str) -> Path:
+def write_versions(folder, citation, heading):
     (folder / "pyproject.toml").write_text('[project]\nversion = "1.2.3"\n')
     (folder / "CITATION.cff").write_text(f"cff-version: 1.2.0\nversion: {citation}\n")
     (folder / "CHANGELOG.md").write_text(f"# Changelog\n\n## {heading}\n\n## 0.0.9 - 2020-01-01\n")

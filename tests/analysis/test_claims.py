@@ -2,7 +2,7 @@
 
 import pytest
 
-from roarbench.analysis.claims import BASES, CLAIMS, Finding, Holds, Tables, curve_gain
+from roarbench.analysis.claims import BASES, CLAIMS, Holds, Tables, curve_gain
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.terms import PAPER_LEVELS, Order
@@ -38,7 +38,7 @@ def test_verdicts_on_the_published_table():
     assert len(CLAIM) == len(CLAIMS)
 
 
-def finding(claim: str, rows: dict[str, dict[float, float]]) -> Finding:
+def finding(claim, rows):
     return CLAIM[claim].test(Tables({"imagenette64": rows}, {"imagenette64": {"random": {0.0: 0.8, 0.9: 0.1}}}))
 
 

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from roarbench.analysis import faithfulness
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect, with_kept
 from roarbench.analysis.faithfulness import METRICS, score_specs
 from roarbench.analysis.probability_drop import probability_drops
@@ -30,7 +29,7 @@ from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import rows_of, table_of, words_of
 
 
-def with_probabilities(without=()) -> SuiteResults:
+def with_probabilities(without=()):
     """A store whose probabilities fall with the level, faster for some estimators; some points may lack them."""
     whole, untouched = held(), np.random.default_rng(0).uniform(0.3, 1.0, IMAGES).astype(np.float32)
     for point, result in whole.results.items():
@@ -135,7 +134,7 @@ def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
     assert grad.endswith("| 0.235 | -0.500 | – |")
 
 
-def sealed(folder: Path, name: str, kept: list[int]) -> str:
+def sealed(folder, name, kept):
     """Write rankings of four test images whose copies keep their class so often; return their checksum."""
     spec = RankingSpec(
         "d" * 32, f"{sum(kept):0>32}", "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), (Split.TEST,)

@@ -7,7 +7,7 @@ import pytest
 from roarbench.analysis.course import is_open, next_seeds, settled
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.stats.board import Board, Covers
+from roarbench.stats.board import Covers
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.judging import board
 from roarbench.stats.verdicts import Comparison, Verdict
@@ -34,7 +34,7 @@ def test_settled_is_a_word_or_that_nothing_of_interest_is_left(comparison, diffe
     assert settled(comparison, difference) is done
 
 
-def made(**comparisons: Comparison | None) -> Board:
+def made(**comparisons):
     """A board of rows with 1 training each and these comparisons with Random."""
     whole = board(synthetic(2), ROAR, BOOTSTRAP)
     one = replace(row(whole, "good"), seeds=1, sobel=OPEN, random_blurred=None)

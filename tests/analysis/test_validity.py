@@ -1,6 +1,5 @@
 """The validity panel on made-up stores whose truth is known, and ROAR's order against other ones."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,68 +8,66 @@ from scipy.integrate import trapezoid
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MARKS, Flag, Grade, Mark, flags_of, floor_words, floors_of
-from roarbench.analysis.validity import Panel, panel
+from roarbench.analysis.marks import MARKS, Flag, Grade, flags_of, floor_words, floors_of
+from roarbench.analysis.validity import panel
 from roarbench.errors import CallerError
-from roarbench.plan.points import Point, expand
-from roarbench.plan.runs import Cell
+from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.validity_panel import agreement_lines
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.store.result import Result
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, Accuracy, answers, held, leaky, one_seed, result, usual
+from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 from tests.helpers.synthetic_boards import row
 
 BOOTSTRAP = Bootstrap(300, seed=4)
 PLAIN = Block(ROAR, MAIN, LEVELS, seeds=2)
 
 
-def runs(suite_results: SuiteResults, **asked: object) -> dict[Point, Result]:
+def runs(suite_results, **asked):
     """Results whose cell has all of these values."""
     results = suite_results.results.items()
     return {at: row for at, row in results if all(getattr(at.cell, key) == value for key, value in asked.items())}
 
 
-def without(suite_results: SuiteResults, **gone: object) -> SuiteResults:
+def without(suite_results, **gone):
     lost = runs(suite_results, **gone)
     return replace(suite_results, results={at: row for at, row in suite_results.results.items() if at not in lost})
 
 
-def flags(suite_results: SuiteResults, unit: Unit = Unit.SCALAR) -> dict[str, Flag]:
+def flags(suite_results, unit=Unit.SCALAR):
     return flags_of(Evidence(suite_results, unit, BOOTSTRAP))
 
 
-def mean(suite_results: SuiteResults, **asked: object) -> float:
+def mean(suite_results, **asked):
     """Share of correct answers of all runs whose cell has these values, else those of ROAR by scalars."""
     asked = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR} | asked
     return np.mean([row.answers for row in runs(suite_results, **asked).values()])
 
 
-def gap(suite_results: SuiteResults, upper: dict, lower: dict, levels: Sequence[float] = LEVELS) -> float:
+def gap(suite_results, upper, lower, levels=LEVELS):
     """Mean height in points between the curves of two kinds of runs, which begin as one, under straight lines."""
     heights = [mean(suite_results, t=t, **upper) - mean(suite_results, t=t, **lower) for t in levels]
     return 100 * trapezoid([0.0, *heights], (0.0, *levels)) / levels[-1]
 
 
-def gain(suite_results: SuiteResults, name: str, unit: Unit = Unit.SCALAR) -> float:
+def gain(suite_results, name, unit=Unit.SCALAR):
     return gap(suite_results, {"estimator": "random", "unit": unit}, {"estimator": name, "unit": unit})
 
 
-def covers(found: Estimate, truth: float) -> bool:
+def covers(found, truth):
     return found.low <= truth <= found.high
 
 
 @pytest.fixture(scope="module")
-def made() -> Panel:
+def made():
     return panel(held(), BOOTSTRAP)
 
 
-def test_values_by_scipy(made: Panel):
+def test_values_by_scipy(made):
     whole = made.evidence.suite_results
     assert [found.estimator for found in made.rows] == [*MAIN, "random-blurred"], "checks stand in their rows"
     assert (made.evidence.unit, made.evidence.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
@@ -104,17 +101,17 @@ TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-ima
 SHARED = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, TWINS, LEVELS, seeds=3)))
 
 
-def sharing(shares: dict[str, float]) -> Accuracy:
+def sharing(shares):
     """var-grad's true gain is 9 points; its twins and the blurred random map have these shares of it, else nothing."""
 
-    def accuracy(cell: Cell) -> float:
+    def accuracy(cell):
         retrained = cell.retrain is Retrain.IMAGES and cell.estimator in shares
         return 0.9 - cell.t * (0.4 + 0.2 * shares[cell.estimator]) if retrained else usual(cell)
 
     return accuracy
 
 
-def marks(found: Panel, name: str) -> dict[str, Mark]:
+def marks(found, name):
     return {mark.kind: mark for mark in row(found, name).marks}
 
 
@@ -128,7 +125,7 @@ def marks(found: Panel, name: str) -> dict[str, Mark]:
         ("random-blurred", 0.7, Grade.SOME),
     ],
 )
-def test_a_share_of_the_gain_is_graded(twin: str, share: float, grade: Grade):
+def test_a_share_of_the_gain_is_graded(twin, share, grade):
     found, kind = panel(held(SHARED, sharing({twin: share})), BOOTSTRAP), twin.removeprefix("var-grad~")
     mark, flag = marks(found, "var-grad")[kind], row(found, "var-grad").flag
     assert mark.grade is flag.grade is grade and covers(mark.share, share)
@@ -136,7 +133,7 @@ def test_a_share_of_the_gain_is_graded(twin: str, share: float, grade: Grade):
     assert (words in flag.reason.lower()) is (grade is not Grade.NONE)
 
 
-def test_a_row_without_a_gain_has_none_to_share(made: Panel):
+def test_a_row_without_a_gain_has_none_to_share(made):
     """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
@@ -168,7 +165,7 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_m
 
 
 def test_all_reasons_are_one_sentence_the_strong_ones_first():
-    def both(cell: Cell) -> float:
+    def both(cell):
         masks = cell.retrain is Retrain.MASKS and cell.estimator == "var-grad"
         return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
@@ -177,7 +174,7 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
-def test_a_missing_cell_is_missing(made: Panel):
+def test_a_missing_cell_is_missing(made):
     whole = made.evidence.suite_results
     gone = panel(without(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
     grad = row(gone, "grad")
@@ -219,7 +216,7 @@ def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks
 def test_every_fill_has_its_gain_and_none_is_mixed():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, MAIN, (0.5, 0.9), seeds=2, fill="zero")))
 
-    def accuracy(cell: Cell) -> float:
+    def accuracy(cell):
         return usual(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
     suite_results = held(suite, accuracy)
@@ -251,7 +248,7 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
 def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
     """var-grad leaks where a feature is a pixel, and there alone."""
 
-    def accuracy(cell: Cell) -> float:
+    def accuracy(cell):
         return leaky(0.58)(cell) if cell.unit is Unit.PIXEL else usual(cell)
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
@@ -271,7 +268,7 @@ ORDERS = tuple(replace(PLAIN, protocol=protocol) for protocol in (ROAR, KAR, MOR
 ORDERED = replace(SUITE, blocks=(*ORDERS, replace(PLAIN, unit=Unit.PIXEL)))
 
 
-def turned(cell: Cell) -> float:
+def turned(cell):
     """KAR, LeRF and the pixel unit put the estimators the other way round; MoRF agrees with ROAR."""
     falls = STEEP.get(cell.estimator, 0.0) * (-1 if cell.unit is Unit.PIXEL else 1)
     return 0.9 - cell.t * (0.4 + falls)

@@ -19,7 +19,7 @@ def published(request):
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory) -> Path:
+def made(tmp_path_factory):
     """The finished store, to be read only."""
     store = tmp_path_factory.mktemp("cli") / "store"
     assert command("run", *PART, "--store", store) == 0
@@ -27,13 +27,13 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def store(made, tmp_path) -> Path:
+def store(made, tmp_path):
     """A copy of it, to be changed."""
     return Path(shutil.copytree(made, tmp_path / "store"))
 
 
 @pytest.fixture(scope="session")
-def whole(tmp_path_factory) -> Path:
+def whole(tmp_path_factory):
     """A larger store that was filled by one command, never disturbed."""
     store = tmp_path_factory.mktemp("whole")
     assert command("run", *commands.PART, "--store", store) == 0

@@ -34,7 +34,7 @@ def machine(monkeypatch):
     return monkeypatch
 
 
-def found(store) -> dict[str, doctor.Diagnosis]:
+def found(store):
     return {finding.what: finding for finding in examine(store)}
 
 

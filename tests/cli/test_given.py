@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 from typing import NamedTuple
 
 import pytest
@@ -39,7 +38,7 @@ class TwoFiles(NamedTuple):
 
 
 @pytest.fixture(scope="module")
-def two(tmp_path_factory) -> TwoFiles:
+def two(tmp_path_factory):
     """A store with the runs of two checkpoints that were given together; to be read only."""
     folder = tmp_path_factory.mktemp("two")
     paths = [folder / f"{seed}.pt" for seed in (7, 8)]
@@ -93,7 +92,7 @@ def test_what_names_no_network_of_the_suite_once_is_refused_in_one_line(call, tw
     assert not list(tmp_path.glob("store/data/*")), "nothing was decoded"
 
 
-def alter_network(folder: Path) -> None:
+def alter_network(folder):
     weights = {name: value + 1 for name, value in torch.load(folder / "weights.pt").items()}
     torch.save(weights, folder / "weights.pt")
     manifest = json.loads((folder / "manifest.json").read_text())

@@ -29,7 +29,7 @@ COMMANDS = typer.main.get_command(main.app).commands
 TITLE = "planted v1 (small version: 8 images a split)"
 
 
-def contents(folder: Path) -> dict[str, str]:
+def contents(folder):
     """Checksum of every file but the database's notes beside it."""
     return {
         str(path): hashlib.sha256(path.read_bytes()).hexdigest()

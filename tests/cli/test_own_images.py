@@ -3,7 +3,6 @@
 import json
 import shutil
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,7 +21,7 @@ QUICK = ("--suite", "quick", "--limit", "10")
 PUBLISHED = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
 
 
-def write_photos(folder: Path) -> Path:
+def write_photos(folder):
     """Somebody's images in the hub's layout: noise, ten classes."""
     for number, split in enumerate(("train", "validation")):
         pixels = np.random.default_rng(number).integers(0, 256, (20, 64, 64, 3), np.uint8)
@@ -31,7 +30,7 @@ def write_photos(folder: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def photos(tmp_path_factory) -> Path:
+def photos(tmp_path_factory):
     """Somebody's images, and a store with three runs on them; to be read only."""
     folder = tmp_path_factory.mktemp("photos")
     assert command("run", *QUICK, "--data", write_photos(folder / "images"), "--store", folder / "store") == 0

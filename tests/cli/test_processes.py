@@ -6,7 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 from sqlalchemy import select
@@ -19,20 +18,19 @@ from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
 from roarbench.terms import Unit
 from tests.helpers import command_line, forked
-from tests.helpers.command_line import RUNS, Call
+from tests.helpers.command_line import RUNS
 from tests.helpers.commands import LARGER, PART, PATIENCE, PROGRAM, eventually, living, outcomes, rows
-from tests.helpers.postgres import PrivateServer
 
 pytestmark = pytest.mark.process
 
 
-def lessees(store: Path) -> set[int]:
+def lessees(store):
     """The numbers of the processes that hold leases, dead or alive."""
     with ResultsStore.open(default_url(store), read_only=True) as results, results.database.read() as connection:
         return set(connection.scalars(select(leases.c.pid)))
 
 
-def tables(call: Call, store: Path) -> list[str]:
+def tables(call, store):
     asked = ("table", *LARGER, "--store", store, "--format", "json", "--protocol")
     return [call(*asked, name).out for name in ("roar", "kar")]
 
@@ -67,7 +65,7 @@ def test_ended_at_any_moment_it_goes_on_and_ends_with_the_same_table(whole, call
     assert tables(call, store) == tables(call, whole)
 
 
-def rows_of(url: str) -> int:
+def rows_of(url):
     try:
         return len(outcomes(url))
     except StoreError:  # no tables yet
@@ -77,7 +75,7 @@ def rows_of(url: str) -> int:
 @pytest.mark.postgres
 @pytest.mark.parametrize("seconds", [3.0, pytest.param(60.0, marks=pytest.mark.soak)])
 def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_and_kept_nowhere(
-    own_server: PrivateServer, whole, tmp_path, seconds: float
+    own_server, whole, tmp_path, seconds
 ):
     log, folder = tmp_path / "log", tmp_path / "store"
     url = own_server.url.replace("postgres@", "postgres:hush@")  # the server asks for none
@@ -152,7 +150,7 @@ print(json.dumps(ended))
 """
 
 
-def calls(asked: list[tuple[tuple[object, ...], dict[str, str]]]) -> list[tuple[int, str, list[str]]]:
+def calls(asked):
     """Exit code, output, and what heavy is imported by then, of calls in one process with these words and variables."""
     program, asked = [sys.executable, "-c", CALLS], json.dumps(asked, default=str)
     done = subprocess.run(program, input=asked, capture_output=True, text=True, timeout=120, check=True)
@@ -175,7 +173,7 @@ OFFERED = {
 }
 
 
-def test_bash_completes_names_and_nothing_heavy_is_imported_for_it() -> None:
+def test_bash_completes_names_and_nothing_heavy_is_imported_for_it():
     bash = {"_ROARBENCH_COMPLETE": "complete_bash"}
     asked = [((), bash | {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}) for line in OFFERED]
     found = calls(asked)

@@ -8,7 +8,6 @@ import shutil
 import sys
 from dataclasses import replace
 from itertools import product
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -37,7 +36,7 @@ def calling(monkeypatch):
     return lambda *words: monkeypatch.setattr(sys, "argv", [*map(str, words)])
 
 
-def program(folder: Path) -> Path:
+def program(folder):
     folder.mkdir(parents=True)
     path = folder / "roarbench"
     path.touch(0o755)

@@ -28,7 +28,7 @@ def rows(call, store):
     return {row["estimator"]: row for row in record(call, "table", *SMALL, "--store", store)["rows"]}
 
 
-def fail(store: Path, reason: str = "died of it") -> str:
+def fail(store, reason="died of it"):
     """Note that a run of a submission failed; its key."""
     with ResultsStore.open(default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))

@@ -1,29 +1,27 @@
 import pytest
 import torch
-from torch import Tensor, nn
 
-from roarbench.estimators.base import Batch
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, SIDE, images_like_photographs, residual_network
 from tests.helpers.streamed import seeded
 
 
 @pytest.fixture(scope="session")
-def model() -> nn.Module:
+def model():
     return residual_network(torch.float64)
 
 
 @pytest.fixture(scope="session")
-def tiny() -> nn.Module:
+def tiny():
     """For tests of the bookkeeping, where only the number of passes costs time."""
     return build("mlp", CLASSES, 3, SIDE, seeded(4)).double().eval()
 
 
 @pytest.fixture(scope="session")
-def batch() -> Batch:
+def batch():
     return images_like_photographs(3, torch.float64)
 
 
 @pytest.fixture(scope="session")
-def black() -> Tensor:
+def black():
     return torch.tensor([-2.1, -2.0, -1.8], dtype=torch.float64)[:, None, None]

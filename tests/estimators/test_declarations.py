@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import passes
@@ -22,13 +21,13 @@ MAPPED = [row for row in ESTIMATORS.values() if row.mapped]
 BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # few, so that a map takes milliseconds
 
 
-def brief(row: Estimator) -> str:
+def brief(row):
     """The same estimator with few draws, steps and squares."""
     values = ",".join(f"{name}={BRIEF[name]}" for name in row.parameters if name in BRIEF)
     return f"{row.id}({values})" if values else row.id
 
 
-def columns() -> tuple[torch.nn.Module, Batch]:
+def columns():
     """A perceptron, two rows of a table with six columns, and what training rows tell of its three classes."""
     model, drawn = build("mlp", 3, 6, 1, seeded(0)).eval(), torch.randn(2, 2, 6, 1, 1, generator=seeded(1))
     classes = ClassImages(*torch.randn(2, 3, 6, 1, 1, generator=seeded(2)))

@@ -2,10 +2,10 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from roarbench.errors import MachineError
-from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, Estimator, ensembles
+from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, ensembles
 from roarbench.estimators.base import Batch
 from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import PAPER, find_estimator
@@ -18,7 +18,7 @@ from tests.helpers.networks import CountingPasses, Small, images_like_photograph
 from tests.helpers.streamed import encoded, seeded
 
 
-def estimators(*names: str) -> list[Estimator]:
+def estimators(*names):
     return [find_estimator(name) for name in names]
 
 
@@ -171,10 +171,10 @@ def test_models_explained_together_have_the_maps_of_each_alone_and_share_their_n
 
 
 def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, black):
-    def gradient(images: Tensor) -> Tensor:
+    def gradient(images):
         return importance("grad", tiny, batch._replace(images=images), black)
 
-    def path(start: Tensor, steps: int) -> Tensor:
+    def path(start, steps):
         points = [start + i / steps * (batch.images - start) for i in range(1, steps + 1)]
         return (batch.images - start) * torch.stack([gradient(point) for point in points]).mean(0)
 

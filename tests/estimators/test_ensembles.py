@@ -6,7 +6,6 @@ import torch
 from captum.attr import GuidedBackprop, IntegratedGradients, Saliency
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor, nn
 
 from roarbench.estimators import IG_STEPS, SAMPLES, SEED
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER
@@ -15,7 +14,7 @@ from roarbench.estimators.noise import noisy_copies
 from tests.helpers.networks import assert_near
 
 
-def captum_base(base: str, model: nn.Module, images: Tensor, targets: Tensor, black: Tensor) -> Tensor:
+def captum_base(base, model, images, targets, black):
     inputs = images.contiguous().requires_grad_()
     if base == "grad":
         return Saliency(model).attribute(inputs, target=targets, abs=False)

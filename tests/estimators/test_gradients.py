@@ -38,7 +38,7 @@ def test_guided_backprop_needs_a_relu(batch):
     assert set(logit_gradients(model, batch.images, batch.targets, {"grad"})) == {"grad"}
 
 
-def hooked(model: nn.Module, images: Tensor, targets: Tensor) -> dict[str, Tensor]:
+def hooked(model, images, targets):
     """Both rules by one graph, in which a hook on each ReLU lets only positive gradients in."""
     inputs = images.detach().requires_grad_()
     total = model(inputs).gather(1, targets[:, None]).sum()
@@ -59,13 +59,13 @@ def hooked(model: nn.Module, images: Tensor, targets: Tensor) -> dict[str, Tenso
 class Reused(nn.Module):
     """One in-place ReLU module used twice, its value taken once and left once, and functions of torch."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         torch.manual_seed(0)
         self.first, self.second, self.last = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3, padding=1), nn.Linear(4, 4)
         self.relu = nn.ReLU(inplace=True)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         x = self.first(x)
         self.relu(x)
         x = self.relu(self.second(x)) + x
@@ -106,7 +106,7 @@ def test_guided_backprop_is_compiled_in_one_graph():
     model = randomised(build("resnet-planted", 4, 3, 16, seeded(0)), seeded(1))
     images, targets = torch.randn(2, 3, 16, 16, generator=seeded(2)).requires_grad_(), torch.tensor([2, 0])
 
-    def forward(x: Tensor) -> Tensor:
+    def forward(x):
         with Guided(on=True):
             logits: Tensor = model(x)
         return logits

@@ -7,7 +7,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.functional import interpolate
 
 from roarbench.errors import RunError
@@ -43,12 +43,12 @@ def test_gradient_shap(model, batch, black):
     assert_near(importance(BRIEF["gradient-shap"], model, batch, black), slow)
 
 
-def blocks_out(model: nn.Module, images: Tensor) -> Tensor:
+def blocks_out(model, images):
     """What the network's blocks put out, (n, k, a, b), by its parts."""
     return model.blocks(model.relu(model.norm(model.conv(images)))).detach()
 
 
-def stretched(maps: Tensor, side: int = 12) -> Tensor:
+def stretched(maps, side=12):
     return interpolate(maps, (side, side), mode="bilinear")
 
 
@@ -153,7 +153,7 @@ def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
     torch.testing.assert_close(there.cpu(), here, rtol=0, atol=2e-4 * here.abs().max().item())
 
 
-def perceptron() -> nn.Module:
+def perceptron():
     """A network without blocks, ReLUs and steps that DeepLIFT has rules for."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Flatten(), nn.Linear(3 * 12 * 12, 8), nn.GELU(), nn.Linear(8, 5)).double().eval()

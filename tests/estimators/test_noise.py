@@ -17,7 +17,7 @@ from roarbench.estimators.pairing import other_images, other_images_of_class
 SHAPE = (3, 16, 16)
 
 
-def images(n: int) -> torch.Tensor:
+def images(n):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(0))
 
 

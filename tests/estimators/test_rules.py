@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn import functional as F
 
 from roarbench.errors import RunError
@@ -16,13 +16,13 @@ from tests.helpers.networks import CLASSES, dense, importance, randomised
 from tests.helpers.streamed import seeded
 
 
-def of_pixel(model: nn.Module, *numbers: float) -> Tensor:
+def of_pixel(model, *numbers):
     """LRP's map of an image of one pixel."""
     batch = Batch(torch.tensor(numbers).view(1, -1, 1, 1), torch.tensor([0]), torch.tensor([0]))
     return importance("lrp", model.eval(), batch).flatten()
 
 
-def convolution(*rows: tuple[float, ...]) -> nn.Conv2d:
+def convolution(*rows):
     layer = nn.Conv2d(len(rows[0]), len(rows), 1, bias=False)
     layer.weight.data = torch.tensor(rows)[:, :, None, None]
     return layer
@@ -39,14 +39,14 @@ def test_lrp_by_the_rules_epsilon_and_z_plus_by_hand():
 class Residual(nn.Module):
     """Two convolutions of one weight, 1 and 2, with biases, 1 and -1, the second beside the identity; then the mean."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.first, self.second, self.last = nn.Conv2d(1, 1, 1), nn.Conv2d(1, 1, 1), dense((1.0,), (0.0,))
         for layer, weight, bias in ((self.first, 1.0, 1.0), (self.second, 2.0, -1.0)):
             nn.init.constant_(layer.weight, weight)
             nn.init.constant_(layer.bias, bias)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         x = self.first(x).relu()
         x = torch.relu(self.second(x) + x)
         return self.last(x.mean(dim=(2, 3)))
@@ -70,16 +70,16 @@ def test_what_lrp_follows_is_the_network(name):
 
 
 class Twice(nn.Module):
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.same, self.last = nn.Conv2d(3, 3, 1), nn.Linear(3, 5)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return self.last(self.same(self.same(x).relu()).relu().mean((2, 3)))
 
 
 class Branching(nn.Module):
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         return x.mean((2, 3)) if x.sum() > 0 else x.amax((2, 3))
 
 
@@ -100,7 +100,7 @@ def test_networks_that_lrp_cannot_follow_are_refused_in_one_line(model, words, b
 def test_passes_of_lrp_are_counted(model, batch, monkeypatch):
     counted, plain = [], nn.Linear.forward
 
-    def counting(layer: nn.Linear, x: Tensor) -> Tensor:
+    def counting(layer, x):
         logits = plain(layer, x)
         counted.append("forward")
         if logits.requires_grad:
@@ -132,12 +132,12 @@ def test_overlapping_windows_of_a_max_pool_by_hand(x, start, multipliers):
 class Functional(nn.Module):
     """No step is a module, one is used twice, some are in place."""
 
-    def __init__(self) -> None:
+    def __init__(self):
         super().__init__()
         self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
         self.relu, self.last = nn.ReLU(inplace=True), nn.Linear(8 * 36, CLASSES)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def forward(self, x):
         x = F.max_pool2d(self.relu(self.one(x)), 3, stride=2, padding=1)
         x = self.relu(self.two(x)).add_(x)
         return self.last(torch.sigmoid(x - 1).flatten(1)) + self.last(F.leaky_relu(x).relu_().flatten(1))

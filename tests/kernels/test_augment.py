@@ -1,14 +1,12 @@
 """Augmentation: slow versions, hand-made cases, and draws that belong to one image and one generator."""
 
 import math
-from collections.abc import Callable
 
 import numpy as np
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from torch import Tensor
 from torch.nn.functional import interpolate
 
 from roarbench.kernels import augment as module
@@ -20,12 +18,12 @@ from roarbench.terms import Unit
 from tests.helpers.streamed import seeded
 
 
-def pictures(n: int = 6, size: int = 32) -> Tensor:
+def pictures(n=6, size=32):
     return 255 * torch.rand(n, 3, size, size, generator=seeded(5))
 
 
 @pytest.mark.parametrize("kind", Augmentation)
-def test_depends_on_the_generator_alone_and_leaves_the_argument_as_it_was(kind: Augmentation) -> None:
+def test_depends_on_the_generator_alone_and_leaves_the_argument_as_it_was(kind):
     images, state = pictures(20), torch.get_rng_state()
     before = images.clone()
     out = augment(images, kind, seeded(1))
@@ -43,7 +41,7 @@ def test_depends_on_the_generator_alone_and_leaves_the_argument_as_it_was(kind: 
         (Augmentation.CROP_FLIP, lambda one: torch.rand(4, 6, generator=one)),
     ],
 )
-def test_what_is_drawn_first_is_as_ever(kind: Augmentation, first: Callable[[torch.Generator], object]) -> None:
+def test_what_is_drawn_first_is_as_ever(kind, first):
     """Trainings that were published rest on this order: mirroring is drawn last."""
     one = seeded(9)
     first(one)
@@ -51,7 +49,7 @@ def test_what_is_drawn_first_is_as_ever(kind: Augmentation, first: Callable[[tor
     torch.testing.assert_close(draw((6, 3, 32, 32), kind, seeded(9))[-1], turned)
 
 
-def test_shift_slowly() -> None:
+def test_shift_slowly():
     images = pictures(10, size=32)
     generator = seeded(6)
     down, right = torch.randint(0, 5, (2, 10), generator=generator).tolist()  # 32 / 16 = 2 pixels each way
@@ -64,7 +62,7 @@ def test_shift_slowly() -> None:
 
 
 @given(seed=st.integers(0, 2**31), shape=st.sampled_from([1.0, 1.5]))
-def test_crops_lie_inside_and_keep_to_area_and_aspect(seed: int, shape: float) -> None:
+def test_crops_lie_inside_and_keep_to_area_and_aspect(seed, shape):
     centres, sizes = module._crops(50, shape, seeded(seed))
     assert (centres.abs() + sizes <= 1 + 1e-6).all()
     area, aspect = sizes.prod(1), shape * sizes[:, 0] / sizes[:, 1]
@@ -75,7 +73,7 @@ def test_crops_lie_inside_and_keep_to_area_and_aspect(seed: int, shape: float) -
     assert (aspect[whole] <= ASPECT[1] + 1e-5).all()
 
 
-def test_noise_has_a_strength_of_its_own_for_each_image() -> None:
+def test_noise_has_a_strength_of_its_own_for_each_image():
     images, generator = pictures(6, size=8), seeded(1)
     strengths = torch.rand(6, 1, 1, 1, generator=generator)
     noisy = images + 90 * strengths * torch.randn(6, 3, 8, 8, generator=generator)
@@ -84,7 +82,7 @@ def test_noise_has_a_strength_of_its_own_for_each_image() -> None:
     torch.testing.assert_close(augment(images, Augmentation.NOISE_FLIP, seeded(1)), expected, rtol=0, atol=0)
 
 
-def cubic(x: float) -> float:
+def cubic(x):
     """Keys' kernel with a = -0.75, the one of TensorFlow 1 and torch."""
     x, a = abs(x), -0.75
     if x <= 1:
@@ -92,7 +90,7 @@ def cubic(x: float) -> float:
     return a * x**3 - 5 * a * x**2 + 8 * a * x - 4 * a if x < 2 else 0.0
 
 
-def stretching(n: int, start: float, length: float) -> np.ndarray:
+def stretching(n, start, length):
     """How much each of n pixels counts in each pixel that a part of their line is stretched to."""
     mirrored, weights = np.pad(np.arange(n), n, mode="symmetric"), np.zeros((n, n))  # about the outermost edge
     for place in range(n):
@@ -102,7 +100,7 @@ def stretching(n: int, start: float, length: float) -> np.ndarray:
     return weights
 
 
-def test_degrade_then_crop_then_flip_then_normalise_slowly() -> None:
+def test_degrade_then_crop_then_flip_then_normalise_slowly():
     """The whole order of operations, image by image in float64, from uint8 pixels and bits."""
     n, size = 5, 12
     pixels = torch.randint(256, (n, 3, size, size), dtype=torch.uint8, generator=seeded(8))
@@ -130,7 +128,7 @@ def test_degrade_then_crop_then_flip_then_normalise_slowly() -> None:
 
 
 @pytest.mark.parametrize(("full", "side"), [(64, 32), (64, 48), (21, 18), (63, 21), (224, 160)])
-def test_shrink_is_adaptive_pooling_bit_for_bit(full: int, side: int) -> None:
+def test_shrink_is_adaptive_pooling_bit_for_bit(full, side):
     images = pictures(3, size=full)
     expected = interpolate(images, size=(side, side), mode="area")
     torch.testing.assert_close(shrink(images, side), expected, rtol=0, atol=0)

@@ -19,11 +19,11 @@ LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
 D = LAYOUT.features
 
 
-def numbers(seed: int, bound: int) -> np.ndarray:
+def numbers(seed, bound):
     return np.random.default_rng(seed).integers(0, bound, (N, D), dtype=np.uint8)
 
 
-def test_change_by_hand() -> None:
+def test_change_by_hand():
     images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
     wide = images.expand(1, 2, 5, 2)
     scalar, smooth = change_numbers(wide, fill[:, None, None], Unit.SCALAR)
@@ -36,7 +36,7 @@ def test_change_by_hand() -> None:
 
 
 @pytest.mark.parametrize("bound", (3, 256))
-def test_strata_are_quantile_bins_within_quantile_bins(bound: int) -> None:
+def test_strata_are_quantile_bins_within_quantile_bins(bound):
     first, second = numbers(1, bound), numbers(2, bound)
     found = strata([first, second], 4)
     for image in range(N):
@@ -49,7 +49,7 @@ def test_strata_are_quantile_bins_within_quantile_bins(bound: int) -> None:
 
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("t", (0.1, 0.5, 0.9))
-def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order: Order, t: float) -> None:
+def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, t):
     """A slow derivation, feature by feature, from the bins of the other image's whole ranking."""
     generator = np.random.default_rng(1)
     mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
@@ -116,6 +116,6 @@ COLUMN = [[[1, 0, 0], [1, 0, 0], [1, 0, 0]]]
         ([[[[1, 1], [1, 1]]]], (1, 2, 2), Unit.SCALAR, 1),
     ],
 )
-def test_removed_neighbours_against_those_by_chance(images, shape, unit, expected) -> None:
+def test_removed_neighbours_against_those_by_chance(images, shape, unit, expected):
     packed = np.packbits(np.array(images, bool).reshape(len(images), -1), axis=1)
     assert smoothness(packed, shape, unit) == (expected if expected is None else pytest.approx(expected, rel=1e-12))

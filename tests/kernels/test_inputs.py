@@ -8,7 +8,6 @@ from itertools import product
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
 from roarbench.execution import placed_inputs as inputs
 from roarbench.kernels import streaming
@@ -28,13 +27,13 @@ from tests.helpers.trainings import NORM, RECIPE, network
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 
 
-def packed(removed: Tensor) -> Tensor:
+def packed(removed):
     return torch.from_numpy(np.packbits(removed.flatten(1).numpy(), axis=1))
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 5, 3)])
 @pytest.mark.parametrize("unit", Unit)
-def test_features_are_removed_whole_and_arguments_stay(shape: tuple[int, int, int], unit: Unit) -> None:
+def test_features_are_removed_whole_and_arguments_stay(shape, unit):
     """Also where features do not fill the last byte, and a side is no multiple of the squares'."""
     channels, height, width = shape[0] if unit is Unit.SCALAR else 1, *shape[1:]
     pixels = torch.randint(0, 256, (3, *shape), dtype=torch.uint8, generator=seeded(0))
@@ -60,7 +59,7 @@ def test_features_are_removed_whole_and_arguments_stay(shape: tuple[int, int, in
 
 
 @pytest.mark.parametrize("unit", Unit)
-def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit: Unit) -> None:
+def test_redrawn_images_are_the_draws_of_their_generator_in_order(unit):
     """Stored rows depend on it: one uniform number for each feature of each image, batch after batch."""
     pixels = torch.randint(0, 256, (3, 3, 8, 16), dtype=torch.uint8, generator=seeded(0))
     images, generator = RedrawnImages(pixels, 0.3, FILL, unit, seeded(3)), seeded(3)
@@ -76,11 +75,11 @@ N, SHAPE = 12, (3, 4, 5)
 LEVELS = (0.3, 0.5)  # of 20 pixels so many are removed that no two images lose the same ones
 
 
-def maps(seed: int) -> np.ndarray:
+def maps(seed):
     return np.random.default_rng(seed).normal(size=(N, *SHAPE)).astype(np.float32)
 
 
-def exchanged(unit: Unit, seed: int, order: Order = Order.MORF, kinds: tuple[int, ...] = (1,)) -> ExchangedImages:
+def exchanged(unit, seed, order=Order.MORF, kinds=(1,)):
     """With the cuts at both levels of maps of so many kinds."""
     pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
     layout = Layout(SHAPE, unit, LEVELS)
@@ -90,7 +89,7 @@ def exchanged(unit: Unit, seed: int, order: Order = Order.MORF, kinds: tuple[int
 
 @pytest.mark.parametrize("unit", (Unit.SCALAR, Unit.PIXEL))  # squares of these few pixels are alike by chance
 @pytest.mark.parametrize("order", Order)
-def test_each_image_carries_what_another_one_loses(unit: Unit, order: Order) -> None:
+def test_each_image_carries_what_another_one_loses(unit, order):
     """The map that an image carries is found among those of all other images by comparing every one of them."""
     images = exchanged(unit, 3, order, kinds=(1, 2))
     lent = list(product((1, 2), LEVELS, range(N)))
@@ -107,7 +106,7 @@ def test_each_image_carries_what_another_one_loses(unit: Unit, order: Order) -> 
 
 
 @pytest.mark.parametrize("lenders", (0, 5, 40))
-def test_all_others_lenders_and_cuts_have_equal_chances(lenders: int) -> None:
+def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
     """Of twelve images, or of lenders that are not trained on: of these the first may lend to the first image."""
     images = exchanged(Unit.SCALAR, 0)
     if lenders:

@@ -8,7 +8,6 @@ import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from numpy.typing import NDArray
 
 from roarbench.errors import CallerError, RunError
 from roarbench.kernels import device_ranking
@@ -26,7 +25,7 @@ ROWS = arrays(np.float32, st.tuples(st.integers(1, 4), st.integers(1, 45)), elem
 
 @pytest.mark.parametrize("shape", [(3, 16, 24), (3, 20, 13), (1, 8, 8), (2, 5, 3)])
 @pytest.mark.parametrize("unit", Unit)
-def test_features_are_sums_over_them(shape: tuple[int, int, int], unit: Unit) -> None:
+def test_features_are_sums_over_them(shape, unit):
     """Whole numbers, so that sums are exact; a side that is no multiple leaves smaller squares at the border."""
     importance = np.random.default_rng(0).integers(-99, 99, (3, *shape)).astype(np.float64)
     flat = features(importance, shape, unit)
@@ -39,7 +38,7 @@ def test_features_are_sums_over_them(shape: tuple[int, int, int], unit: Unit) ->
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e300])
-def test_importance_that_is_not_finite_names_the_image(bad: float) -> None:
+def test_importance_that_is_not_finite_names_the_image(bad):
     importance = np.zeros((3, 1, 2, 2))
     importance[2, 0, 1, 1] = bad
     with pytest.raises(RunError, match="importance of image 2 of the batch has 1 of 4 values that are not finite"):
@@ -47,12 +46,12 @@ def test_importance_that_is_not_finite_names_the_image(bad: float) -> None:
 
 
 @pytest.mark.parametrize("shape", [(2, 1, 2, 2), (2, 2, 3), (2, 4)])
-def test_a_map_of_another_shape_is_refused(shape: tuple[int, ...]) -> None:
+def test_a_map_of_another_shape_is_refused(shape):
     with pytest.raises(RunError, match=r"expected \(n, 3, 2, 2\) or \(n, 2, 2\)"):
         features(np.zeros(shape), (3, 2, 2), Unit.SCALAR)
 
 
-def test_tie_order_belongs_to_the_image_not_to_the_batch() -> None:
+def test_tie_order_belongs_to_the_image_not_to_the_batch():
     together = tie_order(np.array([4, 7, 9]), 50)
     np.testing.assert_array_equal(tie_order(np.array([7]), 50)[0], together[1])
     np.testing.assert_array_equal(np.sort(together, axis=1), [range(50)] * 3)
@@ -60,7 +59,7 @@ def test_tie_order_belongs_to_the_image_not_to_the_batch() -> None:
     assert (tie_order(np.array([7]), 50, seed=1) != together[1]).any()
 
 
-def test_tie_order_never_changes() -> None:
+def test_tie_order_never_changes():
     """Recorded output: another order would make stored rankings and new ones disagree."""
     np.testing.assert_array_equal(tie_order(np.array([5]), 8), [[7, 4, 0, 5, 2, 6, 1, 3]])
     assert TIE_RULE == (  # so that whoever records another order comes by the text that rankings are found by
@@ -70,7 +69,7 @@ def test_tie_order_never_changes() -> None:
 
 
 @given(ROWS)
-def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
+def test_ranking_is_that_of_sorted(importance):
     """Of pairs of Python numbers: no bit of a float is looked at."""
     importance.flags.writeable = False  # raises if written to
     found = rank(importance, tie_order(np.arange(len(importance)), importance.shape[1]))
@@ -88,17 +87,17 @@ def test_ranking_is_that_of_sorted(importance: NDArray[np.float32]) -> None:
         (np.float64(0.9), 150528, 135475),
     ],
 )
-def test_count_of_removed_features(t: float, d: int, count: int) -> None:
+def test_count_of_removed_features(t, d, count):
     assert removed_count(t, d) == count
 
 
 @pytest.mark.parametrize("t", [-0.1, 1.1, 30, math.nan])
-def test_levels_outside_0_and_1_are_refused(t: float) -> None:
+def test_levels_outside_0_and_1_are_refused(t):
     with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0.3"):
         removed_count(t, 10)
 
 
-def test_planes_by_hand() -> None:
+def test_planes_by_hand():
     """Ten features, the most important one first: their bins are 0 1 1 2 2 3 3 4 4 5."""
     layout = Layout((1, 2, 5), Unit.SCALAR, PAPER_LEVELS)
     planes = encode(np.arange(10)[None, ::-1].copy(), layout)
@@ -110,7 +109,7 @@ def test_planes_by_hand() -> None:
 
 
 @given(ROWS, st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.sampled_from(Order), st.data())
-def test_any_set_of_levels_can_be_stored(importance, levels, order, data) -> None:
+def test_any_set_of_levels_can_be_stored(importance, levels, order, data):
     (n, d), t = importance.shape, data.draw(st.sampled_from([0.0, *levels, 1.0]))
     layout = Layout((1, 1, d), Unit.PIXEL, tuple(levels))
     packed = removed_bits(encoded(importance[:, None, None], layout), t, order, layout)
@@ -122,7 +121,7 @@ def test_any_set_of_levels_can_be_stored(importance, levels, order, data) -> Non
     np.testing.assert_array_equal(np.unpackbits(packed, axis=1), expected)
 
 
-def test_a_level_that_is_not_stored_is_refused() -> None:
+def test_a_level_that_is_not_stored_is_refused():
     layout = Layout((1, 10, 10), Unit.PIXEL, (0.3, 0.9))
     planes = np.zeros((1, layout.planes, layout.width), np.uint8)
     with pytest.raises(CallerError, match=r"level 0.5 is not in these rankings; stored: 0.3, 0.9 \(0 and 1 always\)"):
@@ -130,19 +129,19 @@ def test_a_level_that_is_not_stored_is_refused() -> None:
 
 
 @pytest.fixture
-def as_on_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+def as_on_gpu(monkeypatch):
     """Take the way of maps on a GPU, wherever they are."""
     own = device_ranking._on_gpu
 
     class Claimed:
-        def __init__(self, maps: torch.Tensor) -> None:
+        def __init__(self, maps):
             self.is_cuda, self.shape = True, maps.shape
 
     monkeypatch.setattr(device_ranking, "_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
     monkeypatch.setattr(device_ranking, "_ROWS", 2)
 
 
-def planes_there(maps: NDArray[np.float32], layout: Layout, where: torch.device = CPU) -> NDArray[np.uint8]:
+def planes_there(maps, layout, where=CPU):
     ties = torch.from_numpy(tie_order(np.arange(len(maps)), layout.features))
     return device_ranking.planes_of(torch.from_numpy(maps).to(where), ties.to(where), layout)
 

@@ -3,7 +3,6 @@
 `recorder` launches a recording again, which has to do what the step does; a network says when memory ran out.
 """
 
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -13,10 +12,10 @@ from torch import Tensor, nn
 from roarbench.errors import MachineError, NoRoom
 from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import degrade, room, train
-from roarbench.kernels.cuda_graphs import DrawnPart, Graphs
+from roarbench.kernels.cuda_graphs import Graphs
 from roarbench.kernels.room import find_room
 from roarbench.kernels.train import _Training
-from roarbench.plan.recipe import Augmentation, Optimiser, Recipe
+from roarbench.plan.recipe import Augmentation, Optimiser
 from roarbench.terms import Precision
 from tests.helpers.networks import Small
 from tests.helpers.recorder import recorded
@@ -26,7 +25,7 @@ GROWING = replace(RECIPE, epochs=3, batch=10, precision=Precision.BF16, sides=(0
 
 
 @pytest.fixture
-def training(monkeypatch: pytest.MonkeyPatch) -> Callable[..., _Training]:
+def training(monkeypatch):
     """Trainings on a processor that takes the path of a GPU, at rates rounded to the float32 that a graph reads."""
     exact = train.learning_rate
     monkeypatch.setattr(train, "learning_rate", lambda *asked: torch.tensor(exact(*asked)).item())
@@ -35,13 +34,13 @@ def training(monkeypatch: pytest.MonkeyPatch) -> Callable[..., _Training]:
     monkeypatch.setattr(graphs, "recorded", recorded)
     monkeypatch.setattr(graphs, "_FAILED", [])
 
-    def make(recipe: Recipe = GROWING, model: nn.Module | None = None) -> _Training:
+    def make(recipe=GROWING, model=None):
         return _Training(model or network(), *pictures(40), NORM, recipe, seed=5)
 
     return make
 
 
-def done(begun: _Training, by_graph: bool) -> tuple[list[Tensor], list[Tensor]]:
+def done(begun, by_graph):
     """Do all its steps; return the tensors that they changed, and the losses."""
     begun._graphs = Graphs(torch.device("cpu")) if by_graph else None
     while begun.step < begun.steps:
@@ -53,7 +52,7 @@ def done(begun: _Training, by_graph: bool) -> tuple[list[Tensor], list[Tensor]]:
     ("kind", "micro_batch"),
     [(Augmentation.NOISE_FLIP, 0), pytest.param(Augmentation.CROP_FLIP, 4, marks=pytest.mark.slow)],
 )
-def test_trainings_by_graphs_are_those_without_bit_for_bit(training, kind: Augmentation, micro_batch: int) -> None:
+def test_trainings_by_graphs_are_those_without_bit_for_bit(training, kind, micro_batch):
     recipe = replace(GROWING, augmentation=kind, micro_batch=micro_batch)
     by_graph, alone = training(recipe), training(recipe)
     torch.testing.assert_close(done(by_graph, True), done(alone, False), rtol=0, atol=0)
@@ -61,7 +60,7 @@ def test_trainings_by_graphs_are_those_without_bit_for_bit(training, kind: Augme
     torch.testing.assert_close(by_graph._generator.get_state(), alone._generator.get_state(), rtol=0, atol=0)
 
 
-def test_a_state_that_is_taken_back_is_no_longer_the_graphs(training) -> None:
+def test_a_state_that_is_taken_back_is_no_longer_the_graphs(training):
     """Momenta are other tensors then, and a graph would go on with the old ones."""
     begun, alone = training(), training()
     begun._graphs = Graphs(torch.device("cpu"))
@@ -77,23 +76,21 @@ def test_a_state_that_is_taken_back_is_no_longer_the_graphs(training) -> None:
 class ByNumber(_Training):
     """A training whose learning rate goes into the graph as a number."""
 
-    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
+    def compute(self, parts, rate):
         return super().compute(parts, float(rate))
 
 
 class Unrecordable(_Training):
     """A training with a kernel that cannot be recorded."""
 
-    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
+    def compute(self, parts, rate):
         if isinstance(rate, Tensor):
             raise RuntimeError("operation not permitted when stream is capturing")
         return super().compute(parts, rate)
 
 
 @pytest.mark.parametrize(("kind", "reason"), [(ByNumber, "differs from the step"), (Unrecordable, "not permitted")])
-def test_a_graph_that_does_something_else_is_not_believed(
-    training, kind: type[_Training], reason: str, caplog: pytest.LogCaptureFixture
-) -> None:
+def test_a_graph_that_does_something_else_is_not_believed(training, kind, reason, caplog):
     begun, alone = training(), training()
     begun.__class__ = alone.__class__ = kind
     torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
@@ -102,13 +99,13 @@ def test_a_graph_that_does_something_else_is_not_believed(
     assert line.startswith("steps are launched kernel by kernel") and reason in line
 
 
-def test_a_network_that_draws_itself_is_not_recorded(training) -> None:
+def test_a_network_that_draws_itself_is_not_recorded(training):
     begun, alone = (training(model=nn.Sequential(nn.Dropout(0.5), network())) for _ in range(2))
     torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
     assert (begun._graphs.sizes, begun.draws) == ((), True)
 
 
-def test_only_small_resident_images_are_recorded_and_by_sgd_alone(training) -> None:
+def test_only_small_resident_images_are_recorded_and_by_sgd_alone(training):
     begun = training()
     assert begun._graphs is None  # on a processor
     begun._device = torch.device("cuda")
@@ -119,19 +116,19 @@ def test_only_small_resident_images_are_recorded_and_by_sgd_alone(training) -> N
     assert not begun._recordable(inputs)
 
 
-def plain() -> nn.Module:
+def plain():
     """Without batch norm."""
     torch.manual_seed(0)
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
 
 
-def training_of(model: nn.Module, images: int) -> _Training:
+def training_of(model, images):
     """A training with memory for so many images."""
     limited = Small(model, images, torch.OutOfMemoryError("CUDA out of memory"))
     return _Training(limited, *pictures(24), NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
 
 
-def weights_after(training: _Training, finding: bool) -> dict[str, Tensor]:
+def weights_after(training, finding):
     if finding:
         find_room(training)
     while training.step < training.steps:
@@ -140,7 +137,7 @@ def weights_after(training: _Training, finding: bool) -> dict[str, Tensor]:
 
 
 @pytest.fixture(autouse=True)
-def gpu(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
     monkeypatch.setattr(room, "gpu_share", lambda: memory["share"])
     monkeypatch.setattr(room, "gpu_memory", lambda: memory["there"])

@@ -4,46 +4,45 @@ import copy
 import math
 import signal
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from roarbench.devices import uses_bf16
 from roarbench.errors import Diverged
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.bit_planes import Layout, encode
-from roarbench.kernels.degrade import DegradedImages, RedrawnImages
+from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.inputs import Inputs, normalise
+from roarbench.kernels.inputs import normalise
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
-from roarbench.plan.recipe import Augmentation, Optimiser, Recipe, learning_rate, side
+from roarbench.plan.recipe import Augmentation, Optimiser, learning_rate, side
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import seeded
 from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
 
 
-def redrawn_of(fixed: DegradedImages) -> RedrawnImages:
+def redrawn_of(fixed):
     return RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, seeded(4))
 
 
-def test_a_training_that_diverges_says_so_early() -> None:
+def test_a_training_that_diverges_says_so_early():
     with pytest.raises(Diverged, match=r"loss (nan|inf) at step [1-9]\d? of 100, expected a finite number"):
         fit(network(), *pictures(40), NORM, replace(RECIPE, epochs=20, peak=1e30), seed=0)
 
 
-def test_small_images_are_scored_128_at_once_and_large_ones_32() -> None:
+def test_small_images_are_scored_128_at_once_and_large_ones_32():
     """What is published was scored so; another batch may round to other answers."""
     assert [scored_at_once(size) for size in (28, 32, 64, 65, 128, 224)] == [128, 128, 128, 32, 32, 32]
 
 
-def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
+def test_predict_does_not_depend_on_what_fills_the_last_batch():
     inputs, _ = pictures(11)
     model = network()
     logits = predict(model, inputs, NORM, batch=4)
@@ -57,7 +56,7 @@ def test_predict_does_not_depend_on_what_fills_the_last_batch() -> None:
 
 
 @pytest.mark.parametrize("drawing", ["fixed", "redrawn"])
-def test_predict_is_the_network_on_normalised_batches(drawing: str) -> None:
+def test_predict_is_the_network_on_normalised_batches(drawing):
     """Fixed images are read in parts, which changes no bit; the draws of redrawn ones depend on how they are read."""
     fixed, _ = pictures(300)
     one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
@@ -68,7 +67,7 @@ def test_predict_is_the_network_on_normalised_batches(drawing: str) -> None:
             torch.testing.assert_close(found[index], model(normalise(other.batch(index), NORM)), rtol=0, atol=0)
 
 
-def plain_fit(model: nn.Module, inputs: Inputs, labels: Tensor, recipe: Recipe, seed: int) -> float:
+def plain_fit(model, inputs, labels, recipe, seed):
     """Training as a short loop, without parts, checkpoints, held images or reading ahead."""
     generator, n, losses = seeded(seed), len(inputs), []
     decayed = [module.weight for module in model.modules() if isinstance(module, nn.Conv2d | nn.Linear)]
@@ -109,7 +108,7 @@ TRAINED = [
     [*(("held", recipe) for recipe in TRAINED), ("redrawn", TRAINED[0]), ("redrawn", GROWING)],
     ids=lambda each: each if isinstance(each, str) else f"{each.name}-{each.augmentation}-{each.precision}",
 )
-def test_a_training_is_the_plain_loop_bit_for_bit(drawing: str, recipe: Recipe) -> None:
+def test_a_training_is_the_plain_loop_bit_for_bit(drawing, recipe):
     """Published rows hang on every bit; images that stay the same are held for all epochs."""
     fixed, labels = pictures(60)
     model, plain = network(), network()
@@ -119,7 +118,7 @@ def test_a_training_is_the_plain_loop_bit_for_bit(drawing: str, recipe: Recipe) 
     assert loss == pytest.approx(plain_loss, rel=1e-5)  # float32 losses
 
 
-def test_parts_in_a_batch_count_as_one_step() -> None:
+def test_parts_in_a_batch_count_as_one_step():
     recipe = replace(RECIPE, epochs=3, batch=10, augmentation=Augmentation.NONE)
     whole, parted, seen = linear(2), linear(2), []
     loss = fit(whole, *pictures(20, 2), NORM, recipe, 3)
@@ -132,17 +131,17 @@ def test_parts_in_a_batch_count_as_one_step() -> None:
 class Memory:
     """Keeps every state as the file would: a copy."""
 
-    def __init__(self, state: dict[str, Any] | None = None) -> None:
+    def __init__(self, state=None):
         self.states = [state] if state else []
 
-    def load(self) -> dict[str, Any] | None:
+    def load(self):
         return self.states[-1] if self.states else None
 
-    def save(self, state: dict[str, Any]) -> None:
+    def save(self, state):
         self.states.append(copy.deepcopy(state))
 
 
-def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch):
     kept, asked = Memory(), iter([False, False, True])
     monkeypatch.setattr(train, "asked", lambda: next(asked))
     with pytest.raises(SystemExit) as ended:
@@ -153,13 +152,11 @@ def test_a_training_that_is_asked_to_end_keeps_itself_first(monkeypatch: pytest.
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("drawing", "micro_batch"), [("fixed", 0), ("redrawn", 3), ("exchanged", 0)])
-def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
-    monkeypatch: pytest.MonkeyPatch, drawing: str, micro_batch: int
-) -> None:
+def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch, drawing, micro_batch):
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
     recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
 
-    def train_from(checkpoint: Memory | None) -> tuple[dict[str, Tensor], float]:
+    def train_from(checkpoint):
         fixed, labels = pictures(20)
         layout = Layout((3, 16, 16), Unit.PIXEL, (0.5,))
         planes = encode(np.random.default_rng(1).permuted([range(256)] * 20, axis=1), layout)
@@ -183,7 +180,7 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(
         assert [each["step"] for each in rest.states] == list(range(state["step"], 9))
 
 
-def dropping(before: int, recipe: Recipe, checkpoint: Memory | None = None, seed: int = 0) -> dict[str, Tensor]:
+def dropping(before, recipe, checkpoint=None, seed=0):
     """Weights of a network that draws itself, from the global generator, trained after others drew from that."""
     torch.manual_seed(before)
     model = nn.Sequential(nn.Dropout(0.5), linear())
@@ -192,9 +189,7 @@ def dropping(before: int, recipe: Recipe, checkpoint: Memory | None = None, seed
 
 
 @pytest.mark.parametrize("optimiser", list(Optimiser))
-def test_what_a_network_draws_itself_hangs_on_the_seed_alone(
-    monkeypatch: pytest.MonkeyPatch, optimiser: Optimiser
-) -> None:
+def test_what_a_network_draws_itself_hangs_on_the_seed_alone(monkeypatch, optimiser):
     recipe = replace(RECIPE, epochs=2, optimiser=optimiser)
     first = dropping(0, recipe)
     torch.testing.assert_close(dropping(1, recipe), first, rtol=0, atol=0)
@@ -206,7 +201,7 @@ def test_what_a_network_draws_itself_hangs_on_the_seed_alone(
         torch.testing.assert_close(dropping(2, recipe, Memory(state)), first, rtol=0, atol=0)
 
 
-def test_adamw_by_its_formula() -> None:
+def test_adamw_by_its_formula():
     """Loshchilov & Hutter 2019, algorithm 2, by hand for one step: the update is the sign of the gradient."""
     plain = {"epochs": 1, "batch": 4, "warmup": 0, "augmentation": Augmentation.NONE, "smoothing": 0.0}
     recipe = replace(RECIPE, **plain, peak=0.01, optimiser=Optimiser.ADAMW, weight_decay=0.1)

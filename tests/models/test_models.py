@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.errors import CallerError
@@ -16,7 +16,7 @@ from tests.helpers.streamed import seeded
 
 
 @pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
-def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
+def test_weights_are_drawn_as_the_protocol_says(name):
     for module in build(name, 7, 3, 32, seeded(0)).modules():
         if isinstance(module, nn.Conv2d):
             expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
@@ -32,7 +32,7 @@ def test_weights_are_drawn_as_the_protocol_says(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["resnet8", "vit-quick", "torchvision:squeezenet1_1"])  # tests/frozen.json has ours
-def test_weights_come_from_the_generator_alone(name: str) -> None:
+def test_weights_come_from_the_generator_alone(name):
     before = torch.get_rng_state()
     first = build(name, 7, 3, 32, seeded(0))
     torch.testing.assert_close(torch.get_rng_state(), before, rtol=0, atol=0)
@@ -47,7 +47,7 @@ def test_weights_come_from_the_generator_alone(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "size"), [("resnet18", 224), ("resnet50", 96)])
-def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> None:
+def test_large_networks_compute_what_torchvision_does(name, size):
     ours = build(name, 11, 3, size, seeded(0)).eval()
     nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # a block that does more than its shortcut
     theirs = getattr(vision.resnet, name)(num_classes=11).eval()
@@ -56,7 +56,7 @@ def test_large_networks_compute_what_torchvision_does(name: str, size: int) -> N
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
 
 
-def test_a_transformer_has_patches_that_cover_the_image() -> None:
+def test_a_transformer_has_patches_that_cover_the_image():
     for size in (28, 60):
         model = build("vit-quick", 7, 3, size, seeded(0))
         side = size // model.conv_proj.kernel_size[0]
@@ -67,14 +67,12 @@ def test_a_transformer_has_patches_that_cover_the_image() -> None:
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("memory_format", [torch.channels_last, torch.contiguous_format])
-def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(
-    precision: torch.dtype, memory_format: torch.memory_format
-) -> None:
+def test_the_mean_over_positions_and_its_gradient_have_the_bits_of_a_plain_mean(precision, memory_format):
     """Maps and trained weights of published suites hang on every bit."""
     model = build("resnet-quick", 10, 3, 64, seeded(0))
     images = torch.randn(8, 3, 64, 64, generator=seeded(1)).contiguous(memory_format=memory_format).requires_grad_()
 
-    def plain(x: Tensor) -> Tensor:
+    def plain(x):
         x = model.blocks(model.relu(model.norm(model.conv(x))))
         return model.linear(x.mean(dim=(2, 3)))
 

@@ -10,7 +10,7 @@ import pytest
 import torch
 from captum import attr
 
-from roarbench.estimators.base import Batch, MapInput
+from roarbench.estimators.base import MapInput
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.families.occlusion import squares
 from tests.helpers.networks import assert_near, images_like_photographs, residual_network
@@ -18,7 +18,7 @@ from tests.helpers.networks import assert_near, images_like_photographs, residua
 BLACK = torch.tensor([-2.1, -2.0, -1.8], dtype=torch.float64)[:, None, None]
 
 
-def captum(name: str, network: torch.nn.Module, batch: Batch) -> torch.Tensor:
+def captum(name, network, batch):
     images, targets = batch.images.clone().requires_grad_(), batch.targets
     if name == "deeplift":  # no step is used twice and none is a max-pool, where captum's windows overwrite each other
         black = BLACK.to(images).expand(images.shape).contiguous()

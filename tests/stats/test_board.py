@@ -11,14 +11,14 @@ from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import RANDOM, Covers, unjudged
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Point, Scores
+from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.judging import board
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
-def without(scores: Scores, *points: Point) -> Scores:
+def without(scores, *points):
     return replace(scores, correct={point: bits for point, bits in scores.correct.items() if point not in points})
 
 
@@ -103,7 +103,7 @@ def test_choosing_rows_changes_their_places_alone():
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
 
 
-def three_references(scores: Scores) -> Scores:
+def three_references(scores):
     points = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
     return replace(scores, references=dict.fromkeys(points, ("r0", "r1", "r2")))
 
@@ -202,7 +202,7 @@ SEEDS, LEVELS = 3, (0.5, 0.9)
 KNOWS = {"random": 0.0, "sobel": -0.05, "good": 0.06, "bad": -0.08, "idle": 0.0}  # of the image, in accuracy
 
 
-def paired(luck: float = 0.05, random_luck: float = 0.0) -> Scores:
+def paired(luck=0.05, random_luck=0.0):
     """Answers with a row's own removal mask and with another image's; a network's luck is the same in all of them.
 
     `random_luck` is what Random's own map costs by mere chance.

@@ -9,7 +9,7 @@ from scipy.stats import t as student
 
 from roarbench.stats import draws as module
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import Bits, Floats, Point, Scores, area_weights
+from roarbench.stats.curves import Scores, area_weights
 from roarbench.stats.draws import draw, image_weights
 from roarbench.stats.luck import luck
 from roarbench.stats.reference_spread import PRIORS, References, components, prior_of
@@ -34,19 +34,19 @@ KNOWN = References(
 )
 
 
-def random_bits(seed: int, seeds: int, images: int, luck: float = 0.0) -> Bits:
+def random_bits(seed, seeds, images, luck=0.0):
     """Answers with difficulties of images and luck of seeds."""
     generator = np.random.default_rng(seed)
     hidden = generator.normal(size=images) + luck * generator.normal(size=(seeds, 1))
     return hidden + generator.normal(size=(seeds, images)) > 0
 
 
-def board_of(cells: int, seeds: int, images: int, luck: float = 0.0) -> Scores:
+def board_of(cells, seeds, images, luck=0.0):
     bits = {(f"e{index}", 0.5): random_bits(index, seeds, images, luck) for index in range(cells)}
     return Scores(tuple(name for name, _ in bits), (0.5,), bits)
 
 
-def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, seed: int = 0) -> Scores:
+def explained(rows, networks, trainings=1, images=60, seed=0):
     """Rows explained by references, training s by reference s mod their number, and a control."""
     generator = np.random.default_rng(seed)
     names = tuple(f"e{row}" for row in range(rows))
@@ -59,7 +59,7 @@ def explained(rows: int, networks: int, trainings: int = 1, images: int = 60, se
     return Scores((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
 
 
-def inside(draws: Floats, end: float) -> float:
+def inside(draws, end):
     return np.mean(np.abs(draws) < end)
 
 
@@ -120,7 +120,7 @@ def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_ot
     assert (whole.resampled != draw(board, Bootstrap(4000, seed=2), spread).resampled).any()
 
 
-def lucky(references: References, trainings: Trainings | None = None, *, whole: bool = False) -> dict[Point, Floats]:
+def lucky(references, trainings=None, *, whole=False):
     """Deviations of the cells: true ones, or with the noise of single images."""
     return dict(
         zip(explained(2, 2).correct, luck(explained(2, 2), MANY, Spread(trainings, references))[whole].T, strict=True)

@@ -116,7 +116,7 @@ def test_a_row_beats_all_controls_by_the_nearest_of_them():
 BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME
 
 
-def row(name: str, gain: float | None, half: float | None, *words: Verdict | None) -> Row:
+def row(name, gain, half, *words):
     """With verdicts against Random and Sobel."""
     random, sobel = (word and Comparison(word, 0.5, 0.5) for word in (*words, None, None)[:2])
     predicted = Estimate() if gain is None or half is None else Estimate(gain, gain - half, gain + half)
@@ -124,7 +124,7 @@ def row(name: str, gain: float | None, half: float | None, *words: Verdict | Non
     return Row(name, 3, empty, (), (), Estimate(gain), empty, random, sobel, None, None, predicted=predicted)
 
 
-def board(*rows: Row) -> Board:
+def board(*rows):
     return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), Covers.REFERENCES, 1.0, 0.5, 6)
 
 

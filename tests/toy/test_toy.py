@@ -21,7 +21,7 @@ class Draw(NamedTuple):
     best: list[float]  # where the least important features go first
 
 
-def best_accuracy(world: ToyWorld, kept: np.ndarray) -> float:
+def best_accuracy(world, kept):
     """The docstring's q(S): the best that any linear classifier of the kept features can do."""
     a, d = world.signal[kept], world.distractor[kept]
     q = a @ a - (a @ d) ** 2 / (0.01 + d @ d)
@@ -29,7 +29,7 @@ def best_accuracy(world: ToyWorld, kept: np.ndarray) -> float:
 
 
 @pytest.fixture(scope="module")
-def draws() -> list[Draw]:
+def draws():
     found = []
     for scored, rng in zip(*(np.random.default_rng(0).spawn(DRAWS) for _ in range(2)), strict=True):
         world = linear.draw_world(rng)
