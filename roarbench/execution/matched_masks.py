@@ -1,6 +1,7 @@
 """Matched masks of the test images of a data set: what another image's map removes, stratum by stratum."""
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +17,7 @@ from roarbench.store.rankings import Rankings
 from roarbench.terms import Split, Unit
 
 _AT_ONCE = 256  # images that are matched together
-_KEPT = 2**27  # bytes of strata that a process keeps for its next runs
+_KEPT = 2**30  # features, a byte each, whose strata a process keeps for its next runs
 
 
 def matched_bits(
@@ -38,20 +39,20 @@ def matched_bits(
     return made
 
 
-def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.uint16]:
+def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
     """Return the strata of some test images; kept for other runs where those of all images take little room."""
-    if images.test.pixels.size * np.dtype(np.uint16).itemsize <= _KEPT:
+    if images.test.pixels.size <= _KEPT:
         return _all_strata(images, cell.unit, cell.fill)[rows]
     return _made(images, cell.unit, cell.fill, rows)
 
 
 @lru_cache(maxsize=1)
-def _all_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.uint16]:
+def _all_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
     starts = range(0, len(images.test.pixels), _AT_ONCE)
     return np.concatenate([_made(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts])
 
 
-def _made(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.uint16]:
+def _made(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
     pixels = torch.from_numpy(images.test.pixels[rows])
     ids = image_ids(Split.TEST, rows.start, rows.start + len(pixels))
     changed = replaced(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)

@@ -18,13 +18,13 @@ _TURN = 7919  # features from where one image starts in the order of ties to whe
 _VALUES = 256  # of a number: uint8
 
 
-def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.uint16]:
+def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
     """Return the stratum of each feature: quantile bins of the first number, within them of the next, and so on.
 
     Equal features share a stratum, so some strata may be larger than others, or empty. Numbers are uint8 (n, d) each,
-    each in so many bins; strata are uint16 (n, d), in [0, bins ** len(numbers)).
+    each in so many bins; strata are (n, d), in [0, bins ** len(numbers)), of the smallest dtype that has room.
     """
-    found = np.zeros(numbers[0].shape, np.uint16)
+    found = np.zeros(numbers[0].shape, np.min_scalar_type(bins ** len(numbers) - 1))
     for depth, number in enumerate(numbers):
         groups = bins**depth
         for image, values in zip(found, number, strict=True):
@@ -39,7 +39,7 @@ def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np
 def matched(
     own: NDArray[np.bool_],
     places: NDArray[np.uint8],
-    found: NDArray[np.uint16],
+    found: NDArray[np.unsignedinteger[Any]],
     order: Order,
     ties: NDArray[np.integer],
 ) -> NDArray[np.bool_]:
@@ -51,7 +51,7 @@ def matched(
         own: bool (n, d), the image's own mask, True where removed.
         places: uint8 (n, d), the bin of another image's ranking that holds each feature, as `bit_planes.bin_codes` has
             it; 0 is most important.
-        found: uint16 (n, d), of `strata`.
+        found: (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
     """
