@@ -1,4 +1,4 @@
-"""Draw docs/architecture.svg: the rooms of the source in their layers, and the way of one image and of one cell.
+"""Draw docs/architecture.svg: the rooms of the source in their layers, and the path of one image and of one cell.
 
     python scripts/draw_architecture.py
 
@@ -36,7 +36,7 @@ def rooms() -> dict[str, str]:
 
 def way(of: str) -> list[DrawnStep]:
     """Return the steps of one image or one cell, as the page lists them."""
-    section = PAGE.read_text().partition(f"## The way of one {of}\n")[2].partition("\n## ")[0]
+    section = PAGE.read_text().partition(f"## The path of one {of}\n")[2].partition("\n## ")[0]
     return [DrawnStep(*found) for found in re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)]
 
 
@@ -55,7 +55,7 @@ def draw() -> str:
     size = f'viewBox="0 0 {width} {height}" width="{width}" height="{height}"'
     lines = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} font-family="DejaVu Sans, sans-serif" role="img">',
-        "<title>Layers of the source, with the way of one image and of one cell through them</title>",
+        "<title>Layers of the source, with the path of one image and of one cell through them</title>",
         f'<rect width="{width}" height="{height}" fill="#ffffff"/>',
     ]
     for number, layer in enumerate(layers()):
@@ -95,7 +95,7 @@ def _way(of: str, left: int) -> list[str]:
         dots.append((left + 22 + number * _STEP, _TOP + level * (_LINE + _GAP) + _LINE // 2, step))
     path = " ".join(f"{x},{y}" for x, y, _ in dots)
     lines = [
-        _text(left + 11, 22, f"the way of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
+        _text(left + 11, 22, f"the path of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
         f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="0.5"/>',
     ]
     for number, (x, y, step) in enumerate(dots, 1):
