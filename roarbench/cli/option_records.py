@@ -200,7 +200,7 @@ class ResultsOptions:
         str,
         option(
             "--data",
-            "Show results on the images in this folder, or with this fingerprint prefix.",
+            "Results on the images in this folder, or with this fingerprint prefix.",
             "DIR",
             "the suite's own images",
         ),
@@ -209,7 +209,7 @@ class ResultsOptions:
         list[str] | None,
         option(
             "--reference",
-            "Show results that explain these weights: a file, or their name in titles. Repeatable.",
+            "Results that explain these weights: a file, or their name in titles. Repeatable.",
             "FILE|NAME",
             "the suite's own",
         ),

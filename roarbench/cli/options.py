@@ -69,7 +69,7 @@ Limit = Annotated[
 Data = Annotated[Path | None, option("--data", "Read images from this folder, in the hub's layout.", "DIR")]
 Rows = Annotated[
     list[str] | None,
-    option("--estimators", "Show only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators),
+    option("--estimators", "Only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators),
 ]
 UnitName = Annotated[Unit | None, option("--unit", "Feature unit; the suite's first by default.")]
 Trust = Annotated[

@@ -88,7 +88,7 @@ def _noise(table: SuiteTable, sign: str) -> str:
     return (
         f"{sign} The explained network keeps its prediction on fewer than {KEPT_ENOUGH:.0%} of the noisy "
         f"copies: {shares}. {lacking}"
-    ).lstrip()
+    ).strip()
 
 
 def _left_out(table: SuiteTable) -> str:

@@ -162,6 +162,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
     text, rows = words_of(shown), rows_of(shown)
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
+    assert f"{said} " in (written := render(shown, "markdown")) and f"{said}  " not in written
     assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
     for kept in ({"var-grad": 0.8}, {}):
         assert "†" not in words_of(table_of(replace(stored, kept=kept)))

@@ -32,6 +32,6 @@ ESTIMATORS = (
     Estimator("random-redrawn", base="random", form="redrawn", title="Redrawn random",
         about="a random ranking drawn anew each epoch", control=True, papers=(HOOKER,), neighbours=False,
         addable=False),
-    Estimator("random-smooth", title="Smooth random", about="a random map of the smoothness that its width says",
+    Estimator("random-smooth", title="Smooth random", about="a random map, as smooth as its width says",
         control=True, maps=random_smooth, parameters={"width": 0.1}, papers=(), neighbours=True),
 )  # fmt: skip

@@ -35,7 +35,7 @@ ESTIMATORS = (
     Estimator("deviation-blurred", title="Blurred deviation", about="that distance, blurred", control=True,
         maps=deviation_blurred, parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
-        about="distance of a number from the training mean, signed, times that from the mean of its pixel",
+        about="signed distance of a number from the training mean times that from its pixel's mean",
         control=True, maps=colour_deviation, papers=(), neighbours=False),
     Estimator("saturation-deviation", title="Saturation",
         about="saturation times the distance of the blurred image from the training mean", control=True,

@@ -50,6 +50,6 @@ ESTIMATORS = (
     Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",
         about="signed Sobel derivative down the image, smoothed across the channels: what the paper's code computes",
         control=True, maps=sobel_released, papers=(SOBEL, HOOKER), neighbours=True, addable=False),
-    Estimator("contrast", title="Local contrast", about="distance of a number from the mean of the 5 x 5 at it",
+    Estimator("contrast", title="Local contrast", about="distance of a number from the mean of the 5 x 5 around it",
         control=True, maps=contrast, papers=(), neighbours=True),
 )  # fmt: skip

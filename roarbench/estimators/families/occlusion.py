@@ -67,11 +67,11 @@ def feature_ablation(asked: MapInput) -> Tensor:
 
 ESTIMATORS = (
     Estimator("occlusion", title="Occlusion",
-        about="fall of the logit where a sliding square becomes the mean colour", maps=occlusion,
+        about="fall of the logit when a sliding square becomes the mean colour", maps=occlusion,
         parameters={"baseline": "mean", "patches": 8},
         cost=lambda row, features: Passes(1 + (row.whole("patches") - 1) ** 2, 0), papers=(ZEILER,), neighbours=True),
     Estimator("feature-ablation", title="Feature Ablation",
-        about="fall of the logit where one square of a grid becomes the mean", maps=feature_ablation,
+        about="fall of the logit when one square of a grid becomes the mean", maps=feature_ablation,
         parameters={"baseline": "mean", "patches": 8},
         cost=lambda row, features: Passes(1 + row.whole("patches") ** 2, 0), papers=(ZEILER,), neighbours=True),
 )  # fmt: skip

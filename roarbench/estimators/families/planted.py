@@ -57,9 +57,9 @@ ESTIMATORS = (
     _told("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
         about="the true ranking of planted data, least important first", maps=truth_inverted),
     _told("truth-noisy", base="truth", form="noisy", title="The truth in noise",
-        about="the true ranking of planted data, hidden in noise that a blur takes away", maps=truth_noisy),
+        about="the true ranking of planted data under noise that a blur removes", maps=truth_noisy),
     _told("truth-noisy-blurred", base="truth", form="noisy-blurred", title="The truth in noise, blurred",
         about="the same after the blur of all twins", maps=truth_noisy_blurred),
     _told("leak", title="Leaked classes", maps=leak,
-        about="a random ranking of each true class: tells it, and knows no image"),
+        about="a random ranking for each true class, which its masks reveal"),
 )  # fmt: skip

@@ -109,7 +109,7 @@ ESTIMATORS = (
         maps=kernel_shap, parameters={"samples": 256, "baseline": "mean", "patches": 8},
         cost=lambda row, features: Passes(2 + row.whole("samples"), 0), papers=(LUNDBERG,), neighbours=True,
         few_samples=True),
-    Estimator("shapley", title="Shapley values", about="exact Shapley values of all features, of which there are few",
+    Estimator("shapley", title="Shapley values", about="exact Shapley values, for few features",
         maps=shapley, parameters={"baseline": "mean"}, cost=lambda row, features: Passes(2**features, 0),
         papers=(SHAPLEY, LUNDBERG), neighbours=False, most_features=SHAPLEY_FEATURES),
 )  # fmt: skip
