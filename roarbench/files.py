@@ -43,7 +43,7 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
         StoreError: It cannot be written.
     """
     if path.exists():
-        raise CallerError(f"{path} is there already; name a new file")
+        raise CallerError(f"{path} already exists; name a new file")
     with writing(path):
         return write_whole(path, write, path.with_name(f".{path.name}.partial"))
 

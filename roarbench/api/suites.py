@@ -106,7 +106,7 @@ class Suite:
             train: Images, float (n, c, h, w) as the network takes them, square, with 1 or 3 channels; and labels, int
                 (n,), from 0 on.
             test: The same.
-            name: Of the suite: small letters, digits, hyphens; its version is a hash of all this.
+            name: Of the suite: lowercase letters, digits, hyphens; its version is a hash of all this.
             protocols: The questions, the leading one first.
             estimators: Rows beside the controls.
             levels: Fractions of the features that are removed.

@@ -154,7 +154,7 @@ def _interrupted(words: list[str]) -> str:
     """Return what became of a command that was interrupted."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":
-        return "interrupted; finished runs are kept, the same command goes on"
+        return "interrupted; finished runs are kept, the same command continues"
     return f"interrupted; {command} keeps nothing of what it had begun"
 
 

@@ -66,7 +66,7 @@ class ImageData:
 
 
 def open_decoded(folder: Path) -> ImageData:
-    """Open a decoded data set that is there already; StoreError where it is not, is damaged or of another version."""
+    """Open a decoded data set that already exists; StoreError where it is not, is damaged or of another version."""
     try:
         manifest = json.loads((folder / MANIFEST).read_text())
         if (seen := manifest["format"]) != FORMAT:
@@ -74,7 +74,7 @@ def open_decoded(folder: Path) -> ImageData:
         record = DatasetRecord(**manifest["record"])
         train, test = (_open_split(folder, split, manifest["splits"][split], record) for split in Split)
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise StoreError(f"{folder} is no decoded data set ({error}); delete the folder and run again") from error
+        raise StoreError(f"{folder} is not a decoded data set ({error}); delete the folder and run again") from error
     mean, std = tuple(manifest["mean"]), tuple(manifest["std"])
     repairs = sum((Counter(counts) for counts in manifest.get("repairs", {}).values()), Counter[str]())
     return ImageData(record, folder, train, test, mean, std, manifest["fingerprint"], manifest["limit"], repairs)

@@ -201,7 +201,7 @@ def _run(parts: list[RowGroupPart], workers: int) -> Iterator[tuple[RowGroupPart
                 if isinstance(outcome.error, CallerError):
                     raise outcome.error
                 if outcome.error is not None:
-                    raise DataError(f"decoding stopped: {outcome.error}; the same command again goes on from there")
+                    raise DataError(f"decoding stopped: {outcome.error}; the same command continues from there")
                 yield waiting.pop(outcome.name), outcome.value
 
 

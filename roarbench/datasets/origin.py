@@ -47,7 +47,7 @@ def table_file(record: DatasetRecord, data: Path | None) -> Path:
     bundled = BUNDLED / record.bundled / BUNDLED_TABLE if record.bundled else Path(record.folder)
     path = data or bundled
     if not path.is_file():
-        seen = "it is not known here where it lies" if path == Path() else f"{path} is no file"
+        seen = "it is not known here where it lies" if path == Path() else f"{path} is not a file"
         raise DataError(f"the table of {record.name}: {seen}; write --data FILE, or --suite FILE.toml that names it")
     return path
 

@@ -67,7 +67,7 @@ def read_table(path: Path) -> pa.Table:
             empty = pa.csv.ConvertOptions(strings_can_be_null=True)
             table = pa.csv.read_csv(path, parse_options=options, convert_options=empty)
         else:
-            raise DataError(f"{path} is no table; expected a file that ends in {', '.join(ENDINGS)}")
+            raise DataError(f"{path} is not a table; expected a file that ends in {', '.join(ENDINGS)}")
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {path} ({str(error).strip().partition(chr(10))[0]}); expected a table") from error
     _check_names(table, path)

@@ -52,7 +52,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str) -> list[Rankings]
     """
     root, names = work.workspace.root, _names(work)
     if folder.exists():
-        raise CallerError(f"{folder} is there already; name a new folder")
+        raise CallerError(f"{folder} already exists; name a new folder")
     if lacking := [name for name in names if not (root / name).exists()]:
         seen = f"{root} lacks {len(lacking)} files of {work.suite.title}, such as {lacking[0]}"
         raise CallerError(seen, Hint("; `{}` makes them", "run"))
@@ -126,7 +126,7 @@ def _read_index(folder: Path) -> ShippedIndex:
         if index.format != 1:
             raise ValueError(f"its format is {index.format}, this version reads 1")
     except _ODD as error:
-        raise StoreError(f"{path} is no index of rankings: {one_line(str(error), 200)}") from None
+        raise StoreError(f"{path} is not an index of rankings: {one_line(str(error), 200)}") from None
     return index
 
 
@@ -137,7 +137,7 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex) -> None:
         raise StoreError(f"{folder} is of {index.suite} on the images {index.data[:8]}, expected {expected}")
     there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
-        raise StoreError(f"{links[0]} is a link; a folder of rankings has plain files alone")
+        raise StoreError(f"{links[0]} is a link; a folder of rankings has only plain files")
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
     for names, where in ((found, "the folder"), ({*_names(work)}, expected)):
         if odd := sorted(names ^ {*index.files}):

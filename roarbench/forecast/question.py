@@ -83,12 +83,12 @@ def ways_to(question: str, difference: float | None, suite: str = "") -> list[Wa
         able = [way for way in able if find_suite(way.suite) == find_suite(suite)]
     if not able:
         known = ", ".join(dict.fromkeys(way.suite for way in measured_ways()))
-        raise CallerError(f"what suite '{suite}' finds was not measured; it is known of: {known}")
+        raise CallerError(f"the power of suite '{suite}' was not measured, only that of: {known}")
     fine = [way for way in able if difference is None or (way.detectable or 0.0) <= difference]
     if not fine:
         best = min(able, key=lambda way: way.detectable or 0.0)
         raise CallerError(
-            f"no way that was measured finds {difference:g} points; the finest, {best.protocol} with {best.trained} "
+            f"no measured way detects {difference:g} points; the finest, {best.protocol} with {best.trained} "
             f"of {best.suite}, finds {best.detectable:g}; write --difference {best.detectable:g} or more"
         )
     return fine

@@ -52,7 +52,7 @@ def _parsed(path: Path) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise CallerError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
     except tomllib.TOMLDecodeError as error:
-        raise CallerError(f"{path} is no TOML: {error}; texts are written in quotation marks") from None
+        raise CallerError(f"{path} is not TOML: {error}; texts are written in quotation marks") from None
 
 
 def _suite(top: TomlTable, path: Path) -> Suite:
@@ -90,7 +90,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
 def _check_name(top: TomlTable, name: str) -> None:
     if not NAME.fullmatch(name):
         raise top.wrong(
-            f"name is '{name}', expected small letters, digits and hyphens, 40 at most; write name = \"{slug(name)}\""
+            f"name is '{name}', expected 1 to 40 lowercase letters, digits, hyphens; write name = \"{slug(name)}\""
         )
     if name in SUITES:
         raise top.wrong(f"name is '{name}', which is a suite of roarbench; write another")
@@ -220,7 +220,7 @@ def _estimator(name: str, dataset: DatasetRecord) -> str:
     if found.submitted:
         raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
     if found.base in ("truth", "leak") and not dataset.generated:
-        raise CallerError(f"estimators has '{name}', which is known of generated images alone; leave it out")
+        raise CallerError(f"estimators has '{name}', which is known only for generated images; leave it out")
     return found.id
 
 

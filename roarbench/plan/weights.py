@@ -72,7 +72,7 @@ def title(reference: str) -> str:
         if reference.startswith("torchvision:"):
             raise UnknownName("reference", reference, PUBLISHED)
         names = ", ".join(PUBLISHED)
-        raise CallerError(f"--reference {reference} is no file; write a file of weights, or one of {names}")
+        raise CallerError(f"--reference {reference} is not a file; write a file of weights, or one of {names}")
     return next(
         (title(name) for name in PUBLISHED if checksum.startswith(checksum_start(name))), f"file@{checksum[:32]}"
     )

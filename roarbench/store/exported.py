@@ -109,4 +109,4 @@ def _readable(path: Path) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
         seen = one_line(str(error) or type(error).__name__, 90)
-        raise StoreError(f"{path} is no Parquet file ({seen}); name what `roarbench export` wrote") from None
+        raise StoreError(f"{path} is not a Parquet file ({seen}); name what `roarbench export` wrote") from None

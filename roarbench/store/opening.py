@@ -89,7 +89,7 @@ def _look(path: Path, read_only: bool) -> None:
     if read_only and not start:
         raise EmptyStore(f"no results store at {path}")
     if start not in (b"", _MAGIC):
-        raise StoreError(f"results store {path}: this is no SQLite database; name another file")
+        raise StoreError(f"results store {path}: this is not an SQLite database; name another file")
 
 
 def _connect(path: Path, read_only: bool) -> sqlite3.Connection:

@@ -80,6 +80,6 @@ def checked_remarks(text: bytes) -> dict[str, Any]:
             else kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Warned}
         )
         if not sound:
-            raise ValueError(f"'{key[:60]}' is no remark")
+            raise ValueError(f"'{key[:60]}' is not a remark")
         found[key] = value
     return found

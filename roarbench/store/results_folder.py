@@ -91,7 +91,7 @@ def read_index(folder: Path) -> tuple[PublishedFile, ...]:
     for there in sorted(path for top in folder.iterdir() if top.name != ".git" for path in (top, *top.rglob("*"))):
         name = there.relative_to(folder).as_posix()
         if there.is_symlink():
-            raise StoreError(f"{one_line(name, 80)} is a link; a folder of results has plain files alone")
+            raise StoreError(f"{one_line(name, 80)} is a link; a folder of results has only plain files")
         if there.is_file() and name not in (INDEX, *names) and not _BESIDE.fullmatch(name):
             raise StoreError(f"{one_line(name, 80)} is not in {INDEX}; `roarbench submit` adds a file with its entry")
     return files
@@ -113,7 +113,7 @@ def _entries(path: Path) -> tuple[PublishedFile, ...]:
         for file in files:
             check_record(file)
     except (OSError, ValueError, TypeError, LookupError, RecursionError) as error:
-        raise StoreError(f"{path} is no index of results: {one_line(str(error), 200)}") from None
+        raise StoreError(f"{path} is not an index of results: {one_line(str(error), 200)}") from None
     return files
 
 

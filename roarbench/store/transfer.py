@@ -202,7 +202,7 @@ def _checked(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Resul
         raise ValueError("its checksum is not that of its values")
     values = {name: json.loads(row[name]) for name in ("versions", "hardware")}
     if not all(isinstance(value, dict) for value in values.values()):
-        raise ValueError("its versions or its hardware are no JSON object")
+        raise ValueError("its versions or its hardware are not JSON objects")
     values["created"] = datetime.fromisoformat(row["created"])
     result = stored_result(SimpleNamespace(**{**row, **values}))
     check_record(result)

@@ -136,7 +136,7 @@ def write_template(name: str) -> Path:
         with path.open("x", encoding="utf-8") as file:
             file.write(source)
     except FileExistsError:
-        raise CallerError(f"{path} is there already; choose another name or delete it") from None
+        raise CallerError(f"{path} already exists; choose another name or delete it") from None
     except OSError as error:
         raise CallerError(f"cannot write {path}: {error.strerror or error}; go to a folder of your own") from None
     return path
@@ -146,7 +146,7 @@ def _read(path: Path) -> bytes:
     try:
         about = path.stat()
         if not stat.S_ISREG(about.st_mode):  # reading a pipe or a device may never end
-            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is no regular file; name one Python file")
+            raise _refuse(SubmissionFault.UNREADABLE, f"{path} is not a regular file; name one Python file")
         _check_size(about.st_size)
         return path.read_bytes()
     except OSError as error:

@@ -228,7 +228,7 @@ BAD = [
     (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
     (("reproduce", ""), "there is an empty value after reproduce"),
     (("table", *SMALL, "--store", "\udcff"), "'?' cannot be read as utf-8; write a name that can"),
-    (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is no file"),
+    (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is not a file"),
     (("run", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
     (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),

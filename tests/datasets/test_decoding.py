@@ -166,7 +166,7 @@ def test_a_damaged_manifest_is_one_line(decode):
     whole = json.loads((folder / "manifest.json").read_text())
     for damage in ({"record": {"name": "tiny"}}, {"splits": {}}):
         (folder / "manifest.json").write_text(json.dumps(whole | damage))
-        with pytest.raises(StoreError, match="is no decoded data set"):
+        with pytest.raises(StoreError, match="is not a decoded data set"):
             open_decoded(folder)
 
 

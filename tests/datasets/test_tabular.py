@@ -97,5 +97,5 @@ def test_a_table_elsewhere_is_the_same_data(tmp_path):
     elsewhere = tmp_path / "copy.parquet"
     elsewhere.write_bytes((BUNDLED / "breast-cancer" / BUNDLED_TABLE).read_bytes())
     assert decode_dataset(CELLS, tmp_path, elsewhere).fingerprint == decode_dataset(CELLS, tmp_path).fingerprint
-    with pytest.raises(DataError, match=r"gone.csv is no file; write --data FILE, or --suite FILE.toml that names it"):
+    with pytest.raises(DataError, match=r"gone.csv is not a file; write --data FILE, or --suite FILE.toml that"):
         decode_dataset(CELLS, tmp_path, tmp_path / "gone.csv")

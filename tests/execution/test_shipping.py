@@ -79,7 +79,7 @@ TAMPERED = {
     "another suite": (lambda f: edit(f, suite="quick v3"), "is of quick v3"),
     "a link": (link, "is a link"),
     "a newer format": (lambda f: edit(f, format=2), "format is 2"),
-    "two lines about it": (lambda f: edit(f, about="a\nb"), "no index of rankings"),
+    "two lines about it": (lambda f: edit(f, about="a\nb"), "not an index of rankings"),
 }
 
 

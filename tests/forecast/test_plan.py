@@ -95,8 +95,8 @@ def test_every_way_is_of_a_suite_as_it_is_and_those_are_named_that_find_the_diff
 def test_what_cannot_be_answered_is_said_in_a_line():
     for words, message in (
         (("beats grad", None), "no question 'beats grad'; it can be: 'beats random'"),
-        (("beats random", 2.0, "cifar10"), "what suite 'cifar10' finds was not measured; it is known of: quick-"),
-        (("beats random", 0.1), r"no way that was measured finds 0\.1 points; the finest, specific with 3 seeds"),
+        (("beats random", 2.0, "cifar10"), "the power of suite 'cifar10' was not measured, only that of: quick-"),
+        (("beats random", 0.1), r"no measured way detects 0\.1 points; the finest, specific with 3 seeds"),
     ):
         with pytest.raises(CallerError, match=f"^{message}"):
             ways_to(*words)

@@ -157,10 +157,10 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
 
 NAME, IMAGES, SHARE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25"
 WRONG = (
-    (NAME, 'name = "My Photos"', "name is 'My Photos', expected small letters, digits and hyphens, 40 at most; "),
+    (NAME, 'name = "My Photos"', "name is 'My Photos', expected 1 to 40 lowercase letters, digits, hyphens; "),
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
     ('["roar"]', '"roar"', "protocols is 'roar', expected a list of names; write protocols = [\"…\"]"),
-    ('["grad"]', '["truth"]', "estimators has 'truth', which is known of generated images alone; leave it out"),
+    ('["grad"]', '["truth"]', "estimators has 'truth', which is known only for generated images; leave it out"),
     ("[0.5]", "[50]", "levels is [50], expected a list of numbers from 0.01 to 1; write levels = [1]"),
     ('["grad"]', '["random-redrawn"]\nunits = ["superpixel"]', "random-redrawn draws pixels, and units has superpixel"),
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
@@ -177,7 +177,7 @@ WRONG = (
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
     ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
     ("seeds = 1", "seeds = 1\n[protocol.kar]\nseeds = 2", ", [protocol]: no key 'kar'; "),
-    ("seeds = 1", "seeds: 1", " is no TOML: "),
+    ("seeds = 1", "seeds: 1", " is not TOML: "),
     ('["roar"]', '["specific"]\nfills = ["linear"]', "where masks are exchanged write mean, zero, blur or noise"),
 )
 WRONG_ON_TABLE = (
@@ -221,7 +221,7 @@ def test_folders_of_classes_whose_file_is_not_overwritten(here):
     assert (data.classes, data.train_images, data.test_images, data.share) == (3, 18, 6, 0.3)
     assert (data.size, data.channels) == (8, 3)  # of 10 x 9 pixels
     assert suite.recipe == suite.reference_recipe == "quick@2(epochs=40,batch=32,peak=0.2)"
-    with pytest.raises(CallerError, match="my-pictures.toml is there already; name a new file"):
+    with pytest.raises(CallerError, match="my-pictures.toml already exists; name a new file"):
         new_suite.write_suite(here / "My Pictures")
     assert path.read_text() == written
 

@@ -89,7 +89,7 @@ def test_results_arrive_as_they_left(store, second, tmp_path):
     assert b"/home/me" not in path.read_bytes()
     assert noted_images(second.database) == [replace(PHOTOS, folder="photos", files="")]
     assert import_results(second, path) == (set(), set(kept), [])
-    with pytest.raises(CallerError, match="is there already"):
+    with pytest.raises(CallerError, match="already exists"):
         export_results(store, path)
 
 

@@ -161,10 +161,10 @@ def column(name, values):
         (packed(1001), "1,001 rows, expected 1,000 at most"),
         (packed(1, "zstd"), "is packed by ZSTD, which no export is"),
         (column("correct", pa.array([[[1]]] * 3)), "is no export, this version reads format 1"),
-        (column("record", pa.array([b"\xff"] * 3).view(pa.string())), "is no Parquet file"),
+        (column("record", pa.array([b"\xff"] * 3).view(pa.string())), "is not a Parquet file"),
         (altered(roarbench_format="2"), "is format 2, this version reads format 1"),
         (lambda path: pq.write_table(pa.table({"a": [1]}), path), "is no export"),
-        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is no Parquet file"),
+        (lambda path: path.write_bytes(path.read_bytes()[:-100]), "is not a Parquet file"),
         (Path.unlink, "cannot read"),
     ],
 )

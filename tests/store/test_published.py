@@ -106,7 +106,7 @@ TAMPERED = {
     "a file with another hash": (entry(sha256="0" * 64), "has the SHA-256"),
     "a number of rows": (entry(rows=3), "rows, index.json says 3"),
     "a path out of the folder": (entry(path="../../etc/1/passwd.parquet"), "expected SUITE/VERSION/NAME"),
-    "a forged state": (entry(state="verified"), "no index of results"),
+    "a forged state": (entry(state="verified"), "not an index of results"),
     "a file that is gone": (lambda folder: (folder / NAME).unlink(), "not in the folder"),
     "a file that is in no index": (lambda folder: (folder / OTHER).write_text("x"), "is not in index.json"),
     "a link": (link, "is a link"),
@@ -114,7 +114,7 @@ TAMPERED = {
     "a suite that nobody knows": (entry(path="nobody/1/roarbench.parquet"), "is not in"),
     "a run twice": (twice, "keep one of them"),
     "an endless index": (lambda folder: (folder / INDEX).write_text(" " * 2**21), "bytes at most"),
-    "an index nested without end": (lambda folder: (folder / INDEX).write_text("[" * 10**5), "no index of results"),
+    "an index nested without end": (lambda folder: (folder / INDEX).write_text("[" * 10**5), "not an index of results"),
 }
 
 

@@ -93,8 +93,8 @@ def folder(path):
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda path: path.write_bytes(b"hello, world\n" * 500), "no SQLite database"),
-        (lambda path: path.write_bytes(b"x"), "no SQLite database"),
+        (lambda path: path.write_bytes(b"hello, world\n" * 500), "not an SQLite database"),
+        (lambda path: path.write_bytes(b"x"), "not an SQLite database"),
         (folder, "directory"),
         (changed("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
         (changed("UPDATE roarbench_version SET version_num = '0042'"), NEWER),

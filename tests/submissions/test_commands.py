@@ -65,7 +65,7 @@ def test_new_writes_a_file_that_validate_accepts(call):
     assert [line[:8] for line in stages] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
     assert after == "next: roarbench run --suite quick-matched --submission my_own.py"
     assert max(map(len, answer.out.splitlines()[1:25])) == 48  # the map as a picture
-    assert "is there already" in refused(call("new", "my-own"))
+    assert "already exists" in refused(call("new", "my-own"))
 
 
 def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call):
@@ -146,4 +146,4 @@ def test_what_cannot_be_is_said_before_anything_runs(call):
     assert "--submission FILE" in refused(call(*run[:-2], "--trust-submission"))
     replicate = ("replicate", *PART, "--against", "store", *run[-2:])
     assert "leave --submission out" in refused(call(*replicate))
-    assert "no Parquet" in refused(call("import", "good.py", "--store", "store"))
+    assert "not a Parquet" in refused(call("import", "good.py", "--store", "store"))
