@@ -4,11 +4,32 @@ from importlib import import_module
 from threading import RLock
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+from torch.nn import functional as F
 
 from roarbench.models import MODELS
 
 _DRAWING = RLock()  # of one thread at a time: the global generator is lent
+_BLOCK = 16  # channels that oneDNN holds together with AVX-512; 8 with AVX2
+_SMALL = 32  # pixels a side, of which 8 channels fit; strides are faster, and published rows were made with them
+
+
+class StridedProjection(nn.Conv2d):
+    """A 1x1 convolution with a stride that leaves out the other positions first, and so convolves without a stride.
+
+    With a stride, channels last and fewer of them than it holds together, oneDNN's gradient of the weights writes past
+    its workspace: it is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035). With 8 channels and
+    AVX-512 it did so from 56 x 56 inputs on, and not up to 54 x 54.
+    """
+
+    __module__ = nn.Conv2d.__module__  # by which torch.fx knows that this is one layer
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Map (n, c, h, w) as `nn.Conv2d` does."""
+        if self.in_channels >= 8 and input.shape[-1] <= _SMALL:
+            return super().forward(input)
+        down, across = self.stride
+        return F.conv2d(input[..., ::down, ::across], self.weight, self.bias)
 
 
 def build(name: str, classes: int, channels: int, size: int, generator: torch.Generator, source: str = "") -> nn.Module:
@@ -37,7 +58,19 @@ def build(name: str, classes: int, channels: int, size: int, generator: torch.Ge
         model = _made(name, classes, channels, size, source)
     if residual:
         _draw_weights(model, generator)
+    for module in model.modules():
+        if _overflows(module):
+            module.__class__ = StridedProjection
     return model.train()
+
+
+def _overflows(module: nn.Module) -> bool:
+    return (
+        type(module) is nn.Conv2d
+        and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
+        and module.stride != (1, 1)
+        and module.in_channels < _BLOCK
+    )
 
 
 def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:

@@ -12,6 +12,7 @@ from roarbench.errors import CallerError
 from roarbench.models import MODELS, vision
 from roarbench.models.build import build
 from roarbench.models.cost import network_cost
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded
 
 
@@ -63,6 +64,27 @@ def test_a_transformer_has_patches_that_cover_the_image():
         assert (model.encoder.pos_embedding.shape[1] - 1, side * model.conv_proj.kernel_size[0]) == (side**2, size)
     with pytest.raises(CallerError, match="vit-quick cannot cut 31 x 31 pixels into patches; write a size such as"):
         build("vit-quick", 7, 3, 31, seeded(0))
+
+
+PROJECTED = """
+import os, torch
+from roarbench.models.build import build
+model = build("resnet-quick", 3, 3, 224, torch.Generator()).to(memory_format=torch.channels_last)
+(layer,) = (module for name, module in model.named_modules() if name == "blocks.0.shortcut.0")
+for training in (True, False):
+    layer.train(training).zero_grad()
+    images, back = (torch.randn(8, c, side, side).contiguous(memory_format=torch.channels_last) for c, side in SHAPES)
+    layer(images).backward(back)
+    expected = torch.einsum("nohw,nihw->oi", back.double(), images[..., ::2, ::2].double())
+    torch.testing.assert_close(layer.weight.grad[..., 0, 0], expected.float(), rtol=1e-4, atol=1e-2)
+os._exit(0)  # a heap that was written over may end the process later
+"""
+
+
+@pytest.mark.slow
+def test_a_projection_of_few_channels_of_large_images_learns_and_the_process_lives():
+    """With its stride oneDNN writes past its workspace, where AVX-512 is."""
+    assert said_by(python(PROJECTED.replace("SHAPES", "((8, 112), (16, 56))"))) == ""
 
 
 @pytest.mark.parametrize("precision", [torch.float32, torch.bfloat16])
