@@ -78,7 +78,7 @@ def _table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetReco
     file = (base / section.text("table")).resolve()
     if not file.is_file():
         what = "a folder" if file.is_dir() else "missing"
-        raise section.wrong(f"table is {what}: {file}; write a parquet or CSV file, from where this file lies")
+        raise section.wrong(f"table is {what}: {file}; write a parquet or CSV file, relative to this file")
     return replace(
         record,
         own=TABLE,
@@ -118,5 +118,5 @@ def _folder(section: TomlTable, key: str, base: Path) -> str:
     folder = (base / section.text(key)).resolve()
     if not folder.is_dir():
         what = "a file" if folder.exists() else "missing"
-        raise section.wrong(f"{key} is {what}: {folder}; write a folder, from where this file lies")
+        raise section.wrong(f"{key} is {what}: {folder}; write a folder, relative to this file")
     return str(folder)

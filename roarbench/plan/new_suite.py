@@ -57,12 +57,12 @@ def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
     always = "the controls random, sobel and random-blurred are always there"
     return (
         *_beginning(name, shape, rows, always),
-        ("levels = [0.1, 0.5, 0.9]", "shares of the features that are removed"),
-        ("seeds = 3", "trainings of each point; each has a reference of its own to rank by"),
-        ("references = 3", "explained networks; with one alone, verdicts hold for this network only"),
-        ('# tuned_on = "test"', "where matched gain is all: no training image is explained"),
+        ("levels = [0.1, 0.5, 0.9]", "fractions of the features to remove"),
+        ("seeds = 3", "trainings per point; each uses the rankings of its own reference"),
+        ("references = 3", "explained networks; with only one, verdicts hold for this network only"),
+        ('# tuned_on = "test"', "if matched gain is all you ask: no training image is explained"),
         ("", ""),
-        ("[protocol.roar]", "what differs from the lines above, for one protocol"),
+        ("[protocol.roar]", "differences from the lines above, for one protocol"),
         ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here some, at one level"),
         (f"estimators = [{asking}]", ""),
         ("", ""),
@@ -71,7 +71,7 @@ def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
 
 def _beginning(name: str, about: str, rows: str, always: str) -> tuple[_Line, ...]:
     return (
-        (f'name = "{name}"', "what the suite is called; its version is a hash of what is computed"),
+        (f'name = "{name}"', "the suite's name; its version is a hash of what is computed"),
         (f'about = "{about}"', ""),
         ('protocols = ["matched", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
         (f"estimators = {rows}", ""),
@@ -85,23 +85,23 @@ def _ids(*names: str) -> str:
 
 def _data(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
     in_folders = record.own == FOLDERS
-    where = ("images", "a folder for each class") if in_folders else ("parquet", "parquet files of images and labels")
-    lines: list[_Line] = [("[data]", ""), (f'{where[0]} = "{place}"', f"{where[1]}; from where this file lies")]
+    where = ("images", "one folder per class") if in_folders else ("parquet", "parquet files of images and labels")
+    lines: list[_Line] = [("[data]", ""), (f'{where[0]} = "{place}"', f"{where[1]}; relative to this file")]
     if not in_folders:
         lines.append((f'image_column = "{record.image_column}"', "the images, as the bytes of their files"))
         lines.append((f'label_column = "{record.label_column}"', "the classes, as numbers from 0 on or as words"))
     if record.share:
         lines.append(
-            (f"test_share = {record.share:g}", "of each class, drawn for testing, since there is no test split")
+            (f"test_share = {record.share:g}", "of each class is drawn for testing, since there is no test split")
         )
-        lines.append(("seed = 0", "of that draw"))
+        lines.append(("seed = 0", "for that draw"))
     else:
         what = "folder" if in_folders else "split"
         lines.append((f'train = "{record.train_split}"', f"the {what} of the training images"))
         lines.append((f'test = "{record.test_split}"', f"the {what} of the test images"))
     return (
         *lines,
-        (f"size = {record.size}", "pixels a side: the short side is scaled to it, then the middle is cut out"),
+        (f"size = {record.size}", "pixels per side: the short side is scaled to it, then the centre is cut out"),
         (f"channels = {record.channels}", "3 for colour, 1 for grey"),
         ("", ""),
     )
@@ -109,7 +109,7 @@ def _data(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
 
 def _training(record: DatasetRecord) -> tuple[_Line, ...]:
     return (
-        ("[network]", "explained, and trained anew on degraded images"),
+        ("[network]", "explained, and retrained on degraded images"),
         ('name = "resnet-quick"', "or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)"),
         ("", ""),
         *zip(recipe_lines(record.train_images), _RECIPE, strict=True),
@@ -118,9 +118,9 @@ def _training(record: DatasetRecord) -> tuple[_Line, ...]:
 
 _RECIPE = (  # what the lines of a recipe say
     "how every network is trained; [reference_recipe] may differ",
-    "a recipe of roarbench; the lines below take the place of its numbers",
+    "a recipe of roarbench; the lines below override its numbers",
     "passes over the training images",
-    "images in a step",
+    "images per step",
     "learning rate after the warm-up",
     "none, flip, shift, shift-flip, noise-flip or crop-flip",
 )
@@ -148,9 +148,9 @@ def _about_rows(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
     always = "the control random is always there, what needs pixels is left out"
     return (
         *_beginning(name, about, f"[{asked}]", always),
-        ("levels = [0.1, 0.5, 0.9]", "shares of the columns that are removed from a row"),
-        (f"seeds = {many}", "trainings of each point; each has a reference of its own to rank by"),
-        (f"references = {many}", "explained networks: with many, spread over networks hides little"),
+        ("levels = [0.1, 0.5, 0.9]", "fractions of a row's columns to remove"),
+        (f"seeds = {many}", "trainings per point; each uses the rankings of its own reference"),
+        (f"references = {many}", "explained networks: many show how much networks differ"),
         ("", ""),
     )
 
@@ -161,11 +161,11 @@ def _rows(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
     label = f"label_column = {json.dumps(record.label_column, ensure_ascii=False)}"
     return (
         ("[data]", ""),
-        (f'table = "{place}"', "a parquet or CSV file, from where this file lies"),
+        (f'table = "{place}"', "a parquet or CSV file, relative to this file"),
         (label, "the classes; every other column is a feature" if not some else "the classes"),
         *some,
-        (f"test_share = {record.share:g}", "of each class, drawn for testing"),
-        ("seed = 0", "of that draw"),
+        (f"test_share = {record.share:g}", "of each class is drawn for testing"),
+        ("seed = 0", "for that draw"),
         ("", ""),
     )
 
@@ -173,12 +173,12 @@ def _rows(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
 def _training_on_rows(record: DatasetRecord) -> tuple[_Line, ...]:
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
     return (
-        ("[network]", "explained, and trained anew on degraded rows"),
+        ("[network]", "explained, and retrained on degraded rows"),
         ('name = "mlp"', "two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)"),
         ("", ""),
         ("[recipe]", "how every network is trained; [reference_recipe] may differ"),
-        (f'like = "{_TABULAR.title}"', "a recipe of roarbench; the lines below take the place of its numbers"),
+        (f'like = "{_TABULAR.title}"', "a recipe of roarbench; the lines below override its numbers"),
         (f"epochs = {epochs:g}", "passes over the training rows"),
-        (f"batch = {_TABULAR.batch}", "rows in a step"),
+        (f"batch = {_TABULAR.batch}", "rows per step"),
         (f"peak = {_TABULAR.peak:g}", "learning rate after the warm-up, by AdamW"),
     )
