@@ -129,7 +129,7 @@ def test_tables_of_pages_are_those_of_the_published_rows(published, call, suite,
 
 
 @pytest.mark.slow
-def test_gains_of_quick_in_documents_are_those_of_the_rows(published, call):
+def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published, call):
     rows = rows_of(call, "table", "--suite", "quick@2", "--protocol", "roar", "--store", published)
     gains = {name: interval((row["gain"], row["gain_low"], row["gain_high"])) for name, row in rows.items()}
     pages = {
@@ -140,16 +140,11 @@ def test_gains_of_quick_in_documents_are_those_of_the_rows(published, call):
     for page, names in pages.items():
         text = (ROOT / page).read_text("utf-8")
         assert [name for name in names if gains[name] not in text] == [], page
-
-
-@pytest.mark.slow
-def test_shares_of_the_blurred_random_map_in_the_readme_are_those_of_the_rows(published, call):
-    rows = rows_of(call, "validity", "--suite", "quick@2", "--store", published)
-    readme = (ROOT / "docs" / "results.md").read_text("utf-8")
+    checked, results = rows_of(call, "validity", "--suite", "quick@2", "--store", published), DOCS / "results.md"
     for name in ("sgsq-grad", "var-grad"):
-        value, low, high = rows[name]["marks"]["random-blurred"]["share"].values()
-        assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in readme
-        assert f"{100 * rows[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in readme
+        value, low, high = checked[name]["marks"]["random-blurred"]["share"].values()
+        assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in results.read_text("utf-8")
+        assert f"{100 * checked[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in results.read_text("utf-8")
 
 
 def test_the_readme_has_the_submission_of_this_folder_and_its_commands_share_the_store_of_make_run():

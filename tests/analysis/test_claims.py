@@ -69,8 +69,7 @@ def test_a_claim_says_which_sobel_it_is_about():
     worse, par = finding("sobel-worse-than-random", rows), finding("grad-not-better-than-sobel", rows)
     assert (worse.agree, worse.cells) == (1, 1)
     assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
-    magnitude = finding("sobel-worse-than-random", {"random": curve, "sobel": above})
-    assert magnitude.verdict is Holds.UNKNOWN
+    assert finding("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is Holds.UNKNOWN
     for claim in (CLAIM["sobel-worse-than-random"], *(CLAIM[f"{base}-not-better-than-sobel"] for base in BASES)):
         assert "sobel-released" in claim.text and "sobel, the magnitude" in claim.text
 

@@ -199,8 +199,7 @@ def mine(point):
 def test_submissions_stand_under_the_protocols_that_have_something_of_them(store, tmp_path):
     """A result, a failure or a run under way; what it has not under these is missing, and nothing else."""
     first, second = VERSIONS["quick", 1], VERSIONS["quick", 2]
-    entered = with_entries(second, [MINE])
-    rows = results(entered, 20)
+    rows = results(with_entries(second, [MINE]), 20)
     store.add_all(results(first, 20).values())
     store.add_all(row for at, row in rows.items() if not mine(at) or at.cell.retrain is Retrain.COMMON)
 

@@ -58,5 +58,4 @@ def test_no_row_gets_more_than_is_planned_and_checks_get_none():
     assert next_seeds(two, PLANNED, None) == next_seeds(judged, {}, None) == {}
     assert next_seeds(judged, PLANNED | {"random": 1}, None) == {"gb": 2}  # a control that has all of its own
     random, grad = (replace(each, sobel=None) for each in made(random=None, grad=None).rows)  # nothing has intervals
-    opened = [is_open(each, None) for each in (random, grad, replace(grad, check=True))]
-    assert opened == [False, True, False]
+    assert [is_open(each, None) for each in (random, grad, replace(grad, check=True))] == [False, True, False]

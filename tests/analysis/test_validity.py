@@ -189,8 +189,7 @@ def test_a_missing_cell_is_missing(made):
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
-    suite = one_seed(SUITE)
-    found = panel(held(suite, accuracy=leaky(0.7)), BOOTSTRAP)
+    found = panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
     grad, var = row(found, "grad"), row(found, "var-grad")
     for number in (grad.gain, grad.twins["blurred"].difference, grad.masks[0], var.over_random[1], var.retrained_gap):
         assert number.value is not None and number.low is None and number.high is None

@@ -123,8 +123,7 @@ def test_a_function_is_written_as_a_submission_once(tmp_path):
 
 def test_two_threads_make_rows_of_one_store_at_once(fresh):
     with ThreadPoolExecutor(2) as pool:
-        made = pool.map(lambda one: roarbench.evaluate(fresh, one, protocol="morf", quiet=True), (MINE, IG))
-        one, two = made
+        one, two = pool.map(lambda one: roarbench.evaluate(fresh, one, protocol="morf", quiet=True), (MINE, IG))
     joined = (one | two).to_dataframe("morf")
     assert set(joined["name"]) == {"random", "mine", "ig"} and joined["gain"].notna().all()
 

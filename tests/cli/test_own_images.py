@@ -79,8 +79,7 @@ def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(c
 def made(tmp_path_factory):
     """A folder with pictures, the file of a suite, and the finished store."""
     folder = tmp_path_factory.mktemp("own")
-    path = write_suite(folder)
-    assert command("run", "--suite", path, "--store", folder / "store") == 0
+    assert command("run", "--suite", write_suite(folder), "--store", folder / "store") == 0
     return folder
 
 

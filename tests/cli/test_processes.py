@@ -98,8 +98,7 @@ def test_the_database_is_killed_twice_nothing_is_lost_and_its_password_is_said_a
         assert store.failures.stopped(store.keys("")) == {}
         tables = "SELECT table_name FROM information_schema.tables WHERE table_schema = 'public'"
         for table in connection.exec_driver_sql(tables).scalars().all():
-            kept = connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()
-            assert "hush" not in repr(kept), table
+            assert "hush" not in repr(connection.exec_driver_sql(f'SELECT * FROM "{table}"').all()), table
 
 
 def test_with_logs_of_objects_a_program_can_follow_a_run_and_every_worker(tmp_path):

@@ -58,8 +58,7 @@ def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
 
 def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(call, made):
     keys = [row["key"] for row in listed(call, made) if row["state"] == "done"]
-    clean = shown(call, made, keys[0])
-    assert clean["rankings"] == {"checksum": None, "weights": None, "folders": []}
+    assert shown(call, made, keys[0])["rankings"] == {"checksum": None, "weights": None, "folders": []}
     key = next(row["key"] for row in listed(call, made, "--estimators", "truth") if row["key"] in keys)
     found = shown(call, made, key[:10])
     with ResultsStore.open(default_url(made), read_only=True) as results:

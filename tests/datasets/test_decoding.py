@@ -94,8 +94,7 @@ def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     killed.communicate()
     assert killed.returncode == -signal.SIGKILL
     assert not [path for path in store.glob("*/manifest.json") if path.parent.suffix != ".partial"]
-    data = decode()
-    np.testing.assert_array_equal(data.train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
+    np.testing.assert_array_equal(decode().train.pixels, tiny_pixels()["train"].transpose(0, 3, 1, 2))
     assert not list(store.glob("*.partial"))
 
 

@@ -58,8 +58,7 @@ def test_of_16_bits_the_upper_8_are_kept(form, kind):
 @pytest.mark.parametrize(("form", "options"), [("PNG", {}), ("WEBP", {"lossless": True}), ("GIF", {})])
 def test_of_several_pictures_the_first_is_used(form, options):
     first, second = (Image.new("RGB", (8, 8), colour) for colour in ((200, 0, 0), (0, 0, 200)))
-    both = stored(first, form, save_all=True, append_images=[second], **options)
-    pixels, repairs = decode_image(both, TINY)
+    pixels, repairs = decode_image(stored(first, form, save_all=True, append_images=[second], **options), TINY)
     assert repairs[-1] == "of several pictures"
     np.testing.assert_array_equal(pixels, np.broadcast_to(np.reshape([200, 0, 0], (3, 1, 1)), (3, 8, 8)))
 

@@ -56,8 +56,7 @@ def test_balanced_subset_takes_turns(labels, limit):
         for label in range(5):
             if waiting[label] and len(slow) < limit:
                 slow.append(waiting[label].pop(0))
-    marked = balanced_subset(np.array(labels, np.int64), limit)
-    assert np.flatnonzero(marked).tolist() == sorted(slow)
+    assert np.flatnonzero(balanced_subset(np.array(labels, np.int64), limit)).tolist() == sorted(slow)
 
 
 def test_the_least_limit():
@@ -112,8 +111,7 @@ def test_strengths_and_patterns_by_hand(train):
 
 def strongest(truth, share=0.1):
     """Places (y, x) of the strongest features of each image, (n, count, 2)."""
-    count = round(share * truth[0].size)
-    chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, :count]
+    chosen = np.argsort(-truth.reshape(len(truth), -1), axis=1)[:, : round(share * truth[0].size)]
     _, y, x = np.unravel_index(chosen, truth.shape[1:])
     return np.stack([y, x], axis=-1) + 0.5
 

@@ -105,8 +105,7 @@ def test_what_a_class_tells_counts_where_there_is_detail(batch):
     ]
     detail = -sum(np.maximum(share, 1e-6) * np.log(np.maximum(share, 1e-6)) for share in shares)
     means, weights = (each[batch.targets].numpy() * detail[:, None] for each in batch.by_class)
-    expected = images * means * control("centre", batch).numpy()
-    np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(found, images * means * control("centre", batch).numpy(), rtol=1e-6, atol=1e-9)
     linear = control("linear-classifier", batch).numpy()
     np.testing.assert_allclose(linear, images * weights, rtol=1e-6, atol=1e-9)
 

@@ -54,8 +54,7 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
         inputs = images.detach().requires_grad_()
         with torch.autocast("cpu", torch.bfloat16):
             logits = model(inputs)
-        chosen = logits.float().gather(1, drawn.targets[:, None]).sum()
-        return torch.autograd.grad(chosen, inputs)[0].double()
+        return torch.autograd.grad(logits.float().gather(1, drawn.targets[:, None]).sum(), inputs)[0].double()
 
     lasting = drawn.images.contiguous(memory_format=torch.channels_last)
     copies = torch.stack([gradient(noisy_copies(lasting, drawn.ids, j, SEED)) for j in range(SAMPLES)])

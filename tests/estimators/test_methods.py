@@ -70,8 +70,7 @@ def test_score_cam(model, batch):
         for mask in stretched(channels)[0]:
             shape = (mask - mask.min()) / (mask.max() - mask.min())
             scores.append(model(one.images * shape)[0, target] if mask.max() > mask.min() else torch.tensor(-math.inf))
-        weights = torch.stack(scores).double().softmax(0)[:, None, None]
-        total = (weights * channels).sum(1, keepdim=True)
+        total = (torch.stack(scores).double().softmax(0)[:, None, None] * channels).sum(1, keepdim=True)
         assert_near(importance("score-cam", model, one), stretched(total.clamp(min=0)))
 
 

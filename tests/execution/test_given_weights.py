@@ -138,8 +138,7 @@ def work(published, tmp_path, monkeypatch):
     started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=title(NAME))
     monkeypatch.setitem(RECIPES, started.title, started)
     blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
-    suite = replace(SUITE, name="started", recipe=started.title, blocks=blocks)
-    return make_work(tmp_path, suite)
+    return make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
 
 
 def parameters(state):

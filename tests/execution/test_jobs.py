@@ -83,8 +83,7 @@ def test_rankings_and_runs_know_the_weights_that_they_depend_on(work):
     weights = checksum(work.explained[0].trained().state_dict())
     assert work.explained[0].store.checksum() == weights
     for name in RANKED:
-        expected = "" if find_estimator(name).control else weights
-        assert ranked_by(work, name).weights == expected
+        assert ranked_by(work, name).weights == ("" if find_estimator(name).control else weights)
     assert score(work, run_of(work, "grad")).weights == weights
     assert score(work, run_of(work, "random")).weights == ""
     assert score(work, run_of(work, "random", retrain=Retrain.NONE)).weights == weights
@@ -152,8 +151,7 @@ def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
 def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypatch):
     run = run_of(work, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
-    scored = score(work, run)
-    assert work.place.checkpoint(run.key, scored.rankings).load()["step"] > 0
+    assert work.place.checkpoint(run.key, score(work, run).rankings).load()["step"] > 0
     assert work.place.checkpoint(run.key, "0ther").load() is None
 
 

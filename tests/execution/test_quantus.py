@@ -29,8 +29,7 @@ ROUNDING = 1e-5  # float32 sums in another order, of probabilities
 
 @pytest.fixture(scope="module")
 def explained(tmp_path_factory):
-    work = make_work(tmp_path_factory.mktemp("work"))
-    return quantus._explain(work.explained[0], "grad", 64)
+    return quantus._explain(make_work(tmp_path_factory.mktemp("work")).explained[0], "grad", 64)
 
 
 def chance(explained, gone=WHOLE):

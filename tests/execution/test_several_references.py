@@ -89,8 +89,7 @@ def test_the_linear_classifier_is_sklearns_ridge_on_thumbnails_and_their_mirror_
     small = torch.nn.functional.adaptive_avg_pool2d(pixels, 6)
     seen = torch.cat([small, small.flip(3)]).flatten(1).numpy()
     wanted = np.eye(images.record.classes)[np.tile(images.train.labels, 2)]
-    fitted = Ridge(alpha=0.1 * len(seen)).fit(seen, wanted).coef_
-    expected = torch.from_numpy(fitted).view(-1, *small.shape[1:])
+    expected = torch.from_numpy(Ridge(alpha=0.1 * len(seen)).fit(seen, wanted).coef_).view(-1, *small.shape[1:])
     expected = torch.nn.functional.interpolate(expected, (side, side), mode="bilinear")
     np.testing.assert_allclose(class_images(images).weights, expected, rtol=1e-3, atol=1e-5)
 

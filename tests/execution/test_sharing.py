@@ -80,8 +80,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release([blocked[0].key], living))
     events = complete(work, blocked, store, InlineEngine())
-    lost = [event.step.run for event in events if event.step.run and event.failure]
-    assert lost == [blocked[1], blocked[0]]
+    assert [event.step.run for event in events if event.step.run and event.failure] == [blocked[1], blocked[0]]
     assert store.running() == []
 
 
@@ -192,8 +191,7 @@ def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
     """By a client that remembers what was not there when it last looked."""
     work = make_work(tmp_path, TUNED)
     todo = steps(work, make_runs(work, TUNED))
-    kinds = [step.kind for step in todo]
-    perform(todo[: kinds.index(kind)])
+    perform(todo[: [step.kind for step in todo].index(kind)])
     last = [step for step in todo if step.kind == kind]
     known = set(tmp_path.rglob("*"))
     perform(last)  # on the other machine

@@ -60,8 +60,7 @@ def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp
 
 
 def edit(folder, **values):
-    index = json.loads((folder / "index.json").read_text())
-    (folder / "index.json").write_text(json.dumps(index | values))
+    (folder / "index.json").write_text(json.dumps(json.loads((folder / "index.json").read_text()) | values))
 
 
 def link(folder):

@@ -164,8 +164,7 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(le
         raise NoRoom("no room")
 
     monkeypatch.setattr(rates, "fit", fit)
-    work = WORK._replace(**left)
-    found = rates._too_large(find_suite("quick@1"), work)
+    found = rates._too_large(find_suite("quick@1"), WORK._replace(**left))
     assert seen == tried
     assert found == tuple((title, "no room") for title in tried)
 

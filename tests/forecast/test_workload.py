@@ -73,8 +73,7 @@ def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monke
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: table)
     blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
     suite = replace(SUITE, dataset="breast-cancer-10", model="mlp", recipe="tabular@1", blocks=blocks)
-    rows = table.train_images + table.test_images
-    assert count_work(suite, expand(suite)).images_explained == 2**12 * rows
+    assert count_work(suite, expand(suite)).images_explained == 2**12 * (table.train_images + table.test_images)
 
 
 @pytest.mark.slow
@@ -123,15 +122,13 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
 def test_what_is_done_is_not_counted_again():
     points = expand(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
-    todo = [point for point in points if point not in done]
-    jobs = count_work(SUITE, todo, there=inputs_of(SUITE, done))
+    jobs = count_work(SUITE, [point for point in points if point not in done], there=inputs_of(SUITE, done))
     assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
     assert jobs.images_ranked == 2 * (TRAIN + TEST)
     explained = [point for point in points if point.cell.estimator == "grad"]
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, there=inputs_of(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
-    nothing = count_work(SUITE, [])
-    assert nothing._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
+    assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 
 def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():

@@ -25,8 +25,7 @@ def network():
 
 
 def arrays(n, seed):
-    generator = np.random.default_rng(seed)
-    return generator.uniform(-1, 1, (n, 3, 8, 8)).astype(np.float32), np.arange(n) % 2
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 3, 8, 8)).astype(np.float32), np.arange(n) % 2
 
 
 def gradient_x_input(model, inputs, targets):

@@ -134,8 +134,7 @@ class InlineEngine:
     def submit(self, job: Job) -> None:
         self.done.append(job.name)
         if job.call is measure:
-            found = replace(assume(job.arguments[0], CORE), basis="")
-            self._ended.append(JobOutcome(job.name, found, None))
+            self._ended.append(JobOutcome(job.name, replace(assume(job.arguments[0], CORE), basis=""), None))
         else:
             self._ended.append(JobOutcome(job.name, *perform(job)))
 

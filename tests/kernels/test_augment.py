@@ -45,18 +45,15 @@ def test_what_is_drawn_first_is_as_ever(kind, first):
     """Trainings that were published rest on this order: mirroring is drawn last."""
     one = seeded(9)
     first(one)
-    turned = torch.rand(6, generator=one) < 0.5
-    torch.testing.assert_close(draw((6, 3, 32, 32), kind, seeded(9))[-1], turned)
+    torch.testing.assert_close(draw((6, 3, 32, 32), kind, seeded(9))[-1], torch.rand(6, generator=one) < 0.5)
 
 
 def test_shift_slowly():
     images = pictures(10, size=32)
-    generator = seeded(6)
-    down, right = torch.randint(0, 5, (2, 10), generator=generator).tolist()  # 32 / 16 = 2 pixels each way
+    down, right = torch.randint(0, 5, (2, 10), generator=seeded(6)).tolist()  # 32 / 16 = 2 pixels each way
     expected = []
     for image, y, x in zip(images.numpy(), down, right, strict=True):
-        padded = np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")
-        expected.append(padded[:, y : y + 32, x : x + 32])
+        expected.append(np.pad(image, ((0, 0), (2, 2), (2, 2)), mode="reflect")[:, y : y + 32, x : x + 32])
     moved = shift(images, shifts(10, 2, seeded(6)))
     torch.testing.assert_close(moved, torch.tensor(np.stack(expected)), rtol=0, atol=0)
 

@@ -110,8 +110,7 @@ def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_pa
     made = read_pictures(found, folder)
     assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
     assert made.kinds == ("map", "own", "matched", "other") and made.seconds["grad"] > 0
-    sheet = Image.open(io.BytesIO(made.sheet("grad")))
-    assert sheet.size == (made.side * len(made.numbers), made.side * 4)
+    assert Image.open(io.BytesIO(made.sheet("grad"))).size == (made.side * len(made.numbers), made.side * 4)
     assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
     dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
     assert read_pictures(dark, folder) is None  # what another fill leaves is not made here

@@ -135,8 +135,7 @@ def build(classes, channels, size):
 
 
 def test_a_network_of_a_file():
-    model = build("net.build@1a2b3c4d", 7, 3, 8, seeded(0), NET)
-    assert model(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
+    assert build("net.build@1a2b3c4d", 7, 3, 8, seeded(0), NET)(torch.zeros(2, 3, 8, 8)).shape == (2, 7)
     assert network_cost("net.build@1a2b3c4d", 7, 3, 8, NET).parameters == 7 * 3 * 64 + 7
 
 

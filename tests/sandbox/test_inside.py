@@ -103,8 +103,7 @@ def seeded(seed=7):
 
 
 def called(generator=None, **names):
-    estimate = estimate_of(SimpleNamespace(**names))
-    return estimate(network(), IMAGES, TARGETS, generator or seeded())
+    return estimate_of(SimpleNamespace(**names))(network(), IMAGES, TARGETS, generator or seeded())
 
 
 def test_a_class_of_captum_explains_each_image_s_own_target():

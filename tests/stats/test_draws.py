@@ -239,8 +239,7 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
 
 def test_the_spread_over_trainings_by_hand():
     # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
-    bits = np.arange(6) < np.array([[6], [3]])
-    spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): bits})])
+    spread = spread_of([Scores(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})])
     found = spread.trainings
     assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
     assert found.deviation**2 == pytest.approx(1 / 10)

@@ -118,8 +118,7 @@ def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp
 
 def test_what_differs_is_told():
     stored = make_result(make_run())
-    first = stored.answers.argmax()
-    answers = np.where(np.arange(stored.total) == first, False, stored.answers)
+    answers = np.where(np.arange(stored.total) == stored.answers.argmax(), False, stored.answers)
     there = {"cpu": "other", "device": "some card", "precision": "bf16"}
     origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
     again = replace(stored, bits=pack_answers(answers), correct=stored.correct - 1, provenance=origin)

@@ -173,8 +173,7 @@ def test_nobody_is_silent_while_the_database_is_away(postgres_url):
         older = update(leases).values(beat=start - timedelta(hours=1))
         with store.database.write() as connection:
             connection.execute(older)
-        silent = row.now - start > SILENCE
-        assert lease(store, KEYS, Owner.here()) == (set(KEYS) if silent else set())
+        assert lease(store, KEYS, Owner.here()) == (set(KEYS) if row.now - start > SILENCE else set())
 
 
 def test_an_owner_is_dead_at_once_here_and_elsewhere_when_it_falls_silent(store):
