@@ -89,12 +89,20 @@ def interpolated(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
 def _solved(
     found: Tensor, given: Tensor, around: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
-    """Solve (weights - around) x = given on what is unknown by conjugate gradients, beginning at `found`."""
+    """Solve (weights - around) x = given on what is unknown by conjugate gradients, beginning at `found`.
+
+    Each image stops by itself: its solution does not depend on the others, and they do not wait for it.
+    """
+    solved, going = torch.empty_like(found), torch.arange(len(found), device=found.device)
     left = (given - weights * found + around(found)) * unknown
     step = scaled = left / weights
     product = (left * scaled).sum((2, 3), keepdim=True)
     for _ in range(_ITERATIONS):
-        if bool(left.abs().max() <= _RESIDUAL):
+        if bool((stops := left.abs().amax((1, 2, 3)) <= _RESIDUAL).any()):
+            solved[going[stops]] = found[stops]
+            kept = (each[~stops] for each in (going, found, left, step, product, unknown))
+            going, found, left, step, product, unknown = kept
+        if not len(going):
             break
         image = (weights * step - around(step)) * unknown
         length = product / (step * image).sum((2, 3), keepdim=True).clamp(min=1e-30)
@@ -102,7 +110,8 @@ def _solved(
         scaled = left / weights
         before, product = product, (left * scaled).sum((2, 3), keepdim=True)
         step = scaled + product / before.clamp(min=1e-30) * step
-    return found
+    solved[going] = found
+    return solved
 
 
 def _coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:

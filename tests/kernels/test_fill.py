@@ -87,6 +87,14 @@ def test_interpolation_and_neighbours_by_hand():
     assert filled(line, gone, "neighbours", torch.zeros(1), IDS[:1]).flatten().tolist() == [10, 10, 25, 40, 40]
 
 
+def test_a_large_hole_in_one_image_leaves_the_others_as_they_are():
+    images = torch.randint(256, (2, 1, 32, 32), generator=seeded(0)).float()
+    gone = torch.rand(images.shape, generator=seeded(1)) < 0.5
+    gone[1, :, :30] = True
+    together, alone = (interpolated(images[:n], gone[:n], MEAN[:1, None, None])[0] for n in (2, 1))
+    assert (together - alone).abs().max() < 5e-4
+
+
 @pytest.mark.parametrize("fill", ["linear", "neighbours"])
 def test_where_nothing_is_left_the_mean_is(fill, images):
     gone = torch.ones_like(images, dtype=torch.bool)
