@@ -16,7 +16,7 @@ from roarbench.execution.job_graph import Step, looks
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import copies
+from roarbench.forecast.workload import copies, filled_images
 from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import ranked_splits, reference_epochs
 from roarbench.plan.points import Point, describe
@@ -66,7 +66,8 @@ def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
         return 0.0
     trained = step.run.cell.retrain not in (Retrain.NONE, Retrain.COMMON)
     epochs = step.run.recipe_record.epochs if trained else 0
-    return epochs * train * rates.train + test * rates.predict
+    filled = filled_images(step.run.cell, train, test) * (rates.fill or 0.0)
+    return epochs * train * rates.train + test * rates.predict + filled
 
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:

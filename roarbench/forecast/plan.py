@@ -67,7 +67,7 @@ class Plan:
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
         seconds = [rates.seconds(work) for rates in self.estimates]
-        seldom = {"noise": work.copies_drawn, "submission": work.images_submitted}
+        seldom = {"noise": work.copies_drawn, "submission": work.images_submitted, "filling": work.images_filled}
         rows = [["", "", *(rates.device for rates in self.estimates)]]
         for part in (part for part in PARTS if seldom.get(part, True)):
             rows.append([part, self._what(part), *(_duration(parts[part]) for parts in seconds)])
@@ -96,6 +96,7 @@ class Plan:
             "noise": f"{work.copies_drawn:,} noisy copies",
             "submission": f"{work.images_submitted:,} maps by its own code",
             "ranking": f"{work.images_ranked:,} rankings",
+            "filling": f"{work.images_filled:,} images",
             "retraining": f"{retrained:,} trainings, {work.images_retrained:,.0f} images",
             "scoring": f"{work.images_scored:,} images",
         }[part]

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
+from torch.nn import functional as F
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.one_image import decode_image
@@ -22,6 +23,7 @@ from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, images_at_once, suite_cost
 from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.fill import filled
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import sort_keys, tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
@@ -30,7 +32,7 @@ from roarbench.models.build import build
 from roarbench.plan.keys import stored_levels
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
-from roarbench.terms import Unit
+from roarbench.terms import PLAIN_FILLS, Unit
 
 _TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
 _STEPS = {"cpu": 8, "cuda": 200}  # training steps that are timed at most: on a GPU the first few are recorded
@@ -53,6 +55,7 @@ class Rates:
     draw: float  # the draws of one noisy copy
     rank: float  # ranked by one estimator
     submission: float | None = None  # explained by a submission in the sandbox; None where that was not measured
+    fill: float | None = None  # filled with what is made of the features that are left; None where not measured
     load: float = 1.0  # seconds by the clock for each second of a processor: above 1 where others compute here too
     # what the device that was measured does not have and the work goes on without, a line each
     lacks: tuple[str, ...] = ()
@@ -75,16 +78,17 @@ class Rates:
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
             "noise": work.copies_drawn * self.draw,
-            "submission": self._submissions(work),
+            "submission": _all(work.images_submitted, self.submission),
             "ranking": work.images_ranked * self.rank,
+            "filling": _all(work.images_filled, self.fill),
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
         }
 
-    def _submissions(self, work: Work) -> float | None:
-        if not work.images_submitted:
-            return 0.0
-        return None if self.submission is None else work.images_submitted * self.submission
+
+def _all(images: int, seconds: float | None) -> float | None:
+    """Return seconds of all images by those of one; None where there are images and those are not known."""
+    return None if images and seconds is None else images * (seconds or 0.0)
 
 
 class Assumed(NamedTuple):
@@ -110,6 +114,7 @@ GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H20
 _DECODE = 4e-8  # seconds of a core for each pixel of a photograph
 _RANK = 2.5e-8  # seconds of a core for each feature
 _DRAW = 1.2e-8  # the same for each number of a noisy copy
+_FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
 
 
 def assume(suite: Suite, machine: Assumed) -> Rates:
@@ -126,6 +131,7 @@ def assume(suite: Suite, machine: Assumed) -> Rates:
         explain=_EXPLAIN * flops / machine.explain,
         draw=_DRAW * record.channels * record.size**2,
         rank=_RANK * record.channels * record.size**2,
+        fill=None if machine.gpus else _FILL * record.channels * record.size**2,
     )
 
 
@@ -180,6 +186,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
         explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
         draw=_timed(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
         rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
+        fill=_fill_seconds(suite, work),
     )
     if where.type == "cuda":  # timed by the clock
         torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
@@ -242,6 +249,19 @@ def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImag
     removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
     fill = torch.full((record.channels,), 128.0)
     return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
+
+
+def _fill_seconds(suite: Suite, work: Work | None) -> float:
+    """Time the fills that are made of what is left, on made-up photographs with half of them removed in squares."""
+    record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
+    if not fills or (work is not None and not work.images_filled):
+        return 0.0
+    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=device())
+    images = photo.expand(_FEW, -1, -1, -1)
+    squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
+    gone = F.interpolate(squares, images.shape[2:]).to(device()) < 0.5
+    mean, ids = torch.full((record.channels,), 128.0, device=device()), torch.arange(_FEW)
+    return _timed(lambda: [filled(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
 
 
 def _photograph(record: DatasetRecord) -> bytes:

@@ -17,11 +17,12 @@ from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import ranked_splits, reference_epochs, stored_levels
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Recipe
+from roarbench.plan.runs import Cell
 from roarbench.plan.shared_inputs import RankedSplit, SharedInputs, inputs_of
 from roarbench.plan.suite import Suite
-from roarbench.terms import Retrain, Split, Unit
+from roarbench.terms import PLAIN_FILLS, Retrain, Split, Unit
 
-PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "retraining", "scoring")
+PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
 _FLOAT = 4  # bytes of a float32
 _JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
 _COPIES = 3  # weights, gradients, momentum
@@ -46,6 +47,7 @@ class Work(NamedTuple):
     copies_drawn: int  # noisy copies of images, whose draws all references share
     images_submitted: int  # images times submissions, whose own code makes the maps; a blurred twin shares its parent's
     images_ranked: int  # images times rankings
+    images_filled: int  # images over all runs, where what replaces removed features is made of those that are left
     disk: int  # bytes of decoded images, rankings and results, in the end
     sealing: int  # bytes that a worker needs beside those while it joins the parts of a ranking
     memory: int  # bytes that one worker needs beside the images and rankings, which are read through memory maps
@@ -91,6 +93,7 @@ def count_work(
         copies_drawn=sum(n * copies(chain(*explained)) for n, explained, _ in parts),
         images_submitted=sum(n * len(set(map(job_group, theirs))) for n, _, submitted in parts for theirs in submitted),
         images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
+        images_filled=sum(filled_images(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
         memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
@@ -98,6 +101,13 @@ def count_work(
         train=train,
         planes=max((sum(sizes.get(row._replace(split=split), 0) for split in Split) for row in sizes), default=0),
     )
+
+
+def filled_images(cell: Cell, train: int, test: int) -> int:
+    """Return how many images a run fills with what is made of the features that are left, which takes long."""
+    if cell.fill in PLAIN_FILLS:
+        return 0
+    return test if cell.retrain is Retrain.NONE else train + test
 
 
 def _planes_size(suite: Suite, unit: Unit) -> int:

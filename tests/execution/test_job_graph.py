@@ -173,6 +173,10 @@ def test_what_steps_cost_by_hand(tmp_path, monkeypatch):
     costs = {step.run.cell.retrain.value: cost(work, step, RATES) for step in made if step.run}
     trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
     assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
+    run = next(step.run for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
+    linear = make_step("run")._replace(run=replace(run, cell=replace(run.cell, fill="linear")))
+    filled = epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
+    assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
     assert cost(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))

@@ -61,15 +61,17 @@ def test_a_plan_in_words_and_as_a_record():
     assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
 
 
-def test_maps_of_a_submission_are_as_slow_as_they_were_measured():
+def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
     assert "  submission  40 maps by its own code    not measured\n" in submitted.text()
     assert ", by a measurement just now, without what is not measured\n" in submitted.text()
     assert submitted.wall(HERE) == PLAN.wall(HERE)
     assert submitted.record()["estimates"][0]["parts"]["submission"] is None
-    measured = replace(HERE, submission=2.0)
-    known = replace(submitted, estimates=(measured,))
-    assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2
+    filled = replace(submitted, work=submitted.work._replace(images_filled=30))
+    measured = replace(HERE, submission=2.0, fill=4.0)
+    known = replace(filled, estimates=(measured,))
+    assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
+    assert "  filling     30 images                     2 min\n" in known.text()
     assert "own code" in known.text() and "80 s" in known.text() and "not measured" not in known.text()
 
 

@@ -47,6 +47,9 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
     assert jobs.copies_drawn == 15 * (TRAIN + TEST)
     assert jobs.images_ranked == 3 * (TRAIN + TEST)
+    assert jobs.images_filled == 0  # the mean is at hand
+    linear = replace(SUITE, blocks=tuple(replace(block, fill="linear") for block in BLOCKS))
+    assert count_work(linear, expand(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
