@@ -29,14 +29,14 @@ class Likeness(NamedTuple):
     of: str  # the suite that it shortens
     # Kendall's tau of the gains under ROAR with its interval of 95%; None where it was not measured
     tau: tuple[float, float, float] | None
-    source: str  # on what, and by which program
+    source: str  # on what, and where more is said
 
 
 FAST = {
     "cifar10-fast": Likeness(
         "cifar10",
         (0.733, 0.333, 1.0),
-        "6 rankings, t .5 and .9, 2 seeds on 2,000 images (benchmarks/fast_agreement.py, 2026-11-20)",
+        "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)",
     ),
     "imagenette-fast": Likeness("imagenette", None, ""),
     "imagenet-fast": Likeness("imagenet", None, ""),
