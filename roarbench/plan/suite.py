@@ -13,7 +13,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Making, Retrain, Split, Unit
 
-NO_NEIGHBOURS = "it looks at neighbouring pixels, and the columns of a table have no neighbours"
+NO_NEIGHBOURS = "the columns of a table have no neighbours to look at"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 REPLICATION = 10_000  # from the seeds of a replication to those of the next: all of them are disjoint
 

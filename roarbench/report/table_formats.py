@@ -101,8 +101,9 @@ def columns_of(table: SuiteTable) -> list[Column]:
         add(_KNOWS, (_knows(table, row) for row in rows), left=True)
     else:
         add("vs Random", (_verdict(row.random) for row in rows), short="Random", left=True)
-    add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "Sobel", left=True)
-    add("vs Random blurred", (_verdict(row.random_blurred) for row in rows), 5, "Blurred", left=True)
+    if "sobel" in table.suite_results.suite.controls:  # a table of numbers has neither
+        add("vs Sobel", (_verdict(row.sobel) for row in rows), 4, "Sobel", left=True)
+        add("vs Random blurred", (_verdict(row.random_blurred) for row in rows), 5, "Blurred", left=True)
     if any(row.over_other_image.value is not None for row in rows):
         add("over other image", (interval(row.over_other_image) for row in rows), 3.1)
         add("vs other image", (_verdict(row.other_image) for row in rows), 3.2, "other", left=True)
