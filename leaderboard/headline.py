@@ -26,11 +26,11 @@ def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_netw
         return ""
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
-    every, one = f"each of {controls} controls that ask no network", "the one control, which asks no network"
+    every, one = f"all {controls} controls that never see the network", "the one control, which never sees the network"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.id in strangers and row.beating]
     if not winners and (first := _joined(joined, of)):  # who wins is said first
-        return f"{first} {count.removesuffix(' beats').removesuffix(' beat')}{' does' * (len(asking) > 1)}."
+        return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(filter(None, (f"{count} {of}.", _joined(joined, "every control"), _roar(asking, winners))))
 
 
@@ -52,7 +52,7 @@ def _joined(rows: Sequence[BoardRow], controls: str) -> str:
     named = _named(winners) if len(winners) <= 3 else str(len(winners))
     beats = f"beat{'s' * (len(winners) == 1)} {controls}"
     if len(rows) == 1:
-        return f"{named}, added to the suite, {beats}."
+        return f"{named}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
     return f"Of {len(rows)} rows added to the suite, each judged alone, {named} {beats}."
 
 

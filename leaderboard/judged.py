@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from leaderboard.headline import headline
 from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
-from leaderboard.words import plain, slug
+from leaderboard.words import day, plain, slug
 from roarbench.analysis.boards import VOID, SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.estimators.naming import human_name, lookup_estimator
@@ -69,16 +69,17 @@ def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
     """Return what was asked of what, on how many networks, when."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, sum(row.control for row in rows)
-    added = sum(row.id in results.suite.entered and not row.control for row in rows)
+    entered = [row for row in rows if row.id in results.suite.entered and not row.control]
+    kind = "submission" if all(row.detail == "submission" for row in entered) else "added row"
+    counts = (len(rows) - controls - len(entered), "estimator"), (len(entered), kind), (controls, "control")
     newest = max((result.created for result in results.results.values()), default=None)
     return (
         capital(board.protocol.gain) if table.judged else "Masks alone",
         plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px",
-        plain(suite.model) + (f", {counted(board.references, 'network')}" if board.references else ""),
+        counted(board.references, f"{plain(suite.model)} network") if board.references else plain(suite.model),
         f"{board.images:,} test images",
-        f"{counted(len(rows) - controls - added, 'estimator')}{f', {added} added' * (added > 0)}, "
-        f"{counted(controls, 'control')}",
-        f"{newest.day} {newest:%b %Y}" if newest else "",
+        ", ".join(counted(n, what) for n, what in counts if n),
+        day(newest) if newest else "",
     )
 
 

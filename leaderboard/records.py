@@ -16,7 +16,7 @@ KINDS = {  # of rows, by what they are coloured, in words
     BEATS: "beats every control",
     OPEN: "not told apart from a control",
     BELOW: "below a control",
-    CONTROL: "control: asks no network",
+    CONTROL: "control: never sees the network",
     UNJUDGED: "no verdict: too few runs",
 }
 

@@ -13,7 +13,7 @@ from leaderboard.links import Address, NotThere, Site, address, data_uri, file_n
 from leaderboard.page import board, compare, images, method, share, suites, trust
 from leaderboard.records import KINDS
 from leaderboard.views import Views
-from leaderboard.words import REPOSITORY, plain
+from leaderboard.words import REPOSITORY, day, plain
 from roarbench.errors import CallerError
 from roarbench.estimators.naming import human_name
 from roarbench.plan.points import describe
@@ -63,7 +63,7 @@ def _rendered(page: str, site: Site, **fields: Any) -> Page:
         "to": site.to,
         "keep": lambda file, text: site.file(file, str(text).encode()),
         "version": code_version(),
-        "date": f"{datetime.now(UTC):%Y-%m-%d}",
+        "date": day(datetime.now(UTC)),
     }
     made: Any = templates().get_template(f"{page}.html").make_module(shared | fields)
     return Page(made.title, str(made))

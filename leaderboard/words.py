@@ -1,6 +1,7 @@
 """Words of the pages, and text from outside made plain."""
 
 from contextlib import suppress
+from datetime import datetime
 from importlib.metadata import PackageNotFoundError, metadata
 
 from roarbench.analysis.boards import SuiteResults
@@ -23,6 +24,11 @@ REPOSITORY = _repository()
 def plain(text: str, longest: int = 300) -> str:
     """Return text from outside as one printable line, cut where it is too long."""
     return one_line(text, longest)
+
+
+def day(moment: datetime) -> str:
+    """Return a date as it is read: `23 Nov 2026`."""
+    return f"{moment.day} {moment:%b %Y}"
 
 
 def slug(suite_results: SuiteResults) -> str:

@@ -98,13 +98,19 @@ def _tabs(site: Site, view: SuiteView, shown: Protocol) -> Iterator[Tab]:
 
 
 def key_of(board: BoardRecord, entered: Collection[str]) -> Iterator[str]:
-    """Yield what a range of places and masks alone mean, where a board has them."""
+    """Yield what places, ROAR’s places and masks alone mean, where a board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
-        added = "; an added row changes no other row’s place" if any(row.id in entered for row in board.rows) else ""
         place = place_interval(ranges[0]).replace("-", "–")
-        yield f"Place {place}: the true one is among these, with 95 % confidence for all rows at once{added}"
+        yield (
+            f"Place {place}: the true place is among these, with 95 % confidence for all rows at once. So ranges may "
+            "overlap where a verdict, which is about one row and its controls, is clear."
+        )
+        if any(row.id in entered for row in board.rows):
+            yield "A row added to the suite has a place among the suite’s rows; their own places do not count it."
+    if any(row.reversed_by for row in board.rows):
+        yield "ROAR place: its place under ROAR, where networks are retrained; in colour where ROAR reverses an order."
     masks = [doubt.short for row in board.rows for doubt in row.doubts if doubt.short.startswith("masks alone")]
     if masks:
         share = masks[0].removeprefix("masks alone ")
-        yield f"{masks[0]}: networks that see which features are missing, and no image, answer {share} right"
+        yield f"{masks[0]}: networks that see which features are missing, and no image, answer {share} right."

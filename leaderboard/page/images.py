@@ -12,6 +12,15 @@ from roarbench.text import counted
 
 _PAGE = 12  # rows that a static page can show; a running program has all
 _LINES = {"map": "map", "own": "its own mask", "matched": "matched mask", "other": "another’s mask"}
+_MASKS = {  # of the lines of a sheet, in a sentence
+    ("own",): "under its own mask",
+    ("own", "other"): "under its own mask and under another image’s",
+    (
+        "own",
+        "matched",
+        "other",
+    ): "under its own mask, under another image’s matched to change it as much, and under that one unmatched",
+}
 
 
 def context(site: Site, at: Address) -> dict[str, Any]:
@@ -41,6 +50,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "of": now.of,
         "shown": shown(found, now),
         "photos": photos(site, view),
+        "masks": _MASKS[tuple(found.kinds[1:])],
         "against": _LINES[found.kinds[2]] if view.leading.against else "",
         "asks": f"{counted(now.of // levels, 'network')} at {counted(levels, 'level')}",
     }

@@ -11,7 +11,7 @@ from leaderboard.page import images
 from leaderboard.page.board import board_at
 from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
-from leaderboard.words import plain
+from leaderboard.words import day, plain
 from roarbench.estimators.ids import TRUSTED
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
@@ -62,13 +62,14 @@ def _origin(view: SuiteView, name: str) -> str:
     found = view.results.by_estimator.get(name, ())
     trusted = TRUSTED in lookup_estimator(name).marks
     whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
-    return f"{whose}, {max(result.created for _, result in found):%Y-%m-%d}" if found else ""
+    return f"{whose}, {day(max(result.created for _, result in found))}" if found else ""
 
 
 _LADDER = {
     (): "",
-    ("image",): " It knows the image: its gain is above Random’s.",
-    ("image", "network"): " It knows the image and the network: its gain is above Random’s and its untrained twin’s.",
+    ("image",): " It tells images apart: its gain is above Random’s.",
+    ("image", "network"): " It depends on the image and on what the network learnt: its gain is above Random’s and "
+    "above that of its untrained twin, the same method on random weights.",
 }
 
 
@@ -79,13 +80,13 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
     place = f", place {place_interval(row.place).replace('-', '–')} of {len(board.rows)}" if row.place else ""
     size = f"{interval(row.value)} points{place} on {board.title}"
     if row.control:
-        return f"A control: it never asks the network. {size}; an estimator has to beat it."
+        return f"A control: it never sees the network. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. Nothing says yet whether it beats the controls."
     knows = _LADDER[row.knows]
     if row.kind == BEATS:
-        return f"It beats every control that asks no network: {size}.{knows}"
-    rival = f"{human_name(row.beating.nearest).whole}, a control that asks no network"
+        return f"It beats every control: {size}.{knows}"
+    rival = f"{human_name(row.beating.nearest).whole}, a control that never sees the network"
     if row.kind == BELOW:
         return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
     return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"
@@ -93,13 +94,14 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
 
 def both_true(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
     """Return why a row may win on one board and lose on another where ROAR is one of them; empty where it does not."""
-    boards = {kind: [board.protocol for _, board, row in found if row.kind == kind] for kind in (BEATS, BELOW)}
-    for one, other in product(*boards.values()):
-        if one != other and ROAR in (one, other):
+    shown = [(board.protocol, row) for _, board, row in found]
+    winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
+    for (one, _), (other, row) in product(winning, losing):
+        if one != other and ROAR in (one, other) and row.beating:
             return (
-                f"It beats every control under {one.title} and is below one under {other.title}. Both can be true, as "
-                f"these are two questions. {one.title}: {one.question} {other.title}: {other.question} "
-                "A network that is retrained may read the class from the shape of the masks."
+                f"It beats every control under {one.title} and is below {human_name(row.beating.nearest).whole} under "
+                f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
+                f"{other.title}: {other.question} A retrained network can read the class from the shape of the masks."
             )
     return ""
 

@@ -18,7 +18,7 @@ MATCHED = Protocol(
     tab="What can only a network know?",
     question="What does it know that no map without a network can?",
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
-    dot=f"{OWN}, made to change it as much. 0 = knows nothing about this image beyond its contrast.",
+    dot=f"{OWN}, matched to change this one as much. 0 = the map knows nothing about this image beyond its contrast.",
     gain="matched gain",
     meaning="Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched "
     "mask follows another image's map by the same row and changes the image as much: as many features of each stratum "
@@ -36,9 +36,9 @@ MATCHED_LERF = replace(
     tab="The rest, only networks know?",
     question="What does it know about what does not matter that no map without a network can?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
-    dot="A mask removes what an importance map ranks last. Each dot: how many points higher accuracy is under an "
-    "image's *own* mask than under that of *another* image, made to change it as much. 0 = knows nothing about this "
-    "image beyond its contrast.",
+    dot="A mask removes the features that an estimator ranks last. Each dot: how many accuracy points less an image's "
+    "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
+    "about this image beyond its contrast.",
     limits="As `matched`",
     use="Beside `matched`",
 )
@@ -50,8 +50,8 @@ MATCHED_MORF = replace(
     tab="Which network was explained?",
     question="What does it know that the explained network itself uses?",
     method=f"score the reference as it is, not retrained: how much more an image's own mask costs {_OTHER}",
-    dot=f"{OWN}, made to change it as much, and the *explained network* answers. It never saw such images. "
-    "0 = knows nothing about this image beyond its contrast.",
+    dot=f"{OWN}, matched to change this one as much, and the *explained network* answers. It never saw such images. "
+    "0 = the map knows nothing about this image beyond its contrast.",
     limits="As `matched`; and degraded images are unlike all that the network was trained on",
     use="With the twin `~other-reference`, to ask whether a map tells its network from another one of its kind",
 )

@@ -14,7 +14,7 @@ SPECIFIC = Protocol(
     tab="This image or another?",
     question="What does it know about this image that its map of another image does not?",
     method=f"{ON_COMMON} how much more an image's own mask costs than another image's by the same row",
-    dot=f"{OWN}. 0 = knows nothing about this image.",
+    dot=f"{OWN}. 0 = the map knows nothing about this image.",
     gain="specific gain",
     meaning="Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A "
     "map that ignores the image scores 0. Below 0, the mask itself reveals the image's content.",
@@ -33,8 +33,8 @@ SPECIFIC_LERF = replace(
     question="What does it know about what does not matter in this image?",
     method=f"{ON_COMMON} how much less an image's own mask costs than another image's by the same row, least important "
     "features removed",
-    dot="A mask removes what an importance map ranks last. Each dot: how many points higher accuracy is under an "
-    "image's *own* mask than under that of *another* image. 0 = knows nothing about this image.",
+    dot="A mask removes the features that an estimator ranks last. Each dot: how many accuracy points less an image's "
+    "*own* mask costs than the mask of *another* image. 0 = the map knows nothing about this image.",
     limits="As `specific`",
     use="Beside `specific`",
 )
@@ -47,7 +47,7 @@ SPECIFIC_CLASS = replace(
     question="What does it know about this image beyond its class?",
     method=f"{ON_COMMON} how much more an image's own mask costs than that of another image of its class by the same "
     "row, so that both masks reveal the class",
-    dot=f"{OWN} of its class. 0 = knows nothing about this image but its class.",
+    dot=f"{OWN} of its class. 0 = the map knows nothing about this image but its class.",
     meaning="Gain: accuracy with the removal mask of another image of the same class, by the same row, minus accuracy "
     "with the image's own. Both masks reveal the class; a map that knows no more of the image scores 0.",
     limits="Features at the same place in all images of a class; a drawing that tells more of the class than those of "
