@@ -1,25 +1,24 @@
 """Who wins, in a sentence: never more than the adjusted verdicts say."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from leaderboard.records import BEATS, BoardRow
 from roarbench.stats.board import ONE_NETWORK
 
 
-def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_network: bool = False) -> str:
+def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     """Return how many estimators beat every control, and whether ROAR's best are among them.
 
     Nothing is said where a gain or a verdict is missing (networks at chance give none), or where a control joined that
     the suite does not name and no verdict is about.
 
     Args:
-        rows: Of a board.
-        strangers: Ids that the suite does not name; they are judged, and not counted.
+        rows: Of a board; those added to the suite are judged, and not counted.
         one_network: Whether all rows explain one network.
     """
-    own = [row for row in rows if row.id not in strangers]
+    own = [row for row in rows if not row.added]
     asking = [row for row in own if not row.control]
-    strange_control = any(row.control for row in rows if row.id in strangers)
+    strange_control = any(row.control for row in rows if row.added)
     if not asking or strange_control or any(row.value.value is None for row in own):
         return ""
     if not all(row.beating for row in asking):
@@ -28,7 +27,7 @@ def headline(rows: Sequence[BoardRow], strangers: Collection[str] = (), one_netw
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
     every, one = f"all {controls} controls that never see the network", "the one control, which never sees the network"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
-    joined = [row for row in rows if row.id in strangers and row.beating]
+    joined = [row for row in rows if row.added and row.beating]
     if not winners and (first := _joined(joined, of)):  # who wins is said first
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(filter(None, (f"{count} {of}.", _joined(joined, "every control"), _roar(asking, winners))))

@@ -39,6 +39,7 @@ def board_record(
             reversed_by=reversed_by(row.estimator, here, there),
             doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
             seconds=(seconds or {}).get(row.estimator),
+            added=row.estimator in results.suite.entered,
         )
         for row in table.rows
     )
@@ -48,7 +49,7 @@ def board_record(
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=headline(rows, results.suite.entered, board.one_network),
+        headline=headline(rows, board.one_network),
         facts=tuple(filter(None, _facts(table, rows))),
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
         caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
@@ -69,7 +70,7 @@ def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
     """Return what was asked of what, on how many networks, when."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
     record, controls = suite.dataset_record, sum(row.control for row in rows)
-    entered = [row for row in rows if row.id in results.suite.entered and not row.control]
+    entered = [row for row in rows if row.added and not row.control]
     kind = "submission" if all(row.detail == "submission" for row in entered) else "added row"
     counts = (len(rows) - controls - len(entered), "estimator"), (len(entered), kind), (controls, "control")
     newest = max((result.created for result in results.results.values()), default=None)

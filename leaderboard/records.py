@@ -41,6 +41,7 @@ class BoardRow:
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]  # why it has no place, or should be doubted, gravest first
     seconds: float | None  # processor seconds for the maps of 1,000 images; None where not known
+    added: bool = False  # whether the suite does not name it: its place counts in no other row's
 
     @property
     def kind(self) -> str:

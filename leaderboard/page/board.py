@@ -1,7 +1,7 @@
 """The board: who wins, and why to believe it."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaderboard.figure import card
@@ -54,7 +54,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "suites": [
             (plain(each.title, 80), site.at(board_at(each, each.leading)), each is view) for each in site.views.values()
         ],
-        "key": list(key_of(board, view.results.suite.entered)),
+        "key": list(key_of(board)),
         "files": _files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
 
@@ -97,7 +97,7 @@ def _tabs(site: Site, view: SuiteView, shown: Protocol) -> Iterator[Tab]:
         yield label, site.at(board_at(whose, protocol)), whose is view and protocol == shown
 
 
-def key_of(board: BoardRecord, entered: Collection[str]) -> Iterator[str]:
+def key_of(board: BoardRecord) -> Iterator[str]:
     """Yield what places, ROAR’s places and masks alone mean, where a board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
@@ -106,8 +106,8 @@ def key_of(board: BoardRecord, entered: Collection[str]) -> Iterator[str]:
             f"Place {place}: the true place is among these, with 95 % confidence for all rows at once. So ranges may "
             "overlap where a verdict, which is about one row and its controls, is clear."
         )
-        if any(row.id in entered for row in board.rows):
-            yield "A row added to the suite has a place among the suite’s rows; their own places do not count it."
+    if any(row.added for row in board.rows):
+        yield "In brackets: where a row added to the suite stands among its rows; their own places do not count it."
     if any(row.reversed_by for row in board.rows):
         yield "ROAR place: its place under ROAR, where networks are retrained; in colour where ROAR reverses an order."
     masks = [doubt.short for row in board.rows for doubt in row.doubts if doubt.short.startswith("masks alone")]

@@ -66,16 +66,15 @@ CASES = {  # after a plus: of a row that the suite does not name
 
 @pytest.mark.parametrize("words", CASES)
 def test_the_headline_says_no_more_than_the_verdicts(words):
-    rows = [row(word.strip("+"), f"e{n}") for n, word in enumerate(words.split())]
-    strangers = [f"e{n}" for n, word in enumerate(words.split()) if word.startswith("+")]
-    assert headline(rows, strangers) == CASES[words]
+    rows = [row(word.strip("+"), f"e{n}", added=word[0] == "+") for n, word in enumerate(words.split())]
+    assert headline(rows) == CASES[words]
     alone = CASES[words].replace("the network", "the network, for this network only")
-    assert headline(rows, strangers, one_network=True) == alone
+    assert headline(rows, one_network=True) == alone
 
 
 def test_a_submission_that_wins_is_called_one():
-    rows = [row("control"), row("<", "e1"), row("yes", "e2", detail="submission")]
-    said = headline(rows, ["e2"])
+    rows = [row("control"), row("<", "e1"), row("yes", "e2", detail="submission", added=True)]
+    said = headline(rows)
     assert said == f"E2, a submission, beats {EVERY}. The suite’s one estimator does not beat it."
 
 
@@ -111,12 +110,13 @@ def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
 def test_the_key_says_what_a_range_of_places_and_masks_alone_are():
     found = (Doubt("≈ contrast", ""), Doubt("masks alone 66 %", ""))
     first, ranged = row("yes", "e1", place=Place(1, 1, 1)), row("≈", "e2", place=Place(2, 2, 4), doubts=found)
-    place, masks = key_of(SimpleNamespace(rows=[first, ranged]), ())
+    place, masks = key_of(SimpleNamespace(rows=[first, ranged]))
     assert place.startswith("Place 2–4: ")
     assert masks.startswith("masks alone 66 %: ") and masks.endswith(" answer 66 % right.")
-    _, added, roar, _ = key_of(SimpleNamespace(rows=[first, replace(ranged, reversed_by=("e1",))]), {"e1"})
-    assert added.startswith("A row added to the suite") and roar.startswith("ROAR place: ")
-    assert list(key_of(SimpleNamespace(rows=[replace(first, place=None), first]), {"e1"})) == []
+    more = [replace(first, added=True), replace(ranged, reversed_by=("e1",))]
+    _, added, roar, _ = key_of(SimpleNamespace(rows=more))
+    assert added.startswith("In brackets: ") and roar.startswith("ROAR place: ")
+    assert list(key_of(SimpleNamespace(rows=[replace(first, place=None), first]))) == []
 
 
 def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
