@@ -26,7 +26,7 @@ MATCHED = Protocol(
     zero=IGNORES_IMAGE,
     limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
     "keeps about a point",
-    use="To judge whether a map beats every control that asks no network: it leads",
+    use="To judge whether a map beats every control that never sees the network: it leads",
 )
 MATCHED_LERF = replace(
     MATCHED,
