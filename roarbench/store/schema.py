@@ -159,7 +159,7 @@ images = Table(  # where images came from; missing from stores older than 0004
     *_required(Text, "data", "dataset"),
     Column("limit", Integer),
     *_required(Text, "kind", "folder", "files"),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 forgotten = Table(  # results and failures that were taken off the boards; missing from stores older than 0005
