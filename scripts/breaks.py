@@ -30,7 +30,7 @@ from typing import NamedTuple
 ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "tests" / "breaks"
 _LIBRARIES = (
-    "torch", "numpy", "scipy.stats", "scipy.ndimage", "sqlalchemy", "alembic.command", "pyarrow.parquet",
+    "torch", "numpy", "scipy.stats", "scipy.ndimage", "sqlalchemy", "pyarrow.parquet",
     "PIL.Image", "matplotlib.pyplot", "captum.attr", "typer.testing", "rich.table", "pytest", "psycopg",
 )  # fmt: skip
 _LEFT_OUT = "not (postgres or browser or soak)"  # tests that start a server of their own

@@ -62,11 +62,11 @@ def artifacts_of(step: Step, suite: str) -> list[Artifact]:
     if step.kind == "reference":
         return list(_reference(first, name))
     if step.kind == "network":
-        return [Artifact(rest[0].key, name, first.networks.checksum(rest[0].key), rest[0].key)]
+        return [Artifact(rest[0].key, name, first.stored(rest[0].key).checksum(), rest[0].key)]
     if step.kind == "tune":
         common, row, _ = rest
         rankings, tuned = _ranking_checksum(first, row), fingerprint(["tune", common.key, row.key])
-        found = first.networks.checksum(tuned_key(common.key, rankings))
+        found = first.stored(tuned_key(common.key, rankings)).checksum()
         return [Artifact(tuned, f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 

@@ -36,9 +36,9 @@ def exchanged(
 
 def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[RankingSpec]) -> str:
     """Train a network on the exchanged masks of these controls and all levels, unless that was done; a line on it."""
-    store, checkpoint, images = place.networks, place.checkpoint(common.key), place.images
-    with store.lock(common.key):
-        if store.has(common.key):
+    store, checkpoint, images = place.stored(common.key), place.checkpoint(common.key), place.images
+    with store.lock():
+        if store.has():
             return ""
         cuts = [cut for spec in controls for cut in _cuts_of(place.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
@@ -47,7 +47,7 @@ def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[Ran
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
-        store.save(common.key, model, about)
+        store.save(model, about)
         checkpoint.remove()
     return checkpoint.note
 
@@ -55,9 +55,9 @@ def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[Ran
 def tune(place: Workplace, common: CommonNetwork, row: RankingSpec, masks: Split) -> None:
     """Tune a common network on a row's own exchanged masks of a split, of all levels, unless that was done."""
     rankings, images = place.rankings.open(row), place.images
-    key, store = tuned_key(common.key, rankings.checksum), place.networks
-    with store.lock(key):
-        if store.has(key):
+    store = place.stored(tuned_key(common.key, rankings.checksum))
+    with store.lock():
+        if store.has():
             return
         model = _load(place, common.model, common.key)
         cuts, seed = _cuts_of(rankings, common.order, masks), _TUNING + common.seed
@@ -66,7 +66,7 @@ def tune(place: Workplace, common: CommonNetwork, row: RankingSpec, masks: Split
         recipe = tuning_of(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
         about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
-        store.save(key, model, about)
+        store.save(model, about)
 
 
 def scoring_network(place: Workplace, run: Run, rankings: Rankings | None) -> nn.Module:
@@ -84,5 +84,5 @@ def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> li
 
 def _load(place: Workplace, model: str, key: str) -> nn.Module:
     network = place.network(model, 0)
-    network.load_state_dict(place.networks.weights(key))
+    network.load_state_dict(place.stored(key).weights())
     return network.to(device())

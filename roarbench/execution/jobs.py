@@ -76,7 +76,7 @@ def _make_reference(explained: ReferenceModel) -> str:
         model = place.start(reference.model, recipe, reference.seed).to(device())
         inputs, labels = untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
-    explained.store.save(model, time.perf_counter() - start, norm)
+    explained.store.save_trained(model, time.perf_counter() - start, norm)
     checkpoint.remove()
     return checkpoint.note
 
@@ -147,7 +147,7 @@ def _explained_weights(explained: ReferenceModel, run: Run, rankings: Rankings |
     """Return the checksum of the weights that a run depends on; refuse rankings that were made from others."""
     store = explained.store
     weights = rankings.weights if rankings else ""
-    here = store.checksum() if store.has() else ""
+    here = store.checksum()
     if rankings and weights and here and weights != here:
         found = f"{rankings.folder} was made from another reference than the one in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")

@@ -43,11 +43,11 @@ def is_made(step: Step) -> bool:
     if step.kind == "seal":
         return bool(first.rankings.has(rest[0]))
     if step.kind == "network":
-        return bool(first.networks.has(rest[0].key))
+        return bool(first.stored(rest[0].key).has())
     if step.kind != "tune":
         return False
     common, row, _ = rest  # whose rankings are finished
-    return bool(first.networks.has(tuned_key(common.key, first.rankings.open(row).checksum)))
+    return bool(first.stored(tuned_key(common.key, first.rankings.open(row).checksum)).has())
 
 
 def _key(*parts: object) -> str:

@@ -58,11 +58,11 @@ def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> St
 def _stage(place: Workplace, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
     cell = {key: value for key, value in record(run.cell).items() if key != "t"}  # shared by stages of all levels
     fixed = {"recursion": levels, "cell": cell, "seed": run.seed, "recipe": run.recipe, "data": run.data}
-    key, store = fingerprint({**fixed, "rankings": rankings.checksum}), place.networks
-    with store.lock(key):  # locks are taken from high levels to low ones, so no two processes wait for each other
-        if not store.has(key):
-            store.save(key, _made(place, run, rankings, levels), fixed)
-    kept = store.weights(key)
+    store = place.stored(fingerprint({**fixed, "rankings": rankings.checksum}))
+    with store.lock():  # locks are taken from high levels to low ones, so no two processes wait for each other
+        if not store.has():
+            store.save(_made(place, run, rankings, levels), fixed)
+    kept = store.weights()
     model = place.network(run.cell.model, run.seed)
     model.load_state_dict({name.removeprefix(_NETWORK): kept[name] for name in kept if name.startswith(_NETWORK)})
     return Stage({split: kept[_BITS + split].numpy() for split in Split}, model.to(device()).eval())

@@ -26,7 +26,7 @@ from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import steps
-from roarbench.execution.local_workers import PER_CORE, DeviceEngine, measured_rates, start_local
+from roarbench.execution.local_workers import PER_CORE, measured_rates, start_local
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
 from roarbench.execution.reach import out_of_reach, refuse_full_disk
@@ -49,6 +49,7 @@ from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import Pace
 from roarbench.terms import Split
 from roarbench.text import duration, folded
+from roarbench.workers.job import Engine
 
 Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
 
@@ -116,7 +117,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
 
 
-def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: DeviceEngine) -> Rates:
+def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
     """Print the plan of what is missing, and return the rates that it was made with."""
     measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
@@ -142,7 +143,7 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
     if all(each.made for each in work.explained):
         return
 
-    def rates(engine: DeviceEngine) -> Rates:
+    def rates(engine: Engine) -> Rates:
         return measured_rates(engine, request.suite, say=lambda line: console.print(line, soft_wrap=True))
 
     with at_work(work, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
@@ -190,7 +191,7 @@ def at_work(
     work: SuiteWork,
     runs: list[Run],
     store: ResultsStore,
-    rates_of: Callable[[DeviceEngine], Rates],
+    rates_of: Callable[[Engine], Rates],
     workers: int,
     console: Console,
     start: Start = start_local,

@@ -17,7 +17,7 @@ from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
-from roarbench.workers.job import Engine, JobOutcome, Stopping
+from roarbench.workers.job import Engine, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
@@ -182,8 +182,7 @@ class _Doing:
         for name, begun in self._begun.items():
             if name not in self._stopped and self._beats.lost(begun.wanted):
                 self._stopped.add(name)
-                if isinstance(self._engine, Stopping):
-                    self._engine.stop(name)
+                self._engine.stop(name)
 
     def _note(self, outcome: JobOutcome) -> Iterator[Event]:
         step = self._schedule.steps[outcome.name]

@@ -64,17 +64,17 @@ def _decoy(explained: ReferenceModel) -> nn.Module:
     """Return a network of the reference's kind that learnt by how many quarter turns its images were turned."""
     place, reference = explained.place, explained.reference
     fixed = {"decoy": record(reference), "recipe": explained.recipe, "turns": _TURNS}
-    key, store, images = fingerprint(fixed), place.networks, place.images
+    store, images = place.stored(fingerprint(fixed)), place.images
     model = place.network(reference.model, reference.seed)
-    with store.lock(key):
-        if not store.has(key):
+    with store.lock():
+        if not store.has():
             pixels, chance = torch.from_numpy(images.train.pixels), torch.Generator().manual_seed(reference.seed)
             labels = torch.randint(min(_TURNS, images.record.classes), (len(pixels),), generator=chance)
             turned = torch.stack([image.rot90(int(turns), (1, 2)) for image, turns in zip(pixels, labels, strict=True)])
             inputs = DegradedImages(turned.to(device()), None, torch.tensor(images.mean, device=device()), Unit.SCALAR)
             norm, recipe = Normalisation.of(images), find_recipe(explained.recipe)
             fit(model.to(device()), inputs, labels, norm, recipe, reference.seed)
-            store.save(key, model, fixed)
+            store.save(model, fixed)
     model = place.network(reference.model, reference.seed)
-    model.load_state_dict(store.weights(key))
+    model.load_state_dict(store.weights())
     return model.eval()

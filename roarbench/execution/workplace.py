@@ -14,7 +14,7 @@ from roarbench.plan.runs import Reference
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.references import NetworkStore, StoredReference
+from roarbench.store.references import StoredNetwork, StoredReference
 from roarbench.terms import Making, Split
 
 
@@ -31,10 +31,9 @@ class Workplace:
         """Return the store of the rankings."""
         return RankingsStore(self.workspace.rankings)
 
-    @property
-    def networks(self) -> NetworkStore:
-        """Return the store of the networks that score many runs."""
-        return NetworkStore(self.workspace.networks)
+    def stored(self, key: str) -> StoredNetwork:
+        """Return where the network of this key, which scores many runs, is kept."""
+        return StoredNetwork(self.workspace.networks, key)
 
     def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
         """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""

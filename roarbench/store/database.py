@@ -233,7 +233,7 @@ def insert_new(
         return set()
     insert = _INSERT[connection.dialect.name](table)
     statement = insert.values(same) if same else insert
-    found = connection.execute(statement.on_conflict_do_nothing().returning(table.c.key), list(rows))
+    found = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
     return set(found.scalars())
 
 

@@ -151,7 +151,7 @@ def test_networks_begin_with_published_weights_whatever_their_seed(work, publish
     for seed in (0, 1):
         common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
         networks.train_common(work.place, common, work.control_specs(common.unit))
-        found = parameters(work.place.networks.weights(common.key))
+        found = parameters(work.place.stored(common.key).weights())
         torch.testing.assert_close(found, parameters(torch.load(published)), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is Retrain.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []

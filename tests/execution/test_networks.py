@@ -112,7 +112,7 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
     key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert checksum(work.place.networks.weights(key)) == weights_of(common)
+    assert checksum(work.place.stored(key).weights()) == weights_of(common)
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
     assert weights_of(networks.scoring_network(work.place, run, rankings_of(work, run))) == weights_of(tuned)
 
@@ -147,7 +147,7 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         assert [run.cell.fill for run in untouched] == ["zero", "mean"]
         assert len({run.network for run in runs}) == 2
         common = trained(work, 0, cuts(work, CONTROLS), mean=black)
-        assert checksum(work.place.networks.weights(untouched[0].network)) == weights_of(common)
+        assert checksum(work.place.stored(untouched[0].network).weights()) == weights_of(common)
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):

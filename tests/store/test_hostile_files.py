@@ -168,11 +168,11 @@ def column(name, values):
         (Path.unlink, "cannot read"),
     ],
 )
-def test_a_file_is_refused_with_all_that_it_holds(made, empty_store, tmp_path, monkeypatch, spoil, words):
+def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, spoil, words):
     monkeypatch.setattr(exported, "_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
-    with ResultsStore.open(f"sqlite:///{shutil.copy(empty_store, tmp_path)}") as store:
+    with ResultsStore.open(default_url(tmp_path)) as store:
         with pytest.raises(StoreError) as found:
             import_results(store, file)
         said = str(found.value)

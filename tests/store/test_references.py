@@ -38,7 +38,7 @@ def make_model(seed=0):
 
 def save(store, seed=0):
     with store.lock():
-        store.save(make_model(seed), 12.5)
+        store.save_trained(make_model(seed), 12.5)
         for split, said in PREDICTIONS.items():
             store.save_predictions(split, said)
 
@@ -107,7 +107,7 @@ def cut(*_, **__):
 @pytest.mark.parametrize("owner, step", [(np, "savez"), (os, "replace")])
 def test_predictions_cut_off_are_not_there_and_can_be_written_again(store, monkeypatch, owner, step):
     said = PREDICTIONS[Split.TEST]
-    store.save(make_model(), 12.5)
+    store.save_trained(make_model(), 12.5)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(owner, step, cut)
         store.save_predictions(Split.TEST, said)
