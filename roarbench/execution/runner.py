@@ -29,10 +29,10 @@ from roarbench.execution.job_graph import steps
 from roarbench.execution.local_workers import PER_CORE, DeviceEngine, measured_rates, start_local
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.quantus import complete_scores
-from roarbench.execution.reach import out_of_reach, refuse_full_disk
+from roarbench.execution.schedule import out_of_reach
 from roarbench.execution.scheduler import Event, complete
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.plan import make_plan, missing_work
+from roarbench.forecast.plan import make_plan, missing_work, refuse_full_disk
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
 from roarbench.models.build import build

@@ -10,7 +10,6 @@ from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
 from roarbench.execution.beats import Heartbeat
 from roarbench.execution.job_graph import Step, seal_name, steps
-from roarbench.execution.leasing import is_made, wanted
 from roarbench.execution.schedule import Schedule
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.runs import Run, missing
@@ -113,13 +112,11 @@ class _Doing:
 
     def _start_what_is_free(self) -> Iterator[Event]:
         while self._engine.idle and (ready := self._schedule.ready(_AT_ONCE)):
-            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and is_made(step)]
+            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and step.made()]
             for step in made:
                 self._end(step)
-            wishes = {
-                wanted(step, self._data): step for step in ready if step not in made and not self._left_to_others(step)
-            }
-            yield from self._claim(wishes)
+            wishes = [step for step in ready if step not in made and not self._left_to_others(step)]
+            yield from self._claim({step.wanted(self._data): step for step in wishes})
 
     def _claim(self, wishes: dict[Wanted, Step]) -> Iterator[Event]:
         if not wishes:
@@ -146,7 +143,7 @@ class _Doing:
         self._pause = _FIRST_LOOK
         if reason := self._schedule.obstacle(step):
             yield from self._fail(step, reason)
-        elif is_made(step):
+        elif step.made():
             self._release(step)
             self._let_go(step)
             self._schedule.ended(step)

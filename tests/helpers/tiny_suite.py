@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, job_graph, jobs, leasing, shards
+from roarbench.execution import importance, job_graph, jobs, shards
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
@@ -108,7 +108,7 @@ def completed(folder: Path, suite: Suite) -> Iterator[tuple[SuiteWork, list[Run]
 
 def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
     """Explain so many images together, and rank so many in a job."""
-    for module in (shards, importance, job_graph, leasing):
+    for module in (shards, importance, job_graph):
         patch.setattr(module, "EXPLAINED", explained)
     patch.setattr(job_graph, "SHARD", shard)
 
