@@ -18,7 +18,6 @@ from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import Workplace
 from roarbench.identity import fingerprint
 from roarbench.plan.common import CommonNetwork, tuned_key
 from roarbench.plan.points import Point
@@ -54,7 +53,7 @@ class Step(NamedTuple):
 
 def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    store = work.place.rankings
+    store = work.rankings
     lacking = {spec: found for spec, found in rankings_needed(work, runs).items() if not store.has(spec)}
     needs = {number: () if made.made else (_named(work, number),) for number, made in enumerate(work.explained)}
     ranking = list(_rank_steps(work, lacking, needs))
@@ -106,23 +105,22 @@ def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterato
 
 
 def _common_step(work: SuiteWork, common: CommonNetwork, lacking: Lacking) -> Step:
-    specs = work.control_specs(common.unit)
-    job, made = Job(_common_name(common), train_common, (work.place, common, specs)), work.place.networks.has
-    return Step("network", job, _sealed(work, lacking, *specs), (common.key,), partial(made, common.key), common.recipe)
+    job, needs = Job(_common_name(common), train_common, (work, common)), work.control_specs(common.unit)
+    made = partial(work.networks.has, common.key)
+    return Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
 
 
 def _tuning_step(work: SuiteWork, run: Run, common: CommonNetwork, lacking: Lacking) -> Iterator[Step]:
     """Yield what tunes the common network on the row of a run; nothing for untouched images."""
     if (estimator := run.cell.ranked_by) and (spec := work.row_spec(run)):
-        place, keys = work.place, (_key("tune", common.key, spec.key),)
-        job = Job(_tuning_name(run, estimator), tune, (place, common, spec, work.suite.tuned_on))
-        needs, made = (_common_name(common), *_sealed(work, lacking, spec)), partial(_is_tuned, place, common, spec)
+        job, keys = Job(_tuning_name(run, estimator), tune, (work, common, spec)), (_key("tune", common.key, spec.key),)
+        needs, made = (_common_name(common), *_sealed(work, lacking, spec)), partial(_is_tuned, work, common, spec)
         yield Step("tune", job, needs, keys, made, common.recipe)
 
 
-def _is_tuned(place: Workplace, common: CommonNetwork, row: RankingSpec) -> bool:
+def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
     """Return whether a common network is tuned on the rankings of a row, which are finished."""
-    return place.networks.has(tuned_key(common.key, place.rankings.open(row).checksum))
+    return work.networks.has(tuned_key(common.key, work.rankings.open(row).checksum))
 
 
 def _key(*parts: object) -> str:
@@ -157,17 +155,17 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tupl
     for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: item[1][0].hangs_on_network):
         groups.setdefault(job_group(estimator), []).append(spec)
     for group, specs in groups.items():
-        for todo, split, start, stop in _shards(work.place, specs):
-            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work.explained, todo, split, start, stop))
+        for todo, split, start, stop in _shards(work, specs):
+            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work, todo, split, start, stop))
             explained = {lacking[spec][1] for spec in todo if spec.reference}
             needs = tuple(name for number in sorted(explained) for name in references[number])
-            made = partial(_is_ranked, work.place, todo, split, start, stop)
+            made = partial(_is_ranked, work, todo, split, start, stop)
             own = group if todo[0].estimator_record.own_passes else ""
             yield Step("rank", job, needs, _batches(todo, split, start, stop), made, group=own)
 
 
-def _is_ranked(place: Workplace, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
-    return all(place.rankings.has_file(spec, split, start, stop) for spec in specs)
+def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
+    return all(work.rankings.has_file(spec, split, start, stop) for spec in specs)
 
 
 def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
@@ -177,12 +175,12 @@ def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) 
     return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
 
 
-def _shards(place: Workplace, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
     for split in Split:
-        n = len(place.images[split].labels)
-        ranked = {spec: place.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
+        n = len(work.images[split].labels)
+        ranked = {spec: work.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
         todo = {s: tuple(spec for spec in ranked if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
@@ -217,7 +215,7 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        job, made = Job(seal_name(work, spec), shards.seal, (work.place, spec)), partial(work.place.rankings.has, spec)
+        job, made = Job(seal_name(work, spec), shards.seal, (work, spec)), partial(work.rankings.has, spec)
         yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)
 
 
@@ -237,7 +235,7 @@ def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
 
 
 def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
-    numbers = {work.number_of(run), work.scored_by(run)} if run.cell.retrain is Retrain.NONE else set()
+    numbers = {work.number_of(run), work.scored_by(run).number} if run.cell.retrain is Retrain.NONE else set()
     needs = tuple(step for number in sorted(numbers) for step in references[number])
     if spec := work.row_spec(run):
         needs += _sealed(work, lacking, spec)
@@ -245,4 +243,4 @@ def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Mapping[i
         tuned = run.cell.ranked_by
         needs += (_tuning_name(run, tuned) if tuned else _common_name(work.common_network(run)),)
     recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
-    return Step("run", Job(run.key, jobs.score, work.scoring(run)), needs, (run.key,), recipe=recipe, run=run)
+    return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, run=run)

@@ -15,8 +15,7 @@ from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
-from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import ReferenceModel
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.store.database import Database
 from roarbench.store.provenance import code_version, provenance
 from roarbench.store.scores import Score, ScoreSpec, put_scores, score_values
@@ -84,7 +83,7 @@ def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
 
 def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
     jobs.train_reference(explained)
-    count = min(images, len(explained.place.images.test.labels))
+    count = min(images, len(explained.work.images.test.labels))
     batch = importance.shard_batch(explained, Split.TEST, 0, count, explained.norm)
     maps = importance.timed_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())

@@ -52,7 +52,7 @@ def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engi
         try:
             for event in doing.events():
                 if event.step.run and not event.failure:  # its row is stored
-                    work.place.checkpoint(event.step.run.key).remove()
+                    work.checkpoint(event.step.run.key).remove()
                 yield event
         finally:  # this process may live on, and what it leases nobody else does
             _leave(store, owner)
