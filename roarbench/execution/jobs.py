@@ -21,8 +21,15 @@ from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.execution.common_networks import exchanged, scoring_network
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
-from roarbench.execution.matched_masks import matched_bits
-from roarbench.execution.placed_inputs import degraded, mean_of, pixels, removed_on_device, untouched, without
+from roarbench.execution.placed_inputs import (
+    degraded,
+    matched_bits,
+    mean_of,
+    pixels,
+    removed_on_device,
+    untouched,
+    without,
+)
 from roarbench.execution.recursion import recursive_stage
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.bit_planes import removed_bits
@@ -110,7 +117,7 @@ def score(work: SuiteWork, run: Run) -> Scored:
         provenance=_computed_with(run),
         probability=_target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None,
         rankings=rankings.checksum if rankings else "",
-        smoothness=_smoothness(rankings, removed),
+        smoothness=None if removed is None else smoothness(removed, images.record.shape, run.cell.unit),
         weights=weights,
         loss=loss,
     )
@@ -175,26 +182,25 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
 
 def _tested(images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> Inputs:
     """Return what a network is tested on; recursion and matched maps remove by other bits than the rankings'."""
-    if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _is_matched(run)):
+    if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _twin(run) == MATCHED_IMAGE):
         return without(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 
 
 def _handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
-    row = run.cell.estimator_record
-    if row is None or row.twin not in (OTHER_IMAGE, SAME_CLASS):
+    if (twin := _twin(run)) not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
     common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    given = {split: rankings.planes(split)[_pairing(images, split, seed, row.twin == SAME_CLASS)] for split in read}
+    given = {split: rankings.planes(split)[_pairing(images, split, seed, twin == SAME_CLASS)] for split in read}
     return replace(rankings, splits=given)
 
 
-def _is_matched(run: Run) -> bool:
-    """Return whether other images' maps are matched to what each image's own map removes."""
+def _twin(run: Run) -> str:
+    """Return what the row of a run is a twin by; empty for any other, and for untouched images."""
     row = run.cell.estimator_record
-    return row is not None and row.twin == MATCHED_IMAGE
+    return row.twin if row else ""
 
 
 def _removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
@@ -203,7 +209,7 @@ def _removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[
         return None
     planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
     removed = removed_bits(planes, cell.t, cell.order, layout)
-    if not _is_matched(run):
+    if _twin(run) != MATCHED_IMAGE:
         return removed
     others = _pairing(images, Split.TEST, run.seed, same_class=False)
     return matched_bits(images, run, rankings, removed, others)
@@ -213,12 +219,6 @@ def _pairing(images: ImageData, split: Split, seed: int, same_class: bool) -> ND
     """Return for each image of a split the other one whose map it is handed."""
     labels, first = images[split].labels, int(image_ids(split, 0, 1))
     return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
-
-
-def _smoothness(rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> float | None:
-    if rankings is None or removed is None:
-        return None
-    return smoothness(removed, rankings.layout.shape, rankings.layout.unit)
 
 
 def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:

@@ -13,7 +13,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.shown_images import answers_of, chosen
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs
-from roarbench.execution.matched_masks import matched_bits
+from roarbench.execution.placed_inputs import matched_bits
 from roarbench.kernels.changes import changes
 from roarbench.kernels.fill import change_numbers
 from roarbench.plan.runs import CLEAN
