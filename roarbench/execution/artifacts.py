@@ -64,9 +64,9 @@ def artifacts_of(step: Step, suite: str) -> list[Artifact]:
         return [Artifact(rest[0].key, name, first.networks.checksum(rest[0].key), rest[0].key)]
     if step.kind == "tune":
         common, row = rest
-        rankings, tuned = _ranking_checksum(first, row), fingerprint(["tune", common.key, row.key])
+        rankings = _ranking_checksum(first, row)
         found = first.networks.checksum(tuned_key(common.key, rankings))
-        return [Artifact(tuned, f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
+        return [Artifact(step.keys[0], f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 
 

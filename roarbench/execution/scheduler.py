@@ -16,7 +16,7 @@ from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
-from roarbench.workers.job import Engine, JobOutcome, Stopping
+from roarbench.workers.job import Engine, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
@@ -71,9 +71,8 @@ def _leave(store: ResultsStore, owner: Owner) -> None:
 
 
 class _Begun(NamedTuple):
-    """A step under way here: what is leased for it, the number of that lease, and since when."""
+    """A step under way here: the number of its lease, and since when."""
 
-    wanted: Wanted
     number: int
     start: float
 
@@ -125,7 +124,7 @@ class _Doing:
         for wish, step in wishes.items():
             keys = set(wish.keys)
             if wish in answer.granted:
-                yield from self._start(step, wish, answer.granted[wish])
+                yield from self._start(step, answer.granted[wish])
             elif keys & answer.done:
                 yield self._end(step)
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
@@ -137,9 +136,9 @@ class _Doing:
             else:
                 self._schedule.wait(step.job.name)
 
-    def _start(self, step: Step, wish: Wanted, number: int) -> Iterator[Event]:
-        self._beats.hold(wish, number)
-        self._begun[step.job.name] = _Begun(wish, number, time.monotonic())
+    def _start(self, step: Step, number: int) -> Iterator[Event]:
+        self._beats.hold(step.keys, number)
+        self._begun[step.job.name] = _Begun(number, time.monotonic())
         self._pause = _FIRST_LOOK
         if reason := self._schedule.obstacle(step):
             yield from self._fail(step, reason)
@@ -155,7 +154,7 @@ class _Doing:
     def _release(self, step: Step) -> None:
         """Give up the lease of a step that is no run and is over, once what it made is noted."""
         self._checksums.note(artifacts_of(step, self._title))
-        self._store.release(self._begun[step.job.name].wanted.keys, self._owner)
+        self._store.release(step.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
         """Leave a step that was cut off here to other processes for a while, if any are at work on these images."""
@@ -176,11 +175,10 @@ class _Doing:
         ended = self._engine.wait(_PATIENCE)
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
             yield from self._note(outcome)
-        for name, begun in self._begun.items():
-            if name not in self._stopped and self._beats.lost(begun.wanted):
+        for name in self._begun:
+            if name not in self._stopped and self._beats.lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
-                if isinstance(self._engine, Stopping):
-                    self._engine.stop(name)
+                self._engine.stop(name)
 
     def _note(self, outcome: JobOutcome) -> Iterator[Event]:
         step = self._schedule.steps[outcome.name]
@@ -204,23 +202,21 @@ class _Doing:
         self._let_go(step)
         self._schedule.elsewhere.append(step.job.name)
 
-    def _let_go(self, step: Step) -> _Begun:
+    def _let_go(self, step: Step) -> None:
         """Note that nothing is done for a step any more."""
-        begun = self._begun.pop(step.job.name)
-        self._beats.let_go(begun.wanted)
-        return begun
+        del self._begun[step.job.name]
+        self._beats.let_go(step.keys)
 
     def _put_back(self, step: Step, outcome: JobOutcome) -> bool:
         """Return whether a job that its machine cut off is tried again, by this process or by any."""
         if not isinstance(outcome.error, MachineError):
             return False
-        wish = self._begun[step.job.name].wanted
-        if self._store.failures.cut_off(wish.keys[0], str(outcome.error)) >= TRIES:
+        if self._store.failures.cut_off(step.keys[0], str(outcome.error)) >= TRIES:
             return False
         self._schedule.again(step, str(outcome.error))
         self._cut_off_at[step.job.name] = time.monotonic()
         self._let_go(step)
-        self._store.release(wish.keys, self._owner)
+        self._store.release(step.keys, self._owner)
         return True
 
     def _record(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
@@ -236,9 +232,8 @@ class _Doing:
         cut_off = self._schedule.cut_off[step.job.name]
         notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
-        begun = self._begun[step.job.name]
         if step.run:
-            self._store.add(outcome.value.result, begun.number)
+            self._store.add(outcome.value.result, self._begun[step.job.name].number)
             notes.append(outcome.value.note)
         else:
             self._release(step)
@@ -251,11 +246,10 @@ class _Doing:
 
     def _fail(self, step: Step, reason: str) -> Iterator[Event]:
         """Note that a step failed, by itself or, with the same words, because of one before it."""
-        begun = self._begun[step.job.name]
         if step.run:
-            self._store.failures.add(step.run, reason, begun.number)
+            self._store.failures.add(step.run, reason, self._begun[step.job.name].number)
         else:
-            self._store.failures.stop(begun.wanted, reason, self._owner)
+            self._store.failures.stop(step.wanted(self._data), reason, self._owner)
         self._let_go(step)
         self._schedule.ended(step, reason)
         yield Event(step, reason)
