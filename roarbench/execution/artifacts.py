@@ -8,8 +8,7 @@ import torch
 
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.execution.job_graph import Step, network_steps, rankings_needed
-from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import ReferenceModel, Workplace
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import fingerprint
 from roarbench.plan.common import tuned_key
 from roarbench.plan.runs import Run
@@ -26,7 +25,7 @@ def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     for number in sorted({work.number_of(run) for run in runs if run.reference}):
         yield from _reference(work.explained[number], _title(work, number))
     for spec in rankings_needed(work, runs):
-        yield _ranking(work.place, spec)
+        yield _ranking(work, spec)
     for step in network_steps(work, runs, {}):
         yield from artifacts_of(step, work.suite.title)
 
@@ -36,7 +35,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
 
     To be called once by a command, before its workers read them; StoreError where something was altered.
     """
-    todo, store = [partial(verify_decoded, work.images.folder, split) for split in Split], work.place.rankings
+    todo, store = [partial(verify_decoded, work.images.folder, split) for split in Split], work.rankings
     todo += [partial(store.verify, spec) for spec in rankings_needed(work, runs) if store.has(spec)]
     with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter's lock to others
         for done in [pool.submit(each) for each in todo]:
@@ -49,7 +48,7 @@ def noted_by(work: SuiteWork, results: Iterable[Result]) -> Iterator[Noted]:
     for result in results:
         run, own = result.run, work.explained_by(result.run)
         if result.rankings and (spec := work.row_spec(run)):
-            ranking = rankings.get(spec) or rankings.setdefault(spec, _ranking(work.place, spec))
+            ranking = rankings.get(spec) or rankings.setdefault(spec, _ranking(work, spec))
             if ranking.checksum:
                 yield Noted(run.key, ranking.what, result.rankings, ranking.checksum)
         if result.weights and own.store.has():
@@ -64,10 +63,10 @@ def artifacts_of(step: Step, suite: str) -> list[Artifact]:
     if step.kind == "network":
         return [Artifact(rest[0].key, name, first.stored(rest[0].key).checksum(), rest[0].key)]
     if step.kind == "tune":
-        common, row, _ = rest
-        rankings, tuned = _ranking_checksum(first, row), fingerprint(["tune", common.key, row.key])
+        common, row = rest
+        rankings = _ranking_checksum(first, row)
         found = first.stored(tuned_key(common.key, rankings)).checksum()
-        return [Artifact(tuned, f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
+        return [Artifact(step.keys[0], f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 
 
@@ -84,12 +83,12 @@ def _title(work: SuiteWork, number: int) -> str:
     return f"reference{work.numbered(number)} of {work.suite.title}"
 
 
-def _ranking(place: Workplace, spec: RankingSpec) -> Artifact:
-    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(place, spec))
+def _ranking(work: SuiteWork, spec: RankingSpec) -> Artifact:
+    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(work, spec))
 
 
-def _ranking_checksum(place: Workplace, spec: RankingSpec) -> str:
-    return place.rankings.open(spec).checksum if place.rankings.has(spec) else ""
+def _ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
+    return work.rankings.open(spec).checksum if work.rankings.has(spec) else ""
 
 
 def _reference_checksum(explained: ReferenceModel, split: Split) -> str:

@@ -20,8 +20,8 @@ from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fit
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.execution.class_images import class_images
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.twins import twin_network, twin_targets
-from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost
@@ -48,7 +48,7 @@ def image_ids(split: Split, start: int, stop: int) -> Tensor:
 
 def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
     """Return the images `start` … `stop - 1`, normalised, and the predictions to explain as targets."""
-    images, store = explained.place.images[split], explained.store
+    images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
     if store.predicted(split):
         targets = torch.from_numpy(store.predictions(split).targets[start:stop])
@@ -116,12 +116,12 @@ def _explaining(
     batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
     if estimators[0].answered:
-        batch = batch._replace(by_class=class_images(explained.place.images))
+        batch = batch._replace(by_class=class_images(explained.work.images))
     return _Explaining(explained, estimators, batch)
 
 
 def _norm(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
-    return Normalisation.of(explained.place.images) if estimator.control else explained.norm
+    return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
 def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
@@ -143,10 +143,10 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
 def _submitted_maps(parts: list[_Explaining]) -> list[TimedMap]:
     """Return a submission's maps by each reference, made where it can touch nothing, in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
-    place, record = explained.place, explained.place.images.record
-    network = Network(explained.reference.model, record.classes, record.channels, record.size, place.source)
+    suite, record = explained.work.suite, explained.work.images.record
+    network = Network(suite.model, record.classes, record.channels, record.size, suite.network_source)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
-    source = check_source(place.workspace.submission(file)).tuned(listed).code
+    source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
     asked = tuple(
         Part(twin_network(each, estimator.variant), images, targets, ids, size)
@@ -168,12 +168,12 @@ def maps_device(estimator: Estimator) -> str:
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
     start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
-    asked = first.maps if one.shared else Making.FLOAT32
+    asked = first.work.suite.maps if one.shared else Making.FLOAT32
     models = [
         None if one.control else _network(each, one.variant, asked, each.store.checksum()) for each, _, _ in parts
     ]
     precision = precision_used(asked.precision, device())
-    n, size = len(parts[0].batch.ids), images_at_once(first, sum(len(each.estimators) for each in parts))
+    n, size = len(parts[0].batch.ids), images_at_once(first.work, sum(len(each.estimators) for each in parts))
     done = Making(f"{precision}-stem" if isinstance(models[0], Divided) else precision)
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
@@ -224,10 +224,10 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
     return (divided(folded(model)) if maps.divides else folded(model)).to(device())
 
 
-def images_at_once(explained: ReferenceModel, estimators: int) -> int:
+def images_at_once(work: SuiteWork, estimators: int) -> int:
     """Return how many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
     if device().type == "cpu":
         return EXPLAINED
-    place, record = explained.place, explained.place.images.record
-    cost = network_cost(explained.reference.model, record.classes, record.channels, record.size, place.source)
+    suite, record = work.suite, work.images.record
+    cost = network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
     return max(EXPLAINED, fitting(gpu_memory(), cost.activations, record.shape, estimators))

@@ -4,8 +4,9 @@ Reference, then shards of images ranked by all estimators in one pass, then seal
 score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
@@ -17,11 +18,12 @@ from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import Workplace
-from roarbench.plan.common import CommonNetwork
+from roarbench.identity import fingerprint
+from roarbench.plan.common import CommonNetwork, tuned_key
 from roarbench.plan.points import Point
 from roarbench.plan.runs import Run
 from roarbench.plan.shared_inputs import inputs_of
+from roarbench.store.leases import Wanted
 from roarbench.store.ranking_parts import covers
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import OTHER_REFERENCE, Retrain, Split
@@ -37,13 +39,21 @@ class Step(NamedTuple):
     kind: str  # `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready
     job: Job
     needs: tuple[str, ...]
+    keys: tuple[str, ...] = ()  # what is leased for it
+    # whether its output, where that is no result, is in the store's folder; asked when it can start
+    made: Callable[[], bool] = bool
+    recipe: str = ""  # by which it trains a network, if it trains one
     run: Run | None = None  # the run that it does, for `run`
     group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
+
+    def wanted(self, data: str) -> Wanted:
+        """Return what is leased for it on the images of this fingerprint."""
+        return Wanted(self.keys, "" if self.run else self.job.name, data)
 
 
 def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    store = work.place.rankings
+    store = work.rankings
     lacking = {spec: found for spec, found in rankings_needed(work, runs).items() if not store.has(spec)}
     needs = {number: () if made.made else (_named(work, number),) for number, made in enumerate(work.explained)}
     ranking = list(_rank_steps(work, lacking, needs))
@@ -53,17 +63,18 @@ def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     scoring = [_run_step(work, run, lacking, needs) for run in by_seed]
     scoring = [step._replace(needs=(*step.needs, *_level_before(step.run, runs))) for step in scoring]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
-    training = [
-        Step("reference", Job(name, jobs.train_reference, (work.explained[number],)), ())
-        for number, names in needs.items()
-        for name in names
-        if name in explained
-    ]
+    training = [_reference_step(work, number) for number, names in needs.items() if explained.intersection(names)]
     return [*training, *ranking, *sealing, *networks, *scoring]
 
 
 def _named(work: SuiteWork, number: int) -> str:
     return f"reference{work.numbered(number)}"
+
+
+def _reference_step(work: SuiteWork, number: int) -> Step:
+    explained, name = work.explained[number], _named(work, number)
+    job, key = Job(name, jobs.train_reference, (explained,)), explained.reference.key
+    return Step("reference", job, (), (key,), lambda: explained.made, explained.reference.recipe)
 
 
 Lacking = dict[RankingSpec, tuple[Estimator, int]]  # rankings to make: by what, and of which reference
@@ -94,16 +105,26 @@ def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterato
 
 
 def _common_step(work: SuiteWork, common: CommonNetwork, lacking: Lacking) -> Step:
-    specs = work.control_specs(common.unit)
-    job = Job(_common_name(common), train_common, (work.place, common, specs))
-    return Step("network", job, _sealed(work, lacking, *specs))
+    job, needs = Job(_common_name(common), train_common, (work, common)), work.control_specs(common.unit)
+    made = work.stored(common.key).has
+    return Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
 
 
 def _tuning_step(work: SuiteWork, run: Run, common: CommonNetwork, lacking: Lacking) -> Iterator[Step]:
     """Yield what tunes the common network on the row of a run; nothing for untouched images."""
     if (estimator := run.cell.ranked_by) and (spec := work.row_spec(run)):
-        job = Job(_tuning_name(run, estimator), tune, (work.place, common, spec, work.suite.tuned_on))
-        yield Step("tune", job, (_common_name(common), *_sealed(work, lacking, spec)))
+        job, keys = Job(_tuning_name(run, estimator), tune, (work, common, spec)), (_key("tune", common.key, spec.key),)
+        needs, made = (_common_name(common), *_sealed(work, lacking, spec)), partial(_is_tuned, work, common, spec)
+        yield Step("tune", job, needs, keys, made, common.recipe)
+
+
+def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
+    """Return whether a common network is tuned on the rankings of a row, which are finished."""
+    return work.stored(tuned_key(common.key, work.rankings.open(row).checksum)).has()
+
+
+def _key(*parts: object) -> str:
+    return fingerprint([str(part) for part in parts])
 
 
 def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
@@ -134,19 +155,32 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tupl
     for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: item[1][0].hangs_on_network):
         groups.setdefault(job_group(estimator), []).append(spec)
     for group, specs in groups.items():
-        for todo, split, start, stop in _shards(work.place, specs):
-            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work.explained, todo, split, start, stop))
+        for todo, split, start, stop in _shards(work, specs):
+            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work, todo, split, start, stop))
             explained = {lacking[spec][1] for spec in todo if spec.reference}
             needs = tuple(name for number in sorted(explained) for name in references[number])
-            yield Step("rank", job, needs, group=group if todo[0].estimator_record.own_passes else "")
+            made = partial(_is_ranked, work, todo, split, start, stop)
+            own = group if todo[0].estimator_record.own_passes else ""
+            yield Step("rank", job, needs, _batches(todo, split, start, stop), made, group=own)
 
 
-def _shards(place: Workplace, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
+    return all(work.rankings.has_file(spec, split, start, stop) for spec in specs)
+
+
+def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
+    """Return what is leased for a range of images: batches, the same however a machine divides them into jobs."""
+    data, starts = specs[0].data, range(start, stop, EXPLAINED)
+    groups = shards.explained_groups(specs)
+    return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
+
+
+def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
     for split in Split:
-        n = len(place.images[split].labels)
-        ranked = {spec: place.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
+        n = len(work.images[split].labels)
+        ranked = {spec: work.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
         todo = {s: tuple(spec for spec in ranked if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
@@ -181,7 +215,8 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        yield Step("seal", Job(seal_name(work, spec), shards.seal, (work.place, spec)), tuple(names))
+        job, made = Job(seal_name(work, spec), shards.seal, (work, spec)), partial(work.rankings.has, spec)
+        yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)
 
 
 def seal_name(work: SuiteWork, spec: RankingSpec) -> str:
@@ -200,11 +235,12 @@ def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
 
 
 def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
-    numbers = {work.number_of(run), work.scored_by(run)} if run.cell.retrain is Retrain.NONE else set()
+    numbers = {work.number_of(run), work.scored_by(run).number} if run.cell.retrain is Retrain.NONE else set()
     needs = tuple(step for number in sorted(numbers) for step in references[number])
     if spec := work.row_spec(run):
         needs += _sealed(work, lacking, spec)
     if run.cell.retrain is Retrain.COMMON:
         tuned = run.cell.ranked_by
         needs += (_tuning_name(run, tuned) if tuned else _common_name(work.common_network(run)),)
-    return Step("run", Job(run.key, jobs.score, work.scoring(run)), needs, run)
+    recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
+    return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, run=run)

@@ -64,7 +64,7 @@ class Rates:
 
     @property
     def measured(self) -> bool:
-        """Measure the rates on this machine, just now."""
+        """Return whether they were measured on this machine just now."""
         return not self.basis
 
     def record(self) -> dict[str, Any]:

@@ -62,10 +62,10 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
 def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tmp_path, monkeypatch):
     score = jobs.score
 
-    def sometimes(explained, judge, run, row):
+    def sometimes(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
-        return score(explained, judge, run, row)
+        return score(work, run)
 
     monkeypatch.setattr(jobs, "score", sometimes)
     answer = call("run", *PART, "--store", tmp_path)

@@ -17,7 +17,7 @@ from roarbench.cli import main
 from roarbench.cli.option_records import SubmissionOptions, parse_budget
 from roarbench.cli.proposals import TAKEN, propose, without_password, worded
 from roarbench.errors import CallerError, EmptyStore, StoreError, UnknownName
-from roarbench.execution import reach
+from roarbench.forecast import plan
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
@@ -138,7 +138,7 @@ def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
 
 def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
-    monkeypatch.setattr(reach, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
+    monkeypatch.setattr(plan, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
     answer = call("run", *SMALL, "--store", tmp_path / "store")
     assert answer.code == 2 and answer.out == ""
     assert re.search(r"the plan needs .* more, .* are free; free some or choose another --store$", answer.err)

@@ -61,8 +61,8 @@ def run(
     console = log_console() if logged else err
     suite, budget = work.load(asked.suite), course.seconds
     part = _part(suite, asked)
-    from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import add_scores, run_suite
+    from roarbench.execution.quantus import add_scores, quantus_version
+    from roarbench.execution.runner import run_suite
     from roarbench.execution.until_decided import StoppingRule, run_until_decided
     from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.layout import Workspace
