@@ -62,7 +62,7 @@ def fit(
         NoRoom: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
         SystemExit: This process was asked to end; the training is kept.
     """
-    training = _Training(model, inputs, labels, norm, recipe, seed)
+    training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
@@ -88,7 +88,7 @@ def fit(
     return torch.stack(list(training.losses)).double().mean().item()
 
 
-class _Training:
+class Training:
     """A training under way: all that a checkpoint has to hold.
 
     Attributes:
@@ -96,7 +96,7 @@ class _Training:
         losses: Of the last epoch's steps, scalars on the device.
         at_once: Images that go through the network together; see `find_room`.
         full_size: The next step takes images at full size, whatever the recipe says of it.
-        draws: The network has drawn by chance itself; looked at where steps may be recorded.
+        draws: The network has drawn by chance itself, which no graph repeats; looked at where steps may be recorded.
     """
 
     def __init__(
@@ -151,7 +151,10 @@ class _Training:
         return loss
 
     def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
-        """Do a step on these images at this learning rate; return its loss, a scalar on the device."""
+        """Do a step on these images at this learning rate; return its loss, a scalar on the device.
+
+        It can be recorded: nothing in it waits, or hangs on the processor's numbers.
+        """
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad()
