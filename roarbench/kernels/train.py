@@ -20,9 +20,12 @@ from roarbench.devices import compiled, device_of, generator_state, own_stream, 
 from roarbench.errors import Diverged
 from roarbench.kernels.augment import Draws, augment, augment_by, draw, shrink
 from roarbench.kernels.cuda_graphs import LARGEST, DrawnPart, Graphs
+from roarbench.kernels.degrade import RedrawnImages
+from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
-from roarbench.kernels.inputs import Batches, Inputs, Normalisation, Redrawn, Streamed, on_device, scaled
+from roarbench.kernels.inputs import Batches, Inputs, Normalisation, on_device, scaled
 from roarbench.kernels.room import find_room
+from roarbench.kernels.streaming import StreamedImages
 from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
 from roarbench.workers.stopping import ENDED, asked, deferred
 
@@ -125,7 +128,7 @@ class Training:
         """Do one step of the optimiser."""
         rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
         index = self._batches.next()
-        if isinstance(self._inputs, Streamed):
+        if isinstance(self._inputs, StreamedImages):
             self._inputs.expect(part for batch in chain([index], self._batches.coming()) for part in self._parts(batch))
         self.losses.append(self._do(self._parts(index), rate))
         self.step += 1
@@ -208,8 +211,10 @@ class Training:
             generator.set_state(kept)
 
     def _generators(self) -> list[torch.Generator]:
-        drawn = [self._inputs.generator] if isinstance(self._inputs, Redrawn) else []
-        return [self._generator, *drawn]
+        """Return all sources of chance, which a checkpoint has to hold."""
+        if isinstance(self._inputs, RedrawnImages | ExchangedImages):
+            return [self._generator, self._inputs.generator]
+        return [self._generator]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
         """Return a batch in the parts that share their draws and a reading."""

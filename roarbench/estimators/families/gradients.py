@@ -85,7 +85,7 @@ def base_maps(
         total += logit_gradients(parts.rest, point, targets, {"grad"})["grad"]
 
     def back(gradients: Tensor) -> Tensor:
-        (found,) = torch.autograd.grad(outputs, inputs, gradients, retain_graph=True)
+        (found,) = torch.autograd.grad(outputs, inputs, grad_outputs=gradients, retain_graph=True)
         return found
 
     along = (images - start) * back(total) / settings.steps
