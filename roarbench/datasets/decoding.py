@@ -111,23 +111,17 @@ def decode_splits(
     finished = total - sum(len(part.rows) for part in todo)
     if todo:
         note(Progress(record.name, finished, total, size, free))
-    for part, tally in _journaled(todo, workers, folder / JOURNAL):
-        done[part.name] = tally
-        finished += len(part.rows)
-        note(Progress(record.name, finished, total, size, free))
+    with (folder / JOURNAL).open("a") as journal:
+        for part, tally in _run(todo, workers):
+            print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
+            done[part.name] = tally
+            finished += len(part.rows)
+            note(Progress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
     for split, raw in splits.items():
         _check_damage(record, split, raw, tallies[split])
     return tallies
-
-
-def _journaled(todo: list[RowGroupPart], workers: int, path: Path) -> Iterator[tuple[RowGroupPart, Tally]]:
-    """Decode parts and note each in the journal before it is told of."""
-    with path.open("a") as journal:
-        for part, tally in _run(todo, workers):
-            print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
-            yield part, tally
 
 
 def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
@@ -227,10 +221,7 @@ def decode_part(part: RowGroupPart) -> Tally:
 
 def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
-        try:
-            yield from read_files(part.group, part.rows)
-        except OSError as error:
-            raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+        yield from read_files(part.group, part.rows)
         return
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)

@@ -27,18 +27,6 @@ class FileGroup(NamedTuple):
         return len(self.files)
 
 
-class FolderSplit(NamedTuple):
-    """Image files of one split, in the order of their classes and names."""
-
-    files: tuple[str, ...]  # their paths below the folder, with slashes
-    labels: NDArray[np.int64]  # the numbers of their classes, int64 (n,)
-
-    def groups(self, folder: Path) -> tuple[FileGroup, ...]:
-        """Return the files in groups, in order."""
-        starts = range(0, len(self.files), _GROUP)
-        return tuple(FileGroup(folder, self.files[start : start + _GROUP]) for start in starts)
-
-
 def class_names(folder: Path) -> list[str]:
     """Return the names of the folders in a folder, hidden ones left out, in order."""
     try:
@@ -48,10 +36,11 @@ def class_names(folder: Path) -> list[str]:
         raise DataError(f"{seen}; write a folder with a folder of images of each class") from error
 
 
-def read_folder(folder: Path, classes: Sequence[str]) -> FolderSplit:
-    """Return the images of these classes, in the order of their numbers, each in the folder of its name or below it.
+def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
+    """Return the images of these classes in groups, and the numbers of their classes, int64 (n,), which ascend.
 
-    DataError where a class has no image, or a folder cannot be read.
+    Each lies in the folder of its class or below it, in the order of the names. DataError where a class has no image,
+    or a folder cannot be read.
     """
     files: list[str] = []
     counts = []
@@ -61,7 +50,8 @@ def read_folder(folder: Path, classes: Sequence[str]) -> FolderSplit:
             raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(ENDINGS)}")
         files += found
         counts.append(len(found))
-    return FolderSplit(tuple(files), np.repeat(np.arange(len(classes)), counts))
+    groups = (FileGroup(folder, tuple(files[start : start + _GROUP])) for start in range(0, len(files), _GROUP))
+    return tuple(groups), np.repeat(np.arange(len(classes)), counts)
 
 
 def _images(folder: Path, name: str) -> Iterator[str]:
@@ -76,5 +66,8 @@ def _images(folder: Path, name: str) -> Iterator[str]:
 
 def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
     """Yield the contents of image files, `CHUNK` at most at a time; rows ascend from the start of the group."""
-    for start in range(0, len(rows), CHUNK):
-        yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + CHUNK]]
+    try:
+        for start in range(0, len(rows), CHUNK):
+            yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + CHUNK]]
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error

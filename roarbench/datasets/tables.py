@@ -39,20 +39,15 @@ def _named(file: Path) -> Iterator[None]:
         raise OSError(f"{file.name}: {error}") from error
 
 
-def hugging_face() -> Any:
-    """Import the library `datasets`, late (half a second), and tell it to send no statistics."""
+def split_files(folder: Path) -> dict[str, list[Path]]:
+    """Return the parquet files of each split of a folder, in the order of their rows."""
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # both are read once, when the library is imported
     os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
-    import datasets
+    import datasets  # late: it takes half a second
 
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
-    return datasets
-
-
-def split_files(folder: Path) -> dict[str, list[Path]]:
-    """Return the parquet files of each split of a folder, in the order of their rows."""
-    found = hugging_face().load_dataset_builder(str(folder)).config.data_files
+    found = datasets.load_dataset_builder(str(folder)).config.data_files
     return {str(split): [Path(file) for file in files] for split, files in found.items()}
 
 

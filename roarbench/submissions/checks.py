@@ -22,7 +22,6 @@ from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.submissions.file import Refusal, Submission, Warned
-from roarbench.terms import Split
 from roarbench.text import duration, size
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
@@ -214,11 +213,10 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
 
 def maps_of_run(suite: Suite, row: str) -> int:
     """Count the maps that a submission makes for its row of a suite and for the row's twins; twins may share them."""
-    record, joined = suite.dataset_record, with_entries(suite, [row])
-    counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
+    joined = with_entries(suite, [row])
     ranked = [each for each in inputs_of(joined, expand(joined)).rankings if each.estimator.submitted]
     made = {(job_group(each.estimator), each.reference, each.split) for each in ranked}
-    return sum(counts[split] for *_, split in made)
+    return sum(suite.dataset_record.images[split] for *_, split in made)
 
 
 def _cost_of(suite: Suite, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
