@@ -1,6 +1,7 @@
 """What does a verdict cost? Core-minutes against the share of the verdicts that all networks together give.
 
-Run: python -m studies.protocols.cost --quick QUICK --planted PLANTED: stores that have results/, and planted.parquet.
+Run: python -m studies.protocols.cost --quick QUICK --planted PLANTED; QUICK is a store with quick-2.parquet and
+quick-specific-1.parquet of studies/replication, PLANTED one with planted.parquet.
 
 On photographs: `quick` 2 and `quick-specific` with their replications hold twelve networks under every protocol, each
 with a reference of its own. What a board of them all says of its rows beside Random is what a cheaper one should say:
@@ -43,7 +44,7 @@ from studies.page import program, write
 from studies.protocols import run as known_order
 from studies.protocols.networks import Looks, beside_random, networks_of, together
 
-QUICK = find_suite("quick")
+QUICK = find_suite("quick@2")
 RECORD = Path(__file__).parents[2] / "roarbench" / "data" / "ways.json"
 MOST = 3  # seeds of the suites
 DIFFERENCE = 2.0  # points; the smallest of interest in a course

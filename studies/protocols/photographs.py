@@ -1,7 +1,7 @@
 """How alike are the orders that the protocols give the rows of `quick`? Writes four tables of tables.md.
 
-Run: roarbench import results --store DIR, then both files quick-*.parquet
-of this folder; python -m studies.protocols.photographs --store DIR
+Run: roarbench import of studies/replication/quick-2.parquet, quick-specific-1.parquet beside it and both files
+quick-*.parquet of this folder, each with --store DIR; python -m studies.protocols.photographs --store DIR
 """
 
 from collections.abc import Sequence

@@ -26,7 +26,7 @@ from studies.page import SIGNS, write
 MOST = 10  # replications that are looked for
 
 
-def runs(store: Path, name: str = "quick") -> list[SuiteResults]:
+def runs(store: Path, name: str = "quick@2") -> list[SuiteResults]:
     """Return the runs of a suite that a store holds, with what was submitted: its own, then its replications."""
     with ResultsStore.open(default_url(store), read_only=True) as results:
         suite = with_entered(find_suite(name), results)
@@ -87,7 +87,7 @@ def sums_of(pairs: Sequence[Replication]) -> str:
 
 def tables(held: Sequence[SuiteResults]) -> dict[str, str]:
     """Return the tables of the README by name: a table and a sentence for each protocol, and one of all methods."""
-    made = {protocol.name: boards(held, protocol) for protocol in leading(find_suite("quick"))}
+    made = {protocol.name: boards(held, protocol) for protocol in leading(find_suite("quick@2"))}
     return {name: f"{table(each)}\n\n{sums(each)}" for name, each in made.items()} | {"methods": methods(held)}
 
 
@@ -115,7 +115,7 @@ def explaining(scores: Scores, network: str) -> Scores:
 def methods(held: Sequence[SuiteResults]) -> str:
     """Return how many gains lie in the other run's prediction interval, by this method and by those before it."""
     lines = []
-    for protocol in leading(find_suite("quick")):
+    for protocol in leading(find_suite("quick@2")):
         has = [each for each in held if boards([each], protocol)]
         all_scores = [scores for each in has if (scores := each.scores(protocol, Unit.SCALAR))]
         ways = {
