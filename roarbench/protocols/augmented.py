@@ -17,8 +17,8 @@ AUGMENTED = Protocol(
     dot="Each dot: accuracy points that an estimator's mask costs beyond a random one, on one network used to damaged "
     "images. 0 = Random.",
     meaning="Gain: over Random's removal masks, on one network trained on other images' masks and tuned on each row's.",
-    limits="Smooth removal costs more than scattered removal, whatever is under it",
-    use="For many rows, or to see where along the curve a row gains; beside `specific`",
+    limits="Smooth removal costs more than scattered removal, whatever is removed",
+    use="For many rows, or to see where along the curve a row gains; with `specific`",
 )
 AUGMENTED_LERF = replace(
     AUGMENTED,
@@ -31,5 +31,5 @@ AUGMENTED_LERF = replace(
     dot="Each dot: accuracy points that an estimator's mask spares beyond a random one when the least important "
     "features are removed, on one network used to damaged images. 0 = Random.",
     limits="As `augmented`",
-    use="Beside `augmented`",
+    use="With `augmented`",
 )

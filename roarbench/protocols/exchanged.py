@@ -31,5 +31,5 @@ KAR_EXCHANGED = replace(
     dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
     "kept and a *new network* is trained on what other images' masks leave. 0 = Random.",
     limits="As `roar-exchanged`",
-    use="Beside `roar-exchanged`",
+    use="With `roar-exchanged`",
 )

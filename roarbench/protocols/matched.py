@@ -40,7 +40,7 @@ MATCHED_LERF = replace(
     "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
     "about this image beyond its contrast.",
     limits="As `matched`",
-    use="Beside `matched`",
+    use="With `matched`",
 )
 MATCHED_MORF = replace(
     MATCHED,

@@ -19,8 +19,8 @@ ROAR = Protocol(
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what is left. 0 = Random.",
     limits="The new network reads the class from the shape of the masks, and the better map loses; smooth removal "
-    "takes away shapes beyond what the features weigh; redundant features hide each other",
-    use="To compare with the paper; beside `mask-only` and blurred twins",
+    "destroys more shape than the removed features hold; redundant features hide each other",
+    use="To compare with the paper; with `mask-only` and blurred twins",
 )
 KAR = replace(
     ROAR,
@@ -32,8 +32,8 @@ KAR = replace(
     method="remove the least important features, then train a new network on what is left",
     dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
     "kept and a *new network* is trained on them. 0 = Random.",
-    limits="Masks that reveal the class are a reward here: a row that knows nothing but the class wins",
-    use="Beside `roar`: do both orders agree?",
+    limits="Masks that reveal the class are rewarded: a row that knows nothing but the class wins",
+    use="With `roar`: do both orders agree?",
 )
 DIFFROAR = Protocol(
     name="diffroar",
@@ -52,6 +52,6 @@ DIFFROAR = Protocol(
     "as many of the most important ones removed (ROAR), both retrained. Random scores 0, as does any ranking whose two "
     "ends are worth the same.",
     zero="a ranking whose two ends are worth the same, such as Random's",
-    limits="As both of them: masks that reveal the class",
+    limits="As `roar` and `kar`: masks that reveal the class",
     use="Where no control was run; to compare with Shah et al. 2021",
 )

@@ -19,8 +19,8 @@ SPECIFIC = Protocol(
     meaning="Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A "
     "map that ignores the image scores 0. Below 0, the mask itself reveals the image's content.",
     zero=IGNORES_IMAGE,
-    limits="Features at the same place in every image: another image's map is as good as its own, and the true map "
-    "scores 0 (`planted-placed`). Maps that draw the image's outline are negative "
+    limits="Features in the same place in every image: another image's map is as good as its own, and the true map "
+    "scores 0 (`planted-placed`). Maps of the image's outline have negative gains "
     "([why](#what-a-negative-specific-gain-means))",
     use="For a verdict that neither smoothness nor a position prior can earn",
 )
@@ -36,7 +36,7 @@ SPECIFIC_LERF = replace(
     dot="A mask removes the features that an estimator ranks last. Each dot: how many accuracy points less an image's "
     "*own* mask costs than the mask of *another* image. 0 = the map knows nothing about this image.",
     limits="As `specific`",
-    use="Beside `specific`",
+    use="With `specific`",
 )
 SPECIFIC_CLASS = replace(
     SPECIFIC,
@@ -50,7 +50,7 @@ SPECIFIC_CLASS = replace(
     dot=f"{OWN} of its class. 0 = the map knows nothing about this image but its class.",
     meaning="Gain: accuracy with the removal mask of another image of the same class, by the same row, minus accuracy "
     "with the image's own. Both masks reveal the class; a map that knows no more of the image scores 0.",
-    limits="Features at the same place in all images of a class; a drawing that tells more of the class than those of "
-    "other images of the class still counts against its row",
+    limits="Features in the same place in all images of a class; an outline that reveals more about the class than "
+    "those of other images of the class still lowers its row's gain",
     use="Where `specific` is negative, or masks reveal the class",
 )

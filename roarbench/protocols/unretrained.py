@@ -30,5 +30,5 @@ LERF = replace(
     dot="Each dot: how much more accuracy stays than with a random ranking when the least important features are "
     "removed and the *same network* answers. It never saw such images. 0 = Random.",
     limits="As `morf`",
-    use="Beside `morf`",
+    use="With `morf`",
 )
