@@ -16,7 +16,7 @@ from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[2]
-COMMITTED = [path for folder in ("demo", "studies") for path in (ROOT / folder).rglob("*.sqlite")]
+COMMITTED = [path for folder in ("demo", "studies") for path in sorted((ROOT / folder).rglob("*.sqlite"))]
 LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped", "checksums", "remarks")
 
 
