@@ -55,8 +55,11 @@ def find_entries(database: Database, ids: Collection[str] | None = None) -> dict
     """Return what was submitted, by id: all of it, or what is among these ids."""
     wanted = select(entries.c.id, entries.c.source).order_by(entries.c.created, entries.c.id)
     with database.read() as connection:
-        rows = connection.execute(wanted) if ids is None else matching(connection, wanted, entries.c.id, ids)
-        return {row.id: check_source(row.source) for row in rows}
+        if ids is None:
+            rows = list(connection.execute(wanted))
+        else:
+            rows = list(matching(connection, wanted, entries.c.id, ids))
+    return {row.id: check_source(row.source) for row in rows}
 
 
 def submissions_of(database: Database, estimators: Iterable[str]) -> dict[str, Submission]:
