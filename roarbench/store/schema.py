@@ -197,7 +197,7 @@ suites = Table(  # suites from somebody's file; missing from stores older than 0
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION
-    Column("record", Text, nullable=False),  # canonical JSON of `plan.own.suite_record`
+    Column("record", Text, nullable=False),  # canonical JSON of `plan.custom_suite.suite_record`
     Column("folder", Text, nullable=False),  # where its data lay on this machine
     _added(),
 )

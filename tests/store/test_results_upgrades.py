@@ -15,7 +15,8 @@ from roarbench.store.results import ResultsStore
 from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
 
-OLDER = Path(__file__).parents[2] / "studies" / "small_networks" / "results.sqlite"  # as a checkout of then left it
+ROOT = Path(__file__).parents[2]
+COMMITTED = [path for folder in ("demo", "studies") for path in sorted((ROOT / folder).rglob("*.sqlite"))]
 LATER = ("images", "forgotten", "watched", "suites", "leases", "tries", "stopped", "checksums", "remarks")
 
 
@@ -84,9 +85,13 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
     ResultsStore.open(store_url).close()
 
 
-def test_the_store_of_an_earlier_version_becomes_as_a_new_one(second, tmp_path):
-    copy = shutil.copy(OLDER, tmp_path)
-    with ResultsStore.open(f"sqlite:///{copy}", read_only=True) as older:
-        assert tables_of(older).keys().isdisjoint(LATER)
-    with ResultsStore.open(f"sqlite:///{copy}") as older:
-        assert tables_of(older) == tables_of(second)
+@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
+def test_a_committed_store_is_read_without_a_trace_and_becomes_as_a_new_one(second, tmp_path, path):
+    """One is of an earlier version."""
+    (folder := tmp_path / "folder").mkdir()
+    copy = Path(shutil.copy(path, folder))
+    with ResultsStore.open(f"sqlite:///{copy}", read_only=True) as store:
+        assert len(store.results(store.keys(""))) > 0
+    assert [(left, left.read_bytes()) for left in folder.iterdir()] == [(copy, path.read_bytes())]
+    with ResultsStore.open(f"sqlite:///{copy}") as store:
+        assert tables_of(store) == tables_of(second)
