@@ -58,15 +58,10 @@ def rank_shard(
                 else:
                     pieces[spec].append((planes, made.provenance))
         for spec in (spec for spec in todo if spec not in failed):
-            weights = _explained_by(spec, work).store.checksum() if spec.reference else ""
+            weights = work.explained_in(spec).store.checksum() if spec.reference else ""
             parts, provenances = zip(*pieces[spec], strict=True)
             store.write_part(spec, split, start, stop, np.concatenate(parts), _joined(provenances, weights))
     return failed
-
-
-def _explained_by(spec: RankingSpec, work: SuiteWork) -> ReferenceModel:
-    """Return the reference that a ranking explains; of controls, which explain none, the first one."""
-    return next((each for each in work.explained if each.reference.key == spec.reference), work.explained[0])
 
 
 def explained_groups(specs: Sequence[RankingSpec]) -> list[str]:
@@ -95,7 +90,7 @@ def _maps(
     """Return the maps of one batch, the images' tie orders by the number of features, and their superpixels."""
     by_reference: defaultdict[ReferenceModel, list[RankingSpec]] = defaultdict(list)
     for spec in specs:
-        by_reference[_explained_by(spec, work)].append(spec)
+        by_reference[work.explained_in(spec)].append(spec)
     asked = {own: {spec.name for spec in theirs} for own, theirs in by_reference.items()}
     images, labels = work.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
