@@ -12,7 +12,7 @@ from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.execution.importance import TimedMap, images_at_once, maps_and_ties, maps_device
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.ranking import features, sort_keys
@@ -88,16 +88,12 @@ def _maps(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
 ) -> tuple[dict[RankingSpec, TimedMap], dict[int, Tensor], NDArray[np.uint16] | None]:
     """Return the maps of one batch, the images' tie orders by the number of features, and their superpixels."""
-    by_reference: defaultdict[ReferenceModel, list[RankingSpec]] = defaultdict(list)
-    for spec in specs:
-        by_reference[work.explained_in(spec)].append(spec)
-    asked = {own: {spec.name for spec in theirs} for own, theirs in by_reference.items()}
     images, labels = work.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
         labels = superpixels(images.folder, split, images[split].pixels, start, stop)
-    made, ties = maps_and_ties(asked, split, start, stop, {spec.layout.features for spec in specs})
-    pairs = zip(made, by_reference.values(), strict=True)
-    return {spec: maps[spec.name] for maps, theirs in pairs for spec in theirs}, ties, labels
+    asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
+    made, ties = maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
+    return {spec: made[pair] for spec, pair in asked.items()}, ties, labels
 
 
 def ranked(spec: RankingSpec, importance: Tensor, ties: Tensor, labels: NDArray[np.uint16] | None) -> NDArray[np.uint8]:
