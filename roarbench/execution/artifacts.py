@@ -26,7 +26,7 @@ def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
         yield from _reference(work.explained[number])
     for spec in rankings_needed(work, runs):
         yield _ranking(work, spec)
-    for step in network_steps(work, runs, {}):
+    for step in network_steps(work, runs, ()):
         yield from artifacts_of(step)
 
 

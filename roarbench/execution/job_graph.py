@@ -12,7 +12,6 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
-from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
@@ -57,7 +56,7 @@ def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
-    networks = list(network_steps(work, runs, lacking))
+    networks = network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
     scoring = [_run_step(work, run, runs, lacking, needs) for run in by_seed]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
@@ -81,32 +80,28 @@ def rankings_needed(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
-def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
-    """Yield what makes the networks that score several of these runs: the common ones, then one for each row.
+def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
+    """Return what makes the networks that score several of these runs: the common ones, then one for each row.
 
     They are there or not; `lacking` says which rankings are not.
     """
-    made: set[str] = set()
-    for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
-        common = work.common_network(run)
-        for step in (_common_step(work, common, lacking), *_tuning_step(work, run, common, lacking)):
-            if step.job.name not in made:
-                made.add(step.job.name)
-                yield step
+    scored = (run for run in runs if run.cell.retrain is Retrain.COMMON)
+    return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
 
 
-def _common_step(work: SuiteWork, common: CommonNetwork, lacking: Lacking) -> Step:
-    job, needs = Job(_common_name(common), train_common, (work, common)), work.control_specs(common.unit)
-    made = partial(work.networks.has, common.key)
-    return Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
-
-
-def _tuning_step(work: SuiteWork, run: Run, common: CommonNetwork, lacking: Lacking) -> Iterator[Step]:
-    """Yield what tunes the common network on the row of a run; nothing for untouched images."""
-    if (estimator := run.cell.ranked_by) and (spec := work.row_spec(run)):
-        job, keys = Job(_tuning_name(run, estimator), tune, (work, common, spec)), (_key("tune", common.key, spec.key),)
-        needs, made = (_common_name(common), *_sealed(work, lacking, spec)), partial(_is_tuned, work, common, spec)
-        yield Step("tune", job, needs, keys, made, common.recipe)
+def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
+    """Yield what makes the network that scores a run: the common one and, but for untouched images, its tuning."""
+    common, needs = work.common_network(run), work.control_specs(run.cell.unit)
+    title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
+    job, made = Job(f"network {title}", train_common, (work, common)), partial(work.networks.has, common.key)
+    yield Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
+    if spec := work.row_spec(run):
+        # the same rankings, another network
+        lent = twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
+        tuning = Job(f"tune {spec.name}{lent} {title}", tune, (work, common, spec))
+        made = partial(_is_tuned, work, common, spec)
+        key = _key("tune", common.key, spec.key)
+        yield Step("tune", tuning, (job.name, *_sealed(work, lacking, spec)), (key,), made, common.recipe)
 
 
 def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
@@ -121,20 +116,6 @@ def _key(*parts: object) -> str:
 def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
     """Return the steps that finish those of the rankings that are lacking."""
     return tuple(seal_name(work, spec) for spec in specs if spec in lacking)
-
-
-def _common_name(common: CommonNetwork) -> str:
-    return f"network {common.order} {common.unit}{_fill(common.fill)} {common.seed}"
-
-
-def _tuning_name(run: Run, estimator: Estimator) -> str:
-    asked = EstimatorId.read(run.cell.estimator)
-    lent = twin_id("", OTHER_REFERENCE) if asked.explains_next else ""  # the same rankings, another network
-    return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit}{_fill(run.cell.fill)} {run.seed}"
-
-
-def _fill(name: str) -> str:
-    return "" if name == "mean" else f" {name}"
 
 
 def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
@@ -229,8 +210,8 @@ def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, refe
     if spec := work.row_spec(run):
         needs += _sealed(work, lacking, spec)
     if run.cell.retrain is Retrain.COMMON:
-        tuned = run.cell.ranked_by
-        needs += (_tuning_name(run, tuned) if tuned else _common_name(work.common_network(run)),)
+        *_, last = _network_steps(work, run, lacking)
+        needs += (last.job.name,)
     if run.cell.retrain is Retrain.RECURSIVE:  # networks of one level say what is removed at the next
         needs += _level_before(run, runs)
     recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
