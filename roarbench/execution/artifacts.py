@@ -23,11 +23,11 @@ from roarbench.terms import Split
 def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     """Yield what runs rest on, whether the folder has it or not."""
     for number in sorted({work.number_of(run) for run in runs if run.reference}):
-        yield from _reference(work.explained[number], _title(work, number))
+        yield from _reference(work.explained[number])
     for spec in rankings_needed(work, runs):
         yield _ranking(work, spec)
-    for step in network_steps(work, runs, {}):
-        yield from artifacts_of(step, work.suite.title)
+    for step in network_steps(work, runs, ()):
+        yield from artifacts_of(step)
 
 
 def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
@@ -52,35 +52,36 @@ def noted_by(work: SuiteWork, results: Iterable[Result]) -> Iterator[Noted]:
             if ranking.checksum:
                 yield Noted(run.key, ranking.what, result.rankings, ranking.checksum)
         if result.weights and own.store.has():
-            yield Noted(run.key, _title(work, work.number_of(run)), result.weights, own.store.checksum())
+            yield Noted(run.key, _title(own), result.weights, own.store.checksum())
 
 
-def artifacts_of(step: Step, suite: str) -> list[Artifact]:
-    """Return what a step of the suite of this title that is over has made, of what many runs rest on."""
-    name, (first, *rest) = f"{step.job.name} of {suite}", step.job.arguments
+def artifacts_of(step: Step) -> list[Artifact]:
+    """Return what a step that is over has made, of what many runs rest on."""
+    first, *rest = step.job.arguments
     if step.kind == "reference":
-        return list(_reference(first, name))
+        return list(_reference(first))
     if step.kind == "network":
-        return [Artifact(rest[0].key, name, first.stored(rest[0].key).checksum(), rest[0].key)]
+        (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
+        return [Artifact(key, name, first.stored(key).checksum(), key)]
     if step.kind == "tune":
         common, row = rest
-        rankings = _ranking_checksum(first, row)
+        rankings, name = _ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
         found = first.stored(tuned_key(common.key, rankings)).checksum()
-        return [Artifact(step.keys[0], f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
+        return [Artifact(step.keys[0], name, found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 
 
-def _reference(explained: ReferenceModel, title: str) -> Iterator[Artifact]:
+def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield the weights of a reference with its predictions, split by split."""
-    reference = explained.reference.key
+    reference, title = explained.reference.key, _title(explained)
     for split in explained.splits:
         found = _reference_checksum(explained, split)
         yield Artifact(fingerprint([reference, str(split)]), f"{title} ({split} images)", found, reference)
 
 
-def _title(work: SuiteWork, number: int) -> str:
-    """Return what messages call a reference, as the step that makes it."""
-    return f"reference{work.numbered(number)} of {work.suite.title}"
+def _title(explained: ReferenceModel) -> str:
+    """Return what messages call a reference."""
+    return f"{explained.step} of {explained.work.suite.title}"
 
 
 def _ranking(work: SuiteWork, spec: RankingSpec) -> Artifact:

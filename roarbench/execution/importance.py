@@ -1,10 +1,10 @@
 """Importance maps of a range of images: by our engine, by a control, or by a submission in its sandbox."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -58,37 +58,38 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
-Wanted = Mapping[ReferenceModel, Collection[str]]  # by reference, the ids of estimators that explain it
+Asked = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of an estimator that explains it
+Made = dict[tuple[ReferenceModel, str], TimedMap]
 
 
 def timed_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id, on the processor."""
-    (made,) = timed_together({explained: names}, split, start, stop)
-    return {name: each._replace(importance=each.importance.cpu()) for name, each in made.items()}
+    made = timed_together([(explained, name) for name in names], split, start, stop)
+    return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
-def timed_together(asked: Wanted, split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
-    """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all.
+def timed_together(asked: Asked, split: Split, start: int, stop: int) -> Made:
+    """Return the maps of a range of images for several references of a suite; noise is drawn once for all.
 
     The maps stay on the device where they were made.
     """
-    made: list[dict[str, TimedMap]] = [{} for _ in asked]
-    groups: dict[str, dict[int, _Explaining]] = {}
-    for number, (explained, names) in enumerate(asked.items()):
-        by_group = sorted(map(find_estimator, names), key=lambda estimator: (job_group(estimator), estimator.id))
-        for group, members in groupby(by_group, key=job_group):
-            groups.setdefault(group, {})[number] = _explaining(explained, list(members), split, start, stop)
-    for parts in groups.values():
-        for number, found in zip(parts, _group_maps(list(parts.values())), strict=True):
-            made[number] |= found
+    groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(asked))
+    for explained, estimator in sorted(pairs, key=lambda pair: (job_group(pair[1]), pair[0].number, pair[1].id)):
+        groups[job_group(estimator)][explained].append(estimator)
+    made: Made = {}
+    for group in groups.values():
+        parts = [_explaining(explained, estimators, split, start, stop) for explained, estimators in group.items()]
+        for part, found in zip(parts, _group_maps(parts), strict=True):
+            made |= {(part.explained, name): each for name, each in found.items()}
     return made
 
 
 def maps_and_ties(
-    asked: Wanted, split: Split, start: int, stop: int, sizes: Collection[int]
-) -> tuple[list[dict[str, TimedMap]], dict[int, Tensor]]:
+    asked: Asked, split: Split, start: int, stop: int, sizes: Collection[int]
+) -> tuple[Made, dict[int, Tensor]]:
     """Return what `timed_together` does, and the images' tie orders on the device, int32 (n, d), by these sizes d."""
 
     def drawn() -> dict[int, Tensor]:

@@ -12,12 +12,11 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
-from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
-from roarbench.execution.suite_work import SuiteWork
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import fingerprint
 from roarbench.plan.common import CommonNetwork, tuned_key
 from roarbench.plan.points import Point
@@ -53,69 +52,56 @@ class Step(NamedTuple):
 
 def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    store = work.rankings
-    lacking = {spec: found for spec, found in rankings_needed(work, runs).items() if not store.has(spec)}
-    needs = {number: () if made.made else (_named(work, number),) for number, made in enumerate(work.explained)}
+    lacking = dict.fromkeys(spec for spec in rankings_needed(work, runs) if not work.rankings.has(spec)).keys()
+    needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
-    networks = list(network_steps(work, runs, lacking))
+    networks = network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
-    scoring = [_run_step(work, run, lacking, needs) for run in by_seed]
-    scoring = [step._replace(needs=(*step.needs, *_level_before(step.run, runs))) for step in scoring]
+    scoring = [_run_step(work, run, runs, lacking, needs) for run in by_seed]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
-    training = [_reference_step(work, number) for number, names in needs.items() if explained.intersection(names)]
+    training = [_reference_step(each) for each in work.explained if each.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
 
 
-def _named(work: SuiteWork, number: int) -> str:
-    return f"reference{work.numbered(number)}"
+def _reference_step(explained: ReferenceModel) -> Step:
+    job, reference = Job(explained.step, jobs.train_reference, (explained,)), explained.reference
+    return Step("reference", job, (), (reference.key,), lambda: explained.made, reference.recipe)
 
 
-def _reference_step(work: SuiteWork, number: int) -> Step:
-    explained, name = work.explained[number], _named(work, number)
-    job, key = Job(name, jobs.train_reference, (explained,)), explained.reference.key
-    return Step("reference", job, (), (key,), lambda: explained.made, explained.reference.recipe)
+Lacking = Collection[RankingSpec]  # rankings to make
+References = Mapping[str, tuple[str, ...]]  # by the key of a reference the step that makes it, unless it is made
 
 
-Lacking = dict[RankingSpec, tuple[Estimator, int]]  # rankings to make: by what, and of which reference
-
-
-def rankings_needed(work: SuiteWork, runs: list[Run]) -> Lacking:
+def rankings_needed(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     needed = inputs_of(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
-    return {
-        work.ranking_spec(estimator, unit, number): (estimator, number)
-        for (_, unit, number), estimator in sorted(rows.items())
-    }
+    return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
-def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
-    """Yield what makes the networks that score several of these runs: the common ones, then one for each row.
+def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
+    """Return what makes the networks that score several of these runs: the common ones, then one for each row.
 
     They are there or not; `lacking` says which rankings are not.
     """
-    made: set[str] = set()
-    for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
-        common = work.common_network(run)
-        for step in (_common_step(work, common, lacking), *_tuning_step(work, run, common, lacking)):
-            if step.job.name not in made:
-                made.add(step.job.name)
-                yield step
+    scored = (run for run in runs if run.cell.retrain is Retrain.COMMON)
+    return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
 
 
-def _common_step(work: SuiteWork, common: CommonNetwork, lacking: Lacking) -> Step:
-    job, needs = Job(_common_name(common), train_common, (work, common)), work.control_specs(common.unit)
-    made = work.stored(common.key).has
-    return Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
-
-
-def _tuning_step(work: SuiteWork, run: Run, common: CommonNetwork, lacking: Lacking) -> Iterator[Step]:
-    """Yield what tunes the common network on the row of a run; nothing for untouched images."""
-    if (estimator := run.cell.ranked_by) and (spec := work.row_spec(run)):
-        job, keys = Job(_tuning_name(run, estimator), tune, (work, common, spec)), (_key("tune", common.key, spec.key),)
-        needs, made = (_common_name(common), *_sealed(work, lacking, spec)), partial(_is_tuned, work, common, spec)
-        yield Step("tune", job, needs, keys, made, common.recipe)
+def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
+    """Yield what makes the network that scores a run: the common one and, but for untouched images, its tuning."""
+    common, needs = work.common_network(run), work.control_specs(run.cell.unit)
+    title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
+    job, made = Job(f"network {title}", train_common, (work, common)), work.stored(common.key).has
+    yield Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
+    if spec := work.row_spec(run):
+        # the same rankings, another network
+        lent = twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
+        tuning = Job(f"tune {spec.name}{lent} {title}", tune, (work, common, spec))
+        made = partial(_is_tuned, work, common, spec)
+        key = _key("tune", common.key, spec.key)
+        yield Step("tune", tuning, (job.name, *_sealed(work, lacking, spec)), (key,), made, common.recipe)
 
 
 def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
@@ -132,33 +118,18 @@ def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str
     return tuple(seal_name(work, spec) for spec in specs if spec in lacking)
 
 
-def _common_name(common: CommonNetwork) -> str:
-    return f"network {common.order} {common.unit}{_fill(common.fill)} {common.seed}"
-
-
-def _tuning_name(run: Run, estimator: Estimator) -> str:
-    asked = EstimatorId.read(run.cell.estimator)
-    lent = twin_id("", OTHER_REFERENCE) if asked.explains_next else ""  # the same rankings, another network
-    return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit}{_fill(run.cell.fill)} {run.seed}"
-
-
-def _fill(name: str) -> str:
-    return "" if name == "mean" else f" {name}"
-
-
-def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:
+def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield what ranks: by the controls, then by what explains the references, all in one pass over an image.
 
     Noisy copies of an image take the same draws whichever reference is explained, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
-    for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: item[1][0].hangs_on_network):
-        groups.setdefault(job_group(estimator), []).append(spec)
+    for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
+        groups.setdefault(job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(work, specs):
             job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work, todo, split, start, stop))
-            explained = {lacking[spec][1] for spec in todo if spec.reference}
-            needs = tuple(name for number in sorted(explained) for name in references[number])
+            needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
             made = partial(_is_ranked, work, todo, split, start, stop)
             own = group if todo[0].estimator_record.own_passes else ""
             yield Step("rank", job, needs, _batches(todo, split, start, stop), made, group=own)
@@ -221,26 +192,27 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
 
 def seal_name(work: SuiteWork, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
-    keys = [each.reference.key for each in work.explained]
-    return f"seal {spec.name} {spec.unit}{work.numbered(keys.index(spec.reference)) if spec.reference else ''}"
+    return f"seal {spec.name} {spec.unit}{work.explained_in(spec).numbered if spec.reference else ''}"
 
 
-def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
-    """Return the step of a row's next lower level, where networks of one level say what is removed at the next."""
-    if run is None or run.cell.retrain is not Retrain.RECURSIVE:
-        return ()
+def _level_before(run: Run, runs: list[Run]) -> tuple[str, ...]:
+    """Return the step of a row's next lower level."""
     below = [other for other in runs if other.cell.t < run.cell.t]
     lower = [other for other in below if replace(other, cell=replace(other.cell, t=run.cell.t)) == run]
     return tuple(other.key for other in sorted(lower, key=lambda other: other.cell.t)[-1:])
 
 
-def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
-    numbers = {work.number_of(run), work.scored_by(run).number} if run.cell.retrain is Retrain.NONE else set()
-    needs = tuple(step for number in sorted(numbers) for step in references[number])
+def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, references: References) -> Step:
+    needs: tuple[str, ...] = ()
+    if run.cell.retrain is Retrain.NONE:
+        used = {each.reference.key for each in (work.explained_by(run), work.scored_by(run))}
+        needs = tuple(sorted(name for key in used for name in references[key]))
     if spec := work.row_spec(run):
         needs += _sealed(work, lacking, spec)
     if run.cell.retrain is Retrain.COMMON:
-        tuned = run.cell.ranked_by
-        needs += (_tuning_name(run, tuned) if tuned else _common_name(work.common_network(run)),)
+        *_, last = _network_steps(work, run, lacking)
+        needs += (last.job.name,)
+    if run.cell.retrain is Retrain.RECURSIVE:  # networks of one level say what is removed at the next
+        needs += _level_before(run, runs)
     recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
     return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, run=run)

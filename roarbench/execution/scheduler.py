@@ -82,7 +82,7 @@ class _Doing:
 
     def __init__(self, work: SuiteWork, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
         self._work, self._schedule, self._engine, self._store = work, todo, engine, store
-        self._data, self._title = work.images.fingerprint, work.suite.title
+        self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = beats.owner, beats
         self._begun: dict[str, _Begun] = {}
@@ -148,12 +148,12 @@ class _Doing:
             self._schedule.ended(step)
         else:
             if step.kind in ("reference", "network", "tune"):  # before hours that another folder has spent already
-                self._checksums.check(artifacts_of(step, self._title))
+                self._checksums.check(artifacts_of(step))
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
         """Give up the lease of a step that is no run and is over, once what it made is noted."""
-        self._checksums.note(artifacts_of(step, self._title))
+        self._checksums.note(artifacts_of(step))
         self._store.release(step.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:

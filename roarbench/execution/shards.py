@@ -11,8 +11,8 @@ from torch import Tensor
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.execution.importance import TimedMap, images_at_once, maps_and_ties, maps_device
-from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.execution.importance import images_at_once, maps_and_ties, maps_device
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.ranking import features, sort_keys
@@ -21,6 +21,8 @@ from roarbench.sandbox.explain import images_a_sandbox
 from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Split, Unit
+
+_Piece = tuple[NDArray[np.uint8], MapProvenance]  # bit-planes of a batch, (n, planes, width), and how they were made
 
 
 def rank_shard(
@@ -44,29 +46,20 @@ def rank_shard(
         todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
         for spec in todo:
             store.refuse_other_device(spec, maps_device(spec.estimator_record))
-        pieces: defaultdict[RankingSpec, list[tuple[NDArray[np.uint8], MapProvenance]]] = defaultdict(list)
+        pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
         failed: dict[RankingSpec, str] = {}
         size = _batch_size(work, todo) if todo else 1
         for first in range(start, stop, size):
             asked = [spec for spec in todo if spec not in failed]
-            maps, ties, labels = _maps(work, asked, split, first, min(first + size, stop))
-            for spec, made in maps.items():
-                try:
-                    planes = ranked(spec, made.importance, ties[spec.layout.features], labels)
-                except RunError as error:  # of one estimator; the others of the pass go on
-                    failed[spec] = f"{split} images from {first} on: {error}"
-                else:
-                    pieces[spec].append((planes, made.provenance))
+            ranked, reasons = _rank_batch(work, asked, split, first, min(first + size, stop))
+            failed |= reasons
+            for spec, piece in ranked.items():
+                pieces[spec].append(piece)
         for spec in (spec for spec in todo if spec not in failed):
-            weights = _explained_by(spec, work).store.checksum() if spec.reference else ""
+            weights = work.explained_in(spec).store.checksum() if spec.reference else ""
             parts, provenances = zip(*pieces[spec], strict=True)
             store.write_part(spec, split, start, stop, np.concatenate(parts), _joined(provenances, weights))
     return failed
-
-
-def _explained_by(spec: RankingSpec, work: SuiteWork) -> ReferenceModel:
-    """Return the reference that a ranking explains; of controls, which explain none, the first one."""
-    return next((each for each in work.explained if each.reference.key == spec.reference), work.explained[0])
 
 
 def explained_groups(specs: Sequence[RankingSpec]) -> list[str]:
@@ -89,23 +82,30 @@ def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
     return images_a_sandbox(specs[0].shape)
 
 
-def _maps(
+def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
-) -> tuple[dict[RankingSpec, TimedMap], dict[int, Tensor], NDArray[np.uint16] | None]:
-    """Return the maps of one batch, the images' tie orders by the number of features, and their superpixels."""
-    by_reference: defaultdict[ReferenceModel, list[RankingSpec]] = defaultdict(list)
-    for spec in specs:
-        by_reference[_explained_by(spec, work)].append(spec)
-    asked = {own: {spec.name for spec in theirs} for own, theirs in by_reference.items()}
+) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
+    """Return the rankings of one batch, and why some cannot be made."""
     images, labels = work.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
         labels = superpixels(images.folder, split, images[split].pixels, start, stop)
-    made, ties = maps_and_ties(asked, split, start, stop, {spec.layout.features for spec in specs})
-    pairs = zip(made, by_reference.values(), strict=True)
-    return {spec: maps[spec.name] for maps, theirs in pairs for spec in theirs}, ties, labels
+    asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
+    made, ties = maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
+    found: dict[RankingSpec, _Piece] = {}
+    failed: dict[RankingSpec, str] = {}
+    for spec, pair in asked.items():
+        try:
+            planes = planes_by(spec, made[pair].importance, ties[spec.layout.features], labels)
+        except RunError as error:  # of one estimator; the others of the pass go on
+            failed[spec] = f"{split} images from {start} on: {error}"
+        else:
+            found[spec] = planes, made[pair].provenance
+    return found, failed
 
 
-def ranked(spec: RankingSpec, importance: Tensor, ties: Tensor, labels: NDArray[np.uint16] | None) -> NDArray[np.uint8]:
+def planes_by(
+    spec: RankingSpec, importance: Tensor, ties: Tensor, labels: NDArray[np.uint16] | None
+) -> NDArray[np.uint8]:
     """Return the bit-planes of one batch's maps, uint8 (n, planes, width); `labels` are the images' superpixels.
 
     RunError where the maps are not finite numbers of the images' shape.

@@ -96,7 +96,7 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
 
 def _specs(work: SuiteWork) -> list[RankingSpec]:
     runs = runs_of(work.suite, work.images.fingerprint, work.images.limit).values()
-    return [*rankings_needed(work, list(runs))]
+    return rankings_needed(work, list(runs))
 
 
 def _names(work: SuiteWork) -> list[str]:

@@ -67,9 +67,9 @@ class SuiteWork:
         """Return the networks that it explains."""
         return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
-    def numbered(self, number: int) -> str:
-        """Return what the names of steps say of a reference, where there are several."""
-        return f" {number + 1}" if self.suite.references > 1 else ""
+    def explained_in(self, spec: RankingSpec) -> "ReferenceModel":
+        """Return the reference that a ranking explains; of controls, which explain none, the first one."""
+        return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
 
     def number_of(self, run: Run) -> int:
         """Return the number of the reference that a run depends on, or of the first one."""
@@ -112,6 +112,16 @@ class ReferenceModel:
 
     work: SuiteWork
     number: int
+
+    @property
+    def numbered(self) -> str:
+        """Return what the names of steps say of it, where there are several."""
+        return f" {self.number + 1}" if self.work.suite.references > 1 else ""
+
+    @property
+    def step(self) -> str:
+        """Return the name of the step that makes it."""
+        return f"reference{self.numbered}"
 
     @property
     def reference(self) -> Reference:

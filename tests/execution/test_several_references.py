@@ -156,4 +156,4 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for spec in (*specs[0], *specs[1]):
         found, expected = (each.rankings.open(spec) for each in (together, alone))
         assert (found.checksum, found.kept) == (expected.checksum, expected.kept)
-        assert found.weights == expected.weights == shards._explained_by(spec, alone).store.checksum()
+        assert found.weights == expected.weights == alone.explained_in(spec).store.checksum()
