@@ -1,5 +1,6 @@
 """A board by `scipy.stats.bootstrap`: the same numbers, intervals, verdicts and places, beside ours."""
 
+from collections.abc import Mapping
 from itertools import product
 from typing import NamedTuple
 
@@ -38,7 +39,7 @@ def scores() -> Scores:
 class JudgedRows(NamedTuple):
     """Numbers of a board."""
 
-    estimates: dict[str, Floats]  # values and half the widths of their intervals, (2, ...), by the name in `Row`
+    estimates: Mapping[str, Floats]  # values and half the widths of their intervals, (2, ...), by the name in `Row`
     verdicts: NDArray[np.bool_]  # whether a row differs from Random and from Sobel, bool (2, rows)
     places: NDArray[np.int64]  # best and worst place, (2, rows)
 

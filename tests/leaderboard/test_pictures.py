@@ -14,8 +14,8 @@ from roarbench.analysis.shown_images import answers_of, chosen
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs
 from roarbench.execution.placed_inputs import matched_bits
-from roarbench.kernels.changes import changes
 from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.matching import changes
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols import SHOWN
