@@ -23,10 +23,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.folders import FileGroup, read_files
 from roarbench.datasets.one_image import DAMAGED, DecodedImage, decode_image, refuse_damaged
 from roarbench.datasets.sources import RawSplit, unreadable
-from roarbench.datasets.tables import RowGroup, read_images
+from roarbench.datasets.stored import FileGroup, RowGroup, read_files, read_images
 from roarbench.errors import CallerError, DataError, StoreError
 from roarbench.files import writing
 from roarbench.terms import Split
