@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, folders, own_images, tables
+from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, own_images, stored
 from roarbench.datasets.one_image import is_damaged, refuse_damaged
 from roarbench.datasets.sources import counted
 from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table
@@ -76,7 +76,7 @@ def _as_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
 
 
 def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
-    record = _with_splits(replace(record, own=FOLDERS), folders.class_names(folder), ".")
+    record = _with_splits(replace(record, own=FOLDERS), stored.class_names(folder), ".")
     groups = (group for name in dict.fromkeys(record.split_names.values()) for group in _groups(folder / name))
     files = [group.folder / file for group in groups for file in group.files]
     found = _shaped(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
@@ -88,17 +88,17 @@ def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
     return found
 
 
-def _groups(place: Path) -> tuple[folders.FileGroup, ...]:
-    if classes := folders.class_names(place):
-        return folders.read_folder(place, classes)[0]
-    _, loose = folders.read_folder(place.resolve().parent, [place.resolve().name])
+def _groups(place: Path) -> tuple[stored.FileGroup, ...]:
+    if classes := stored.class_names(place):
+        return stored.read_folder(place, classes)[0]
+    _, loose = stored.read_folder(place.resolve().parent, [place.resolve().name])
     seen = f"{place} has {len(loose)} images and no folders of classes"
     raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
 
 
 def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:
     try:
-        found = tables.split_files(folder)
+        found = stored.split_files(folder)
     except Exception as error:  # the library below raises a dozen kinds, some of them private
         raise DataError(f"cannot read {folder} ({type(error).__name__}: {error}); expected parquet files") from error
     record = _with_splits(replace(record, own=PARQUET), found, next(iter(found)))
@@ -109,9 +109,9 @@ def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:
         images = [field.name for field in schema if _holds_images(field.type)]
         labels = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_string(field.type)]
         image, label = _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
-        group = tables.row_groups(files)[0]
+        group = stored.row_groups(files)[0]
         contents = [
-            one for part in tables.read_images(group, image, np.arange(min(group.rows, _LOOKED_AT))) for one in part
+            one for part in stored.read_images(group, image, np.arange(min(group.rows, _LOOKED_AT))) for one in part
         ]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from roarbench.datasets import FOLDERS, DatasetRecord, folders
+from roarbench.datasets import FOLDERS, DatasetRecord
+from roarbench.datasets.stored import ENDINGS
 from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -56,7 +57,7 @@ def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
     """Return path, size and time of each file, of folders of images those of the images."""
-    folder, endings = path.parent if record.tabular else path, folders.ENDINGS if record.own == FOLDERS else None
+    folder, endings = path.parent if record.tabular else path, ENDINGS if record.own == FOLDERS else None
     try:
         found = [path] if record.tabular else path.rglob("*")
         paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())

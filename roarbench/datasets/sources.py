@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, folders, idx, planted, tables
+from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, planted, stored
 from roarbench.datasets.hub import brief, download, fetched_in_turn
 from roarbench.datasets.origin import images_folder, table_file
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
@@ -16,7 +16,7 @@ from roarbench.datasets.tabular import in_steps, read_rows
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
-Groups = tuple[tables.RowGroup | folders.FileGroup, ...]
+Groups = tuple[stored.RowGroup | stored.FileGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -114,18 +114,18 @@ def _stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Group
     try:
         files = {split: _needed(record, found[split], where) for split in Split}
         labels = _read_labels(record, files, where)
-        return {split: (tables.row_groups(files[split]), labels[split]) for split in Split}
+        return {split: (stored.row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise unreadable(error, where, record) from error
 
 
 def _read_folders(places: dict[Split, Path]) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
-    classes = folders.class_names(places[Split.TRAIN])
-    if strange := set(folders.class_names(places[Split.TEST])) - set(classes):
+    classes = stored.class_names(places[Split.TRAIN])
+    if strange := set(stored.class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: folders.read_folder(place, classes) for split, place in places.items()}
+    return {split: stored.read_folder(place, classes) for split, place in places.items()}
 
 
 def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
@@ -137,7 +137,7 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
         folder = folder or download(record)
         inner = folder / record.config
         try:
-            found = tables.split_files(inner if inner.is_dir() else folder)
+            found = stored.split_files(inner if inner.is_dir() else folder)
         except Exception as error:  # the library below raises a dozen kinds, some of them private
             raise unreadable(error, where, record) from error
     for name in record.split_names.values():
@@ -155,14 +155,14 @@ def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Pa
             _check_columns(record, file, where)
         kept.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, tables.read_column([file], record.label_column)])
+            labels = np.concatenate([labels, stored.read_column([file], record.label_column)])
         if enough(record, labels):
             break
     return kept
 
 
 def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
-    columns = tables.column_names(file)
+    columns = stored.column_names(file)
     if not {record.image_column, record.label_column} <= set(columns):
         expected = f"'{record.image_column}' and '{record.label_column}'"
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
@@ -170,7 +170,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of the hub's splits; names become numbers in the order of the alphabet."""
-    values = {split: tables.read_column(files[split], record.label_column) for split in Split}
+    values = {split: stored.read_column(files[split], record.label_column) for split in Split}
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return {split: column.astype(np.int64) for split, column in values.items()}
     for split, column in values.items():

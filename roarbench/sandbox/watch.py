@@ -165,17 +165,13 @@ def _use(process: int) -> tuple[float, int]:
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
             cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime: proc_pid_stat(5)
-            memory += _memory(member)
+            # what belongs to nobody else's files: private, shared in a private file, and page tables
+            memory += _sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
     return cpu, memory
 
 
-def _memory(process: int) -> int:
-    """Return bytes that belong to nobody else's files: private, shared in a private file, and page tables."""
-    return _sum(process, "status", ("RssAnon", "RssShmem", "VmPTE"))
-
-
 def _share(process: int) -> int:
-    """Return the same, of what several processes share only this one's part: exact, and slower to find out."""
+    """Return bytes of memory, of what several processes share only this one's part: exact, and slower to find out."""
     with suppress(OSError, ValueError):
         return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
     return 0  # it is gone

@@ -39,8 +39,9 @@ def own(**changes):
     data = named_dataset("photos", replace(data, train_split="train", test_split="test"))
     blocks = (Block(ROAR, ("random", "grad"), (0.5,), 1),)
     model = f"net.build@{hashlib.sha256(SOURCE.encode()).hexdigest()[:8]}"
-    made = Suite("", "", "", data.name, model, "quick@2", "quick@2", blocks, own=CustomSuite(blocks, 1, data, SOURCE))
-    return replace(own_suite("photos", "two classes", made), **changes)
+    own, about = CustomSuite(blocks, 1, data, SOURCE), "two classes"
+    made = Suite("photos", "", about, data.name, model, "quick@2", "quick@2", blocks, own=own)
+    return replace(own_suite(made), **changes)
 
 
 @pytest.fixture(scope="module")

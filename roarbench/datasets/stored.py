@@ -1,12 +1,13 @@
-"""Parquet files in the hub's layout, read a little at a time: labels first, then images row group by row group.
+"""Stored images, undecoded: files in folders of classes, and parquet files in the hub's layout.
 
-Hugging Face `datasets` says which files make up which split; `pyarrow` reads them where they lie. Nothing is copied
-into a cache of `datasets`, which would take the disk twice.
+Both are read a little at a time: labels first, then images, group by group. Of parquet files Hugging Face `datasets`
+says which make up which split; `pyarrow` reads them where they lie. Nothing is copied into a cache of `datasets`, which
+would take the disk twice.
 """
 
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,8 +19,68 @@ from numpy.typing import NDArray
 
 from roarbench.errors import DataError
 
-CHUNK = 64  # images held in memory at once: Birdsnap's are of 1.6 MB
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_GROUP = 256  # files that one process decodes in one go
+_CHUNK = 64  # images held in memory at once: Birdsnap's are of 1.6 MB
 _BUFFER = 2**20  # bytes; without it a row group's whole column, 100 MiB and more, would be read at once
+
+
+class FileGroup(NamedTuple):
+    """Some image files of a split."""
+
+    folder: Path  # of all of them
+    files: tuple[str, ...]  # their paths below it, with slashes
+
+    @property
+    def rows(self) -> int:
+        """Return how many they are."""
+        return len(self.files)
+
+
+def class_names(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, hidden ones left out, in order."""
+    try:
+        return sorted(entry.name for entry in os.scandir(folder) if entry.is_dir() and not entry.name.startswith("."))
+    except OSError as error:
+        seen = f"cannot read {folder}: {error.strerror}"
+        raise DataError(f"{seen}; write a folder with a folder of images of each class") from error
+
+
+def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
+    """Return the images of these classes in groups, and the numbers of their classes, int64 (n,), which ascend.
+
+    Each lies in the folder of its class or below it, in the order of the names. DataError where a class has no image,
+    or a folder cannot be read.
+    """
+    files: list[str] = []
+    counts = []
+    for name in classes:
+        found = sorted(_images(folder, name))
+        if not found:
+            raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(ENDINGS)}")
+        files += found
+        counts.append(len(found))
+    groups = (FileGroup(folder, tuple(files[start : start + _GROUP])) for start in range(0, len(files), _GROUP))
+    return tuple(groups), np.repeat(np.arange(len(classes)), counts)
+
+
+def _images(folder: Path, name: str) -> Iterator[str]:
+    try:
+        for path in (folder / name).rglob("*"):
+            hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
+            if path.suffix.lower() in ENDINGS and not hidden and path.is_file():
+                yield path.relative_to(folder).as_posix()
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Yield the contents of image files, `_CHUNK` at most at a time; rows ascend from the start of the group."""
+    try:
+        for start in range(0, len(rows), _CHUNK):
+            yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + _CHUNK]]
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
 
 
 class RowGroup(NamedTuple):
@@ -78,14 +139,14 @@ def read_column(files: list[Path], name: str) -> NDArray[Any]:
 
 
 def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield stored images of a row group, `CHUNK` at most at a time; a missing one is empty.
+    """Yield stored images of a row group, `_CHUNK` at most at a time; a missing one is empty.
 
     The column is binary, or a struct with a binary field `bytes`; DataError where it has paths of files instead. Rows
     ascend, counted from the start of the row group.
     """
     start = 0
     with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:
-        for batch in file.iter_batches(CHUNK, row_groups=[group.number], columns=[name], use_threads=False):
+        for batch in file.iter_batches(_CHUNK, row_groups=[group.number], columns=[name], use_threads=False):
             low, high = np.searchsorted(rows, [start, start + len(batch)])
             if low < high:
                 column = batch.column(0)
