@@ -59,7 +59,7 @@ def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np
 
 def matched(
     own: NDArray[np.bool_],
-    places: NDArray[np.uint8],
+    places: NDArray[np.unsignedinteger[Any]],
     found: NDArray[np.unsignedinteger[Any]],
     order: Order,
     ties: NDArray[np.integer],
@@ -70,15 +70,15 @@ def matched(
 
     Args:
         own: bool (n, d), the image's own mask, True where removed.
-        places: uint8 (n, d), the bin of another image's ranking that holds each feature, as `bit_planes.bin_codes` has
-            it; 0 is most important.
+        places: unsigned (n, d), the bin of another image's ranking that holds each feature, such as
+            `bit_planes.bin_codes` has it; 0 is most important.
         found: (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
     """
     shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
     turned = places if order is Order.MORF else shape[1] - 1 - places
-    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * np.uint8(shape[1]) + turned
+    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
     return np.stack([_matched_one(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
 
 

@@ -55,7 +55,9 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
     mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
     own = np.unpackbits(removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
     found, ties = strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
-    made = matched(own, bin_codes(encoded(other, LAYOUT), LAYOUT), found, order, ties)
+    codes = bin_codes(encoded(other, LAYOUT), LAYOUT)
+    made = matched(own, codes, found, order, ties)
+    assert_array_equal(matched(own, codes * np.uint16(300), found, order, ties), made)  # more bins than a byte has room
     for image in range(N):
         place = np.empty(D, int)
         place[np.argsort(-other[image].ravel())] = np.arange(D)
