@@ -9,7 +9,7 @@ Run: OMP_NUM_THREADS=1 python benchmarks/bench_training.py
 import argparse
 import resource
 import tempfile
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -24,31 +24,17 @@ from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.streaming import Cut, StreamedImages
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
-from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
 
+NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (
+    ("resnet50", replace(find_recipe("imagenet@1"), batch=256), 224, 1000, 20_000, 100)
+    if GPU
+    else ("resnet-quick", find_recipe("quick@1"), 64, 10, 1024, 16)
+)
+LAYOUT = Layout((3, SIZE, SIZE), Unit.SCALAR, PAPER_LEVELS)
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 T = 0.5
-
-
-@dataclass(frozen=True)
-class TrainingSetting:
-    """Setting that is measured."""
-
-    model: str
-    recipe: Recipe
-    size: int
-    classes: int
-    images: int
-    steps: int
-
-
-SETTING = (
-    TrainingSetting("resnet50", replace(find_recipe("imagenet@1"), batch=256), 224, 1000, images=20_000, steps=100)
-    if GPU
-    else TrainingSetting("resnet-quick", find_recipe("quick@1"), 64, 10, images=1024, steps=16)
-)
 
 
 def limits() -> dict[str, float]:
@@ -64,75 +50,61 @@ def limits() -> dict[str, float]:
     }
 
 
-def drawn() -> tuple[Tensor, np.ndarray, Layout]:
+def drawn() -> tuple[Tensor, np.ndarray]:
     """Draw pixels and bit-planes at random."""
-    generator, layout = (
-        torch.Generator().manual_seed(0),
-        Layout((3, SETTING.size, SETTING.size), Unit.SCALAR, PAPER_LEVELS),
-    )
-    shape = (SETTING.images, 3, SETTING.size, SETTING.size)
-    pixels = torch.randint(256, shape, dtype=torch.uint8, generator=generator)
-    planes = torch.randint(
-        256, (SETTING.images, layout.planes, layout.width), dtype=torch.uint8, generator=generator
-    ).numpy()
-    return pixels, planes, layout
+    generator = torch.Generator().manual_seed(0)
+    shapes = ((IMAGES, *LAYOUT.shape), (IMAGES, LAYOUT.planes, LAYOUT.width))
+    pixels, planes = (torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in shapes)
+    return pixels, planes.numpy()
 
 
-def in_files(folder: Path, pixels: Tensor, planes: np.ndarray) -> tuple[Tensor, np.ndarray]:
+def in_file(path: Path, array: np.ndarray) -> np.ndarray:
     """Return the same, memory-mapped."""
-    pixels.numpy().tofile(folder / "pixels")
-    planes.tofile(folder / "planes")
-    mapped = np.memmap(folder / "pixels", np.uint8, "c", shape=tuple(pixels.shape))
-    return torch.from_numpy(mapped), np.memmap(folder / "planes", np.uint8, "r", shape=planes.shape)
+    np.save(path, array)
+    mapped: np.ndarray = np.load(path, mmap_mode="c")
+    return mapped
 
 
 def training_rate(inputs: Inputs) -> float:
     """Measure the images per second of whole training steps."""
-    recipe, n = SETTING.recipe, len(inputs)
-    model = build(SETTING.model, SETTING.classes, 3, SETTING.size, torch.Generator().manual_seed(0)).to(DEVICE)
-    labels = torch.arange(n) % SETTING.classes
-    short = replace(recipe, epochs=SETTING.steps * recipe.batch / n)
-    return SETTING.steps * recipe.batch / seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
+    model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).to(DEVICE)
+    labels, short = torch.arange(IMAGES) % CLASSES, replace(RECIPE, epochs=STEPS * RECIPE.batch / IMAGES)
+    return STEPS * RECIPE.batch / seconds(lambda: fit(model, inputs, labels, NORM, short, 0))
 
 
 def share_of_preparing(inputs: Inputs, rate: float) -> dict[str, float]:
     """Measure the seconds to degrade one batch, and to augment and normalise it, as shares of a step."""
-    recipe, generator = SETTING.recipe, torch.Generator().manual_seed(0)
-    index = torch.randperm(len(inputs), generator=generator)[: recipe.batch]
-    images = inputs.batch(index)
-    step = recipe.batch / rate
+    generator = torch.Generator().manual_seed(0)
+    index = torch.randperm(IMAGES, generator=generator)[: RECIPE.batch]
+    images, step = inputs.batch(index), RECIPE.batch / rate
+    augmenting = seconds(lambda: normalise(augment(images, RECIPE.augmentation, generator), NORM), 20)
     return {
         "degrade, share of a step": seconds(lambda: inputs.batch(index), 20) / step,
-        "augment and normalise, share of a step": seconds(
-            lambda: normalise(augment(images, recipe.augmentation, generator), NORM), 20
-        )
-        / step,
+        "augment and normalise, share of a step": augmenting / step,
     }
 
 
-def peak_memory() -> float:
-    """Return the peak memory of the GPU, or of the process, in GB."""
-    return (
-        torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    ) / 1e9
+def peak_memory() -> int:
+    """Return the peak memory of the GPU, or of the process, in bytes."""
+    return torch.cuda.max_memory_allocated() if GPU else 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 
 def main() -> None:
     argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter).parse_args()
     torch.set_num_threads(1)
     found = limits()
-    pixels, planes, layout = drawn()
-    bits = torch.from_numpy(removed_bits(planes, T, Order.MORF, layout))
+    pixels, planes = drawn()
+    bits = torch.from_numpy(removed_bits(planes, T, Order.MORF, LAYOUT))
     fill = torch.tensor(NORM.mean)
     held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
     found["training from memory, images/s"] = rate = training_rate(held)
     found |= share_of_preparing(held, rate)
     with tempfile.TemporaryDirectory() as folder:
-        mapped = in_files(Path(folder), pixels, planes)
-        streamed = StreamedImages(mapped[0], Cut(mapped[1], layout, T, Order.MORF), fill, DEVICE)
-        found["training from files, images/s"] = training_rate(streamed)
-    found["peak memory, GB"] = peak_memory()
-    print(f"{device_name()}: {SETTING.model} at {SETTING.size} pixels, {SETTING.recipe.batch} images a step")
+        mapped = torch.from_numpy(in_file(Path(folder, "pixels.npy"), pixels.numpy()))
+        cut = Cut(in_file(Path(folder, "planes.npy"), planes), LAYOUT, T, Order.MORF)
+        found["training from files, images/s"] = training_rate(StreamedImages(mapped, cut, fill, DEVICE))
+    found["peak memory, GB"] = peak_memory() / 1e9
+    print(f"{device_name()}: {NETWORK} at {SIZE} pixels, {RECIPE.batch} images a step")
     for what, value in found.items():
         print(f"  {value:12.4g}  {what}")
 

@@ -12,9 +12,9 @@ import argparse
 import multiprocessing
 import tempfile
 import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
@@ -37,7 +37,7 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.layout import Workspace
 from roarbench.terms import Retrain
 from roarbench.text import markdown_table
-from roarbench.workers.job import perform
+from roarbench.workers.job import Job, perform
 
 TEST = 2000
 STAGES = ("files", "decode", "reference", "rank", "seal", "network", "tune", "train", "score")
@@ -60,24 +60,21 @@ def resident() -> Peak:
     return Peak(held["RssAnon:"], held["RssFile:"])
 
 
-@contextmanager
-def watched(found: list[Peak]) -> Iterator[None]:
-    """Add what this process has in memory to a list, at the start, every 5 ms, and at the end."""
-    over = threading.Event()
+def peak_of(work: Callable[[], object]) -> Peak:
+    """Do some work; return the most memory that this process had, looked at before, every 5 ms, and after."""
+    found, over = [resident()], threading.Event()
 
     def look() -> None:
         while not over.wait(_LOOK):
             found.append(resident())
 
     thread = threading.Thread(target=look, daemon=True)
-    found.append(resident())
     thread.start()
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-        found.append(resident())
+    work()
+    over.set()
+    thread.join()
+    found.append(resident())
+    return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
 
 
 def suite_of(images: int, size: int) -> Suite:
@@ -123,30 +120,29 @@ def stage_of(step: Step) -> str:
 
 
 def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
-    """Do a stage whose needs are there; return its peak.
+    """Do a stage whose needs are there; return its peak."""
+    torch.set_num_threads(1)
+    suite, workspace = suite_of(images, size), Workspace(folder)
+    if stage == "files":
+        return peak_of(lambda: decode_dataset(photographs_of(folder / "photographs", images, size), folder / "files"))
+    if stage == "decode":
+        return peak_of(lambda: decode_dataset(suite.dataset_record, workspace.data))
+    decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
+    work = SuiteWork(workspace, open_decoded(decoded), suite)
+    runs = [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
+    return peak_of(partial(do, [step.job for step in steps(work, runs) if stage_of(step) == stage]))
+
+
+def do(jobs: list[Job]) -> None:
+    """Do jobs one after the other.
 
     Raises:
-        RunError: A job of it fails.
+        RunError: One fails.
     """
-    torch.set_num_threads(1)
-    suite, workspace, found = suite_of(images, size), Workspace(folder), list[Peak]()
-    if stage == "files":
-        with watched(found):
-            decode_dataset(photographs_of(folder / "photographs", images, size), folder / "files")
-    elif stage == "decode":
-        with watched(found):
-            decode_dataset(suite.dataset_record, workspace.data)
-    else:
-        decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
-        work = SuiteWork(workspace, open_decoded(decoded), suite)
-        runs = [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
-        todo = [step.job for step in steps(work, runs) if stage_of(step) == stage]
-        with watched(found):
-            for job in todo:
-                _, error, _ = perform(job)
-                if error:
-                    raise error
-    return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
+    for job in jobs:
+        _, error, _ = perform(job)
+        if error:
+            raise error
 
 
 def line(images: int, size: int, stages: Sequence[str]) -> list[str]:

@@ -10,12 +10,12 @@ with its batch norms folded, and with its stem passed once for each path as well
 """
 
 import argparse
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,23 +44,19 @@ from roarbench.terms import PAPER_LEVELS, Order, Unit
 _RECIPE = "imagenette64@1"  # shortened
 
 
-class Moved(NamedTuple):
-    """Shares of features, in [0, 1]."""
+def moved(exact: NDArray[np.uint8], other: NDArray[np.uint8], layout: Layout) -> list[float]:
+    """Compare two rankings of the same images, bit-planes uint8 (n, planes, width).
 
-    bins: float  # in another level bin
-    removed: tuple[float, ...]  # for each level, of the removed features those that would not be removed
-
-
-def moved(exact: NDArray[np.uint8], other: NDArray[np.uint8], layout: Layout) -> Moved:
-    """Compare two rankings of the same images, bit-planes uint8 (n, planes, width)."""
+    Returns:
+        The share of features in another level bin, and for each level, of the removed features those that would not be
+        removed.
+    """
     differs = np.bitwise_or.reduce(exact ^ other, axis=1)
-    bins = np.unpackbits(differs).sum() / (len(exact) * layout.features)
-    return Moved(float(bins), tuple(_wrong(exact, other, t, layout) for t in layout.levels))
-
-
-def _wrong(exact: NDArray[np.uint8], other: NDArray[np.uint8], t: float, layout: Layout) -> float:
-    one, two = (np.unpackbits(removed_bits(planes, t, Order.MORF, layout)) for planes in (exact, other))
-    return float((one & ~two & 1).sum() / one.sum())
+    shares = [np.unpackbits(differs).sum() / (len(exact) * layout.features)]
+    for t in layout.levels:
+        one, two = (np.unpackbits(removed_bits(planes, t, Order.MORF, layout)) for planes in (exact, other))
+        shares.append((one & ~two & 1).sum() / one.sum())
+    return [float(share) for share in shares]
 
 
 def rounded(x: Tensor) -> Tensor:
@@ -91,15 +87,6 @@ def real_tf32() -> Iterator[None]:
         engine.exact, torch.backends.cuda.matmul.allow_tf32 = kept, False
 
 
-def ways() -> dict[str, Callable[[], AbstractContextManager[Any]]]:
-    """Return the precisions to compare with float32, by name."""
-    kind = device().type
-    return {
-        "bf16": lambda: torch.autocast(kind, torch.bfloat16),
-        "tf32": real_tf32 if kind == "cuda" else EmulatedTF32,
-    }
-
-
 def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Module, Batch, Tensor]:
     """Return a network after a short training, and test images with its predictions."""
     record = find_dataset("imagenette64")
@@ -115,8 +102,7 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
     targets = predict(model, untouched, norm, scored_at_once(record.size)).argmax(1)
     accuracy = (targets == torch.tensor(np.array(data.test.labels[:count]))).float().mean()
     print(f"{name}: {epochs:g} epochs of {len(pixels)} images, right on {accuracy:.0%} of {count} test images")
-    black = (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
-    return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(device()), black
+    return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(device()), norm.black
 
 
 def rankings(model: nn.Module, batch: Batch, black: Tensor, size: int, layout: Layout) -> dict[str, NDArray[np.uint8]]:
@@ -124,10 +110,11 @@ def rankings(model: nn.Module, batch: Batch, black: Tensor, size: int, layout: L
     n, wanted = len(batch.ids), [find_estimator(name) for name in PAPER]
     parts = [importance_maps(wanted, model, batch.part(slice(i, i + size)), black) for i in range(0, n, size)]
     ties = tie_order(batch.ids.numpy(), layout.features)
-    flat = {id_: torch.cat([part[id_] for part in parts]).float().cpu().numpy() for id_ in PAPER}
-    return {
-        id_: encode(sort_keys(features(maps, layout.shape, layout.unit), ties), layout) for id_, maps in flat.items()
-    }
+    found = {}
+    for id_ in PAPER:
+        maps = torch.cat([part[id_] for part in parts]).float().cpu().numpy()
+        found[id_] = encode(sort_keys(features(maps, layout.shape, layout.unit), ties), layout)
+    return found
 
 
 def main() -> None:
@@ -142,23 +129,24 @@ def main() -> None:
     model, batch, black = prepared(asked.model, asked.train, asked.epochs, asked.images)
     _, *(channels, height, width) = batch.images.shape
     layout = Layout((channels, height, width), Unit.SCALAR, PAPER_LEVELS)
-    exact = rankings(model, batch, black, asked.images, layout)
-    found: dict[str, dict[str, Moved]] = {}
-    cases: dict[str, tuple[Callable[[], AbstractContextManager[Any]], nn.Module, int]] = {
-        **{name: (way, model, asked.images) for name, way in ways().items()},
-        "one by one": (nullcontext, model, 1),
-        "folded": (nullcontext, folded(model), asked.images),
-        "stem": (nullcontext, divided(folded(model)), asked.images),
+    exact, kind = rankings(model, batch, black, asked.images, layout), device().type
+    cases: dict[str, tuple[AbstractContextManager[Any], nn.Module, int]] = {
+        "bf16": (torch.autocast(kind, torch.bfloat16), model, asked.images),
+        "tf32": (real_tf32() if kind == "cuda" else EmulatedTF32(), model, asked.images),
+        "one by one": (nullcontext(), model, 1),
+        "folded": (nullcontext(), folded(model), asked.images),
+        "stem": (nullcontext(), divided(folded(model)), asked.images),
     }
+    found: dict[str, dict[str, list[float]]] = {}
     for name, (way, network, size) in cases.items():
-        with way():
+        with way:
             planes = rankings(network, batch, black, size, layout)
         found[name] = {id_: moved(exact[id_], planes[id_], layout) for id_ in PAPER}
     levels = [f"{t:g}" for t in PAPER_LEVELS]
     print("| estimator | " + " | ".join(f"{name}: bins | " + " | ".join(levels) for name in found) + " |")
     print("|---" * (1 + len(found) * (1 + len(levels))) + "|")
     for id_ in PAPER:
-        shares = [share for way in found.values() for share in (way[id_].bins, *way[id_].removed)]
+        shares = [share for way in found.values() for share in way[id_]]
         print(f"| `{id_}` | " + " | ".join(f"{100 * share:.2f}" for share in shares) + " |")
 
 

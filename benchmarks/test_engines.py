@@ -53,20 +53,12 @@ def do(engine: Any, count: int) -> list[JobOutcome]:
     return ended
 
 
-def answered(outcomes: list[JobOutcome]) -> list[tuple[str, Exception | None, bool]]:
-    """Return the name of each job that ended, its error, and whether it gave what it was given; sorted by name."""
-    ended = ((each.name, each.error, np.array_equal(each.value, ANSWERS)) for each in outcomes)
-    return sorted(ended, key=lambda each: each[0])
+def assert_answered(outcomes: list[JobOutcome], count: int) -> None:
+    """Check that so many jobs ended, each once, without error, and gave what they were given."""
+    ended = {each.name: (each.error, np.array_equal(each.value, ANSWERS)) for each in outcomes}
+    assert (len(outcomes), ended) == (count, {str(number): (None, True) for number in range(count)})
 
 
-def all_of(count: int) -> list[tuple[str, None, bool]]:
-    """Return what `answered` says of so many jobs that each ended once, without error."""
-    return [(name, None, True) for name in sorted(map(str, range(count)))]
-
-
-def test_one_job(benchmark: Any, engine: Any) -> None:
-    assert answered(benchmark.pedantic(do, (engine, 1), rounds=200, warmup_rounds=10)) == all_of(1)
-
-
-def test_two_hundred_jobs(benchmark: Any, engine: Any) -> None:
-    assert answered(benchmark.pedantic(do, (engine, 200), rounds=3, warmup_rounds=1)) == all_of(200)
+@pytest.mark.parametrize(("count", "rounds", "warming"), [(1, 200, 10), (200, 3, 1)])
+def test_jobs(benchmark: Any, engine: Any, count: int, rounds: int, warming: int) -> None:
+    assert_answered(benchmark.pedantic(do, (engine, count), rounds=rounds, warmup_rounds=warming), count)

@@ -23,8 +23,7 @@ from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.kernels.bit_planes import Layout, bin_codes, removed_bits
-from roarbench.kernels.changes import changes
-from roarbench.kernels.matching import matched, matching_ties, strata
+from roarbench.kernels.matching import changes, matched, matching_ties, strata
 from roarbench.protocols.declaration import Protocol
 from roarbench.store.layout import Workspace
 from roarbench.store.ranking_spec import ranking_spec

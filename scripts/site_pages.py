@@ -13,10 +13,10 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+from release import listed_files
 
 import roarbench
 from roarbench.cli.main import app
@@ -62,8 +62,7 @@ def stage(folder: Path) -> None:
 
 def sources() -> list[Path]:
     """Return the pages, and the files that they link to."""
-    listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    pages = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith("tests/")]
+    pages = [ROOT / name for name in listed_files(ROOT, "*.md") if not name.startswith("tests/")]
     linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
     return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
 
@@ -105,15 +104,11 @@ def commands() -> str:
 
 def python() -> str:
     """Return a page of the public names of `roarbench`, from their docstrings."""
-    return "\n".join(["# Python\n", f"{inspect.getdoc(roarbench)}\n", *described()])
-
-
-def described() -> Iterator[str]:
-    """Yield a section for each public name."""
-    for name in getattr(roarbench, "__all__", ()):
+    parts = ["# Python\n", f"{inspect.getdoc(roarbench)}\n"]
+    for name in roarbench.__all__:
         thing = getattr(roarbench, name)
-        signature = str(inspect.signature(thing)) if callable(thing) else ""
-        yield f"## {name}\n\n    {name}{signature}\n\n{inspect.getdoc(thing)}\n"
+        parts.append(f"## {name}\n\n    {name}{inspect.signature(thing)}\n\n{inspect.getdoc(thing)}\n")
+    return "\n".join(parts)
 
 
 def cell(text: str) -> str:

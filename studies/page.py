@@ -1,13 +1,21 @@
-"""What the studies share: their programs, tables between two marks of a page, and the words of verdicts."""
+"""What the studies share: their programs, what they read from stores, and tables between two marks of a page."""
 
 import argparse
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
-from roarbench.stats.verdicts import Verdict
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.plan.suite import Suite
+from roarbench.protocols.declaration import Protocol
+from roarbench.stats.board import Board, Row
+from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import Unit
+from roarbench.text import SAME, interval
 
-SIGNS = {Verdict.BETTER: "better", Verdict.WORSE: "worse", Verdict.SAME: "≈"}
+Tables = Mapping[str, str]  # by the name of their marks
 
 
 def program(doc: str | None) -> argparse.ArgumentParser:
@@ -15,18 +23,51 @@ def program(doc: str | None) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
 
 
-def write_recorded(doc: str | None, page: Path, tables: Callable[[], Mapping[str, str]]) -> None:
+def write_recorded(doc: str | None, page: Path, tables: Callable[[], Tables]) -> None:
     """Be the program that writes the tables of shipped results into a page."""
     program(doc).parse_args()
     write(page, tables())
 
 
-def write_stored(doc: str | None, page: Path, tables: Callable[[ResultsStore], Mapping[str, str]]) -> None:
+def write_stored(doc: str | None, page: Path, tables: Callable[[ResultsStore], Tables]) -> None:
     """Be the program that writes the tables of a store's results into a page."""
     parser = program(doc)
     parser.add_argument("--store", type=Path, required=True, help="a folder with the rows")
-    with ResultsStore.open(default_url(parser.parse_args().store), read_only=True) as store:
+    with opened(parser.parse_args().store) as store:
         write(page, tables(store))
+
+
+def opened(folder: Path) -> ResultsStore:
+    """Open the results of a store that is only read."""
+    return ResultsStore.open(default_url(folder), read_only=True)
+
+
+def runs(suite: Suite, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
+    """Return what a store has of a suite and of its replications, of the first so many that are not empty."""
+    held = (collect(replace(suite, replication=number), store) for number in range(most))
+    return [each for each in held if each.results]
+
+
+def board(results: SuiteResults, protocol: Protocol) -> Board:
+    """Return the board of a protocol that the suite has."""
+    found = results.board(protocol, Unit.SCALAR)
+    assert found is not None, "the suite has it"
+    return found
+
+
+def by_gain(judged: Board) -> dict[str, Row]:
+    """Return the rows of a board by estimator, the largest gain first."""
+    return {row.estimator: row for row in sorted(judged.rows, key=lambda row: -(row.gain.value or 0.0))}
+
+
+def verdict(comparison: Comparison | None) -> str:
+    """Return a verdict as tables have it; empty where there is none."""
+    return "" if comparison is None else SAME if comparison.verdict is Verdict.SAME else comparison.verdict
+
+
+def judged_gain(row: Row) -> str:
+    """Return a gain with its interval and the verdict against Random: `+3.6 [+2.1, +5.1] better`."""
+    return f"{interval(row.gain)} {verdict(row.random)}".strip()
 
 
 def filled(page: str, name: str, table: str) -> str:
@@ -39,7 +80,7 @@ def filled(page: str, name: str, table: str) -> str:
     return f"{page[: page.index(begin)]}{begin}\n{table}\n{page[page.index(end) :]}"
 
 
-def write(page: Path, tables: Mapping[str, str]) -> None:
+def write(page: Path, tables: Tables) -> None:
     """Put tables into a page, each between the marks of its name."""
     text = page.read_text("utf-8")
     for name, table in tables.items():

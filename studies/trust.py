@@ -7,32 +7,35 @@ writes leaderboard/trust.json. No number is typed here: each is read where its s
 
 import json
 import re
-from collections.abc import Callable
 from itertools import combinations
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from studies.page import program
 
 ROOT = Path(__file__).parents[1]
 TRUST = ROOT / "leaderboard" / "trust.json"
+KNOWN = "Is the better map found where it is known?"
+AGAIN = "Does it come out the same again?"
 _LIMITS = re.compile(
     r"^\*\*(?:Left out|Where it falls short|What it cannot do)\.\*\* (.+)$|^(What it cannot tell: .+)$", re.M
 )
 _CORRECTION = re.compile(r'^\| \S+ \| "(.+?)" \| .+? \| (.+?) \| [^|]+ \|$', re.M)
 
-Cells = Callable[..., list[list[str]]]
+Finding = dict[str, str]
 
 
-class Finding(NamedTuple):
-    """One answer of a study."""
+def finding(title: str, page: str, call: str, number: str, words: str) -> Finding:
+    """Return one answer of a study: the question of its group, a number and what it counts, and the command."""
+    command = f"python -m studies.{call}"
+    return {"title": title, "number": number, "words": words, "command": command, "page": f"studies/{page}"}
 
-    study: str  # its folder
-    title: str  # the question of the group that it stands in
-    command: str  # that says it again
-    # returns the number and what it counts, from the cells of the page's tables
-    said: Callable[[Cells], tuple[str, str]]
-    page: str = "README.md"  # of the study
+
+def rows_of(page: str, first: str, column: int = 0, text: str = "") -> list[list[str]]:
+    """Return the rows of a page's tables whose first cell begins so, and with this text in a column if it is given."""
+    lines = (ROOT / "studies" / page).read_text("utf-8").splitlines()
+    rows = [line.strip("| ").split(" | ") for line in lines if line.startswith(f"| {first}")]
+    return [row for row in rows if len(row) > column and text in ("", row[column])]
 
 
 def total(rows: list[list[str]], column: int) -> int:
@@ -40,102 +43,84 @@ def total(rows: list[list[str]], column: int) -> int:
     return sum(int(row[column]) for row in rows)
 
 
-def generated(cells: Cells) -> tuple[str, str]:
+def generated() -> Finding:
     """Count pairs of rows whose order is known, settled by specific gain on generated images."""
-    rows = list({row[0]: row for row in reversed(cells(1, "`specific`", "planted"))}.values())  # the first table's
-    right, wrong = total(rows, 2), total(rows, 3)
-    pairs = right + wrong + total(rows, 4)
-    return f"{right} of {pairs}", (
+    page = "protocols/tables.md"
+    found = rows_of(page, "planted", 1, "`specific`")
+    rows = list({row[0]: row for row in reversed(found)}.values())  # those of the first table
+    right, wrong, undecided = (total(rows, column) for column in (2, 3, 4))
+    words = (
         f"pairs of maps are put in their known order on generated images by specific gain, {wrong} the wrong way. "
         "Where features stand at one place in every image it is blind: another image’s map is as good there."
     )
+    return finding(KNOWN, page, "protocols.run", f"{right} of {right + wrong + undecided}", words)
 
 
-def photographs(cells: Cells) -> tuple[str, str]:
+def photographs() -> Finding:
     """Count pairs of maps of which one was made worse step by step."""
-    rows = cells(0, "matched", "")
+    page = "known_order/README.md"
+    rows = rows_of(page, "matched |")
     maps, null = ([row for row in rows if (row[1] == "random-blurred") is blurred] for blurred in (False, True))
-    pairs, nulls = (sum(total(part, column) for column in (-3, -2, -1)) for part in (maps, null))
-    settled = total(null, -3) + total(null, -2)
-    return f"{total(maps, -3)} of {pairs}", (
+    (right, wrong, undecided), nulls = ([total(part, column) for column in (-3, -2, -1)] for part in (maps, null))
+    words = (
         f"pairs of photographs’ maps, one of them made worse on purpose, are put in order by matched gain, "
-        f"{total(maps, -2)} the wrong way. Of {nulls} pairs that know nothing it orders {settled}."
+        f"{wrong} the wrong way. Of {sum(nulls)} pairs that know nothing it orders {sum(nulls[:2])}."
     )
+    return finding(KNOWN, page, "known_order.run", f"{right} of {right + wrong + undecided}", words)
 
 
-def corpus(cells: Cells) -> tuple[str, str]:
+def corpus() -> Finding:
     """Count maps that ask no network and are called better all the same."""
-    ((_, maps, random, beats, *_),) = cells(0, "matched", "")
-    return f"{beats} of {maps}", (
+    page = "corpus/README.md"
+    ((_, maps, random, beats, *_),) = rows_of(page, "matched |")
+    words = (
         f"maps that ask no network beat every control by matched gain. {random} of them are better than Random, "
         "which is why that verdict is no evidence here."
     )
+    return finding("Can a map win without asking a network?", page, "corpus.run", f"{beats} of {maps}", words)
 
 
-def again(cells: Cells) -> tuple[str, str]:
+def again() -> Finding:
     """Count verdicts that came out the same in another run."""
-    ((_, _, pairs, inside, _, verdicts),) = cells(1, "references crossed, as here", "`specific`")
+    page = "replication/README.md"
+    ((_, _, pairs, inside, _, verdicts),) = rows_of(page, "`specific`", 1, "references crossed, as here")
     same, opposed = verdicts.split(" / ")
-    return same.partition(" (")[0], (
+    words = (
         f"verdicts against all controls are the same in {pairs} pairs of runs with other networks and seeds, {opposed} "
         f"opposed, under specific gain; {inside.partition(' (')[0]} gains lie in the other run’s prediction interval."
     )
+    return finding(AGAIN, page, "replication.run --store DIR", same.partition(" (")[0], words)
 
 
-def matched_again(cells: Cells) -> tuple[str, str]:
+def matched_again() -> Finding:
     """Count verdicts beside every control that came out the same in another run by matched gain."""
-    rows = [row[1:] for row in cells(0, "", "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
-    verdicts = [[said == "yes" for said in row] for row in rows]
-    pairs = [pair for row in verdicts for pair in combinations(row, 2)]
-    return f"{sum(one == other for one, other in pairs)} of {len(pairs)}", (
-        f"answers to “does it beat every control?” are the same in pairs of {len(verdicts[0])} runs by matched gain, "
+    page = "replication/README.md"
+    rows = [row[1:] for row in rows_of(page, "`") if len(row) == 5 and (row[1] == "yes" or row[1][0] in "<≈")]
+    pairs = [(one == "yes", other == "yes") for row in rows for one, other in combinations(row, 2)]
+    words = (
+        f"answers to “does it beat every control?” are the same in pairs of {len(rows[0])} runs by matched gain, "
         "of disjoint seeds and networks, one of them in float32."
     )
+    same = sum(one == other for one, other in pairs)
+    return finding(AGAIN, page, "replication.matched --store DIR", f"{same} of {len(pairs)}", words)
 
 
-def coverage(cells: Cells) -> tuple[str, str]:
+def coverage() -> Finding:
     """Say how often the intervals hold the truth where it is known."""
-    row = cells(0, "3 references x 1 training", "")[0]
-    return f"{row[2].partition(' ')[0]} %", (
+    page = "coverage/README.md"
+    row = rows_of(page, "3 references x 1 training")[0]
+    words = (
         f"of the 95 % intervals hold the true gain on synthetic boards of three networks; {row[8]} % of the words "
         "better and worse are wrong."
     )
-
-
-FINDINGS = (
-    Finding(
-        "protocols",
-        "Is the better map found where it is known?",
-        "python -m studies.protocols.run",
-        generated,
-        "tables.md",
-    ),
-    Finding(
-        "known_order", "Is the better map found where it is known?", "python -m studies.known_order.run", photographs
-    ),
-    Finding("corpus", "Can a map win without asking a network?", "python -m studies.corpus.run", corpus),
-    Finding("replication", "Does it come out the same again?", "python -m studies.replication.run --store DIR", again),
-    Finding(
-        "replication",
-        "Does it come out the same again?",
-        "python -m studies.replication.matched --store DIR",
-        matched_again,
-    ),
-    Finding("coverage", "Do the intervals hold?", "python -m studies.coverage.run", coverage),
-)
-
-
-def cells_of(page: str) -> Cells:
-    """Return a function that finds rows of a page's tables: by a cell, if a text is given, and how the first begins."""
-    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| ")]
-    return lambda at, text, first: [r for r in rows if len(r) > at and text in ("", r[at]) and r[0].startswith(first)]
+    return finding("Do the intervals hold?", page, "coverage.run", f"{row[2].partition(' ')[0]} %", words)
 
 
 def trust() -> dict[str, Any]:
     """Return the findings, the corrections and the limits of all studies."""
     corrections = (ROOT / "docs/corrections.md").read_text("utf-8")
     return {
-        "findings": [_plain(finding) for finding in FINDINGS],
+        "findings": [generated(), photographs(), corpus(), again(), matched_again(), coverage()],
         "corrections": [
             {"said": _text(said), "holds": _text(holds)} for said, holds in _CORRECTION.findall(corrections)
         ],
@@ -147,22 +132,11 @@ def trust() -> dict[str, Any]:
     }
 
 
-def _plain(finding: Finding) -> dict[str, str]:
-    page = f"studies/{finding.study}/{finding.page}"
-    number, words = finding.said(cells_of((ROOT / page).read_text("utf-8")))
-    return {"title": finding.title, "number": number, "words": words, "command": finding.command, "page": page}
-
-
 def _text(markdown: str) -> str:
     """Return a sentence without the marks of Markdown."""
     return re.sub(r"\[(.+?)\]\(.+?\)", r"\1", markdown).replace("**", "").replace("`", "").replace("\\", "").strip()
 
 
-def main() -> None:
-    """Write the file."""
+if __name__ == "__main__":
     program(__doc__).parse_args()
     TRUST.write_text(json.dumps(trust(), indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-
-
-if __name__ == "__main__":
-    main()

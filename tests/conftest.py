@@ -65,22 +65,11 @@ def bubblewrap(require):
     return require("bwrap", "apt-get install bubblewrap")
 
 
-@pytest.fixture(scope="session")
-def empty_store(tmp_path_factory):
-    """The file of a store without results, to be copied: to make its tables takes longer than most tests."""
-    from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
-
-    folder = tmp_path_factory.mktemp("empty")
-    ResultsStore.open(default_url(folder)).close()
-    return folder / DEFAULT_FILE
-
-
 @pytest.fixture
-def store(empty_store, tmp_path):
+def store(tmp_path):
     """A store of results in the folder of the test."""
     from roarbench.store.results import ResultsStore, default_url
 
-    shutil.copy(empty_store, tmp_path)
     with ResultsStore.open(default_url(tmp_path)) as store:
         yield store
 

@@ -44,10 +44,10 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
     assert (gpu_memory(), inputs.fits(work.images, width)) == (8e9, True)
-    assert importance.images_at_once(work.explained[0], 18) == 16384
+    assert importance.images_at_once(work, 18) == 16384
     monkeypatch.setenv(SHARING, "8")
     assert (gpu_memory(), inputs.fits(work.images, width)) == (1e9, False)
-    assert importance.images_at_once(work.explained[0], 18) == 2048
+    assert importance.images_at_once(work, 18) == 2048
 
 
 def test_what_others_hold_of_a_gpu_is_not_counted_on(gpu_of_8_gb, monkeypatch):

@@ -61,7 +61,7 @@ class ToyCurve:
     ranking: str  # one of `RANKINGS`
     retrain: bool  # whether the classifier was fitted anew on the degraded examples
     accuracy: tuple[float, ...]  # mean test accuracy over the draws, a fraction, one for each of `LEVELS`
-    error: tuple[float, ...] | None  # its standard error; None for a single draw, which has none
+    error: tuple[float, ...]  # its standard error
 
 
 @dataclass(frozen=True)
@@ -81,22 +81,21 @@ def experiment(seed: int = 0, draws: int = 50) -> ToyResult:
 
     Args:
         seed: Fixes everything; draw i is the same whatever the number of draws.
-        draws: How many worlds, each with its own training and test examples; at least 1.
+        draws: How many worlds, each with its own training and test examples; at least 2.
 
     Raises:
-        ValueError: `draws` is below 1.
+        ValueError: `draws` is below 2.
     """
-    if draws < 1:
-        raise ValueError(f"the number of draws must be at least 1, got {draws}")
+    if draws < 2:
+        raise ValueError(f"the number of draws must be at least 2, got {draws}")
     scores = np.stack([score_draw(rng) for rng in np.random.default_rng(seed).spawn(draws)])
-    means = scores.mean(axis=0)
-    errors = scores.std(axis=0, ddof=1) / np.sqrt(draws) if draws > 1 else None
-    curves = []
-    for i, ranking in enumerate(RANKINGS):
-        for j, retrain in enumerate((True, False)):
-            error = None if errors is None else tuple(errors[i, j].tolist())
-            curves.append(ToyCurve(ranking, retrain, tuple(means[i, j].tolist()), error))
-    return ToyResult(seed, draws, TRAIN, TEST, LEVELS, tuple(curves))
+    means, errors = scores.mean(axis=0), scores.std(axis=0, ddof=1) / np.sqrt(draws)
+    curves = tuple(
+        ToyCurve(ranking, retrain, tuple(means[i, j].tolist()), tuple(errors[i, j].tolist()))
+        for i, ranking in enumerate(RANKINGS)
+        for j, retrain in enumerate((True, False))
+    )
+    return ToyResult(seed, draws, TRAIN, TEST, LEVELS, curves)
 
 
 def score_draw(rng: np.random.Generator) -> Floats:

@@ -1,19 +1,20 @@
-"""The toy's numbers as text and as JSON."""
+"""The toy's numbers as text, as JSON, and as figure 2 of the paper: accuracies with and without retraining."""
 
 import json
 from dataclasses import asdict
 
-from toy.linear import ToyCurve, ToyResult
+from roarbench.report.figures import Axis, Chart
+from roarbench.report.panels import Curve
+from toy.linear import FEATURES, INFORMATIVE, ToyCurve, ToyResult
 
 COLUMN = 15  # characters
 
 
 def to_text(result: ToyResult) -> str:
     """Write a table: one row per level, one column per curve, mean accuracy in percent with its standard error."""
-    spread = "" if result.draws == 1 else " +- its standard error"
     second = ["retrained" if curve.retrain else "not retrained" for curve in result.curves]
     lines = [
-        f"Test accuracy in percent, mean of {result.draws} draws{spread}; seed {result.seed}",
+        f"Test accuracy in percent, mean of {result.draws} draws +- its standard error; seed {result.seed}",
         _row("ranking", [curve.ranking for curve in result.curves]),
         _row("t", second),
     ]
@@ -26,10 +27,28 @@ def _row(first: str, cells: list[str]) -> str:
 
 
 def _cell(curve: ToyCurve, k: int) -> str:
-    value = f"{100 * curve.accuracy[k]:.1f}"
-    return value if curve.error is None else f"{value} +- {100 * curve.error[k]:.1f}"
+    return f"{100 * curve.accuracy[k]:.1f} +- {100 * curve.error[k]:.1f}"
 
 
 def to_json(result: ToyResult) -> str:
-    """Return the whole record; accuracies are fractions, the error of a single draw is null."""
+    """Return the whole record; accuracies and errors are fractions."""
     return json.dumps(asdict(result), indent=2)
+
+
+def make_chart(result: ToyResult) -> Chart:
+    """Make two panels, as in the paper: without retraining, and with; the band is two standard errors each side."""
+    caption = (
+        f"{FEATURES} features, {INFORMATIVE} informative, least squares. Mean of {result.draws} draws, seed "
+        f"{result.seed}, {result.train} training and {result.test} test examples each. "
+        "Removed features hold their training mean. Bands: two standard errors to each side."
+    )
+    ordered = sorted(result.curves, key=lambda curve: curve.retrain)
+    curves = tuple(_drawn(curve, result.levels) for curve in ordered)
+    return Chart("Does removing features find the informative ones?", caption, Axis.REMOVED, curves)
+
+
+def _drawn(curve: ToyCurve, levels: tuple[float, ...]) -> Curve:
+    panel = "with retraining (ROAR)" if curve.retrain else "without retraining"
+    measured = list(zip(curve.accuracy, curve.error, strict=True))
+    low, high = (tuple(mean + sign * error for mean, error in measured) for sign in (-2, 2))
+    return Curve(curve.ranking, panel, False, levels, curve.accuracy, low, high)

@@ -26,6 +26,13 @@ def core_seconds() -> float:
     return sum(os.times()[:4])
 
 
+def taken(work: Callable[[], object]) -> float:
+    """Return the core-seconds of a call."""
+    start = core_seconds()
+    work()
+    return core_seconds() - start
+
+
 class Beside:
     """Times two ways of doing the same and keeps how they compare."""
 
@@ -35,14 +42,8 @@ class Beside:
     def seconds(self, ours: Callable[[], object], peer: Callable[[], object], rounds: int = 2) -> tuple[float, float]:
         """Return the fewest core-seconds of each, timed in turns; ours are pytest-benchmark's, too."""
         took: list[float] = []
-
-        def before() -> None:
-            start = core_seconds()
-            peer()
-            took.append(core_seconds() - start)
-
         self._benchmark._timer = core_seconds
-        self._benchmark.pedantic(ours, setup=before, rounds=rounds)
+        self._benchmark.pedantic(ours, setup=lambda: took.append(taken(peer)), rounds=rounds)
         return self._benchmark.stats.stats.min, min(took)
 
     def keep(self, figure: Figure) -> None:

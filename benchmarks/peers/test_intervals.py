@@ -1,7 +1,8 @@
 """A board by `scipy.stats.bootstrap`: the same numbers, intervals, verdicts and places, beside ours."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,15 +36,10 @@ def scores() -> Scores:
     return Scores(ESTIMATORS, PAPER_LEVELS, correct)
 
 
-@dataclass(frozen=True)
-class JudgedRows:
-    """Numbers of a board: values with half the widths of their intervals, verdicts, and places."""
+class JudgedRows(NamedTuple):
+    """Numbers of a board."""
 
-    accuracies: Floats  # of all cells, (2, cells)
-    differences: Floats  # from Random at each level, (2, rows, levels)
-    gains: Floats  # gains, over_sobel, predicted: (2, rows) each; the last for another board of the same images
-    over_sobel: Floats
-    predicted: Floats
+    estimates: Mapping[str, Floats]  # values and half the widths of their intervals, (2, ...), by the name in `Row`
     verdicts: NDArray[np.bool_]  # whether a row differs from Random and from Sobel, bool (2, rows)
     places: NDArray[np.int64]  # best and worst place, (2, rows)
 
@@ -64,10 +60,17 @@ def by_scipy(given: Scores) -> JudgedRows:
     options = {"vectorized": True, "method": "percentile", "n_resamples": DRAWS, "batch": AT_ONCE}
     drawn = bootstrap((counts,), accuracy, axis=1, rng=np.random.default_rng(0), **options).bootstrap_distribution
     true, whole = luck(given)
-    values = counts.mean(1) / SEEDS
-    curves, lasting = values[:, None] + np.zeros(DRAWS), values[:, None] + np.sqrt(2) * whole
-    curves = np.hstack([values[:, None], drawn + true])  # the data as they are come first
-    return judged(curves, gains_of(curves), gains_of(np.hstack([values[:, None], lasting])))
+    values = (counts.mean(1) / SEEDS)[:, None]  # the data as they are come first of all draws
+    curves = np.hstack([values, drawn + true])
+    rows, gains = rows_of(curves), gains_of(curves)
+    numbers = {
+        "accuracies": curves,
+        "differences": rows - rows[:1],
+        "gain": gains,
+        "over_sobel": gains - gains[1],
+        "predicted": gains_of(np.hstack([values, values + np.sqrt(2) * whole])),
+    }
+    return JudgedRows({name: halves(draws) for name, draws in numbers.items()}, significant(gains), places(gains))
 
 
 def luck(given: Scores) -> tuple[Floats, Floats]:
@@ -105,19 +108,6 @@ def halves(drawn: Floats) -> Floats:
     return np.stack([drawn[..., 0], np.quantile(far, CONFIDENCE, axis=-1)])
 
 
-def judged(curves: Floats, gains: Floats, again: Floats) -> JudgedRows:
-    rows = rows_of(curves)
-    return JudgedRows(
-        halves(curves),
-        halves(rows - rows[:1]),
-        halves(gains),
-        halves(gains - gains[1]),
-        halves(again),
-        significant(gains),
-        places(gains),
-    )
-
-
 def significant(gains: Floats) -> NDArray[np.bool_]:
     """Test each row against Random and Sobel, adjusted for all."""
     others = np.stack([gains, gains - gains[1]])
@@ -152,37 +142,24 @@ def places(gains: Floats) -> NDArray[np.int64]:
 def read_off(found: Board) -> JudgedRows:
     """Return what our board says in the same form."""
     rows = found.rows
-
-    def half(estimates: list[object]) -> Floats:
-        ends = np.array(estimates, np.float64)
-        return np.stack([ends[..., 0], (ends[..., 2] - ends[..., 1]) / 2])
-
-    cells = [rows[0].clean, *(each for row in rows for each in row.accuracies)]
+    of_rows = ("differences", "gain", "over_sobel", "predicted")
+    numbers = {name: [getattr(row, name) for row in rows] for name in of_rows}
+    numbers["accuracies"] = [rows[0].clean, *(each for row in rows for each in row.accuracies)]
+    ends = {name: np.array(estimates, np.float64) for name, estimates in numbers.items()}
+    halves = {name: np.stack([each[..., 0], (each[..., 2] - each[..., 1]) / 2]) for name, each in ends.items()}
     words = [[c is not None and c.verdict is not Verdict.SAME for c in (row.random, row.sobel)] for row in rows]
-    return JudgedRows(
-        half(list(cells)),
-        half([row.differences for row in rows]),
-        half([row.gain for row in rows]),
-        half([row.over_sobel for row in rows]),
-        half([row.predicted for row in rows]),
-        np.array(words).T,
-        np.array([(row.place.low, row.place.high) for row in rows if row.place]).T,
-    )
-
-
-def agree(one: JudgedRows, other: JudgedRows) -> None:
-    """Check that two boards have the same numbers: values to rounding, half widths to what 2,000 draws leave open."""
-    for name in ("accuracies", "differences", "gains", "over_sobel", "predicted"):
-        (value, half), (same, wide) = getattr(one, name), getattr(other, name)
-        np.testing.assert_allclose(value, same, atol=1e-5, err_msg=name)
-        # a 95 % quantile of 2,000 draws has a relative standard error of 2.4 %: five of them, of two such numbers
-        np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
+    places = [(row.place.low, row.place.high) for row in rows if row.place]
+    return JudgedRows(halves, np.array(words).T, np.array(places).T)
 
 
 def test_intervals(beside: Beside) -> None:
     given = scores()
     ours, same = read_off(board(given, ROAR, Bootstrap(DRAWS))), by_scipy(given)
-    agree(ours, same)
+    for name, (value, half) in ours.estimates.items():
+        expected, wide = same.estimates[name]
+        np.testing.assert_allclose(value, expected, atol=1e-5, err_msg=name)
+        # a 95 % quantile of 2,000 draws has a relative standard error of 2.4 %: five of them, of two such numbers
+        np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
     assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
     assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"
     mine, theirs = beside.seconds(lambda: board(given, ROAR, Bootstrap(DRAWS)), lambda: by_scipy(given), rounds=3)

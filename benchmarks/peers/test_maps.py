@@ -1,18 +1,18 @@
 """The paper's 18 maps by captum, one estimator after the other, and the bare passes that they cannot do without."""
 
 import warnings
-from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
+from functools import partial
 from itertools import product
-from typing import Any, cast
+from typing import Any
 
 import torch
 from captum.attr import GuidedBackprop, IntegratedGradients, NoiseTunnel, Saliency
-from peers.beside import Beside, Figure, core_seconds
+from peers.beside import Beside, Figure, taken
 from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
-from roarbench.estimators import IG_STEPS, SAMPLES, SEED, Passes
+from roarbench.estimators import IG_STEPS, SAMPLES, SEED, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
@@ -20,6 +20,7 @@ from roarbench.estimators.noise import noise_draws
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.models.build import build
 from roarbench.terms import Precision
+from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER]
 BLACK = torch.full((3, 1, 1), -2.0)
@@ -51,38 +52,43 @@ def batch(n: int) -> Batch:
     return Batch(images, torch.arange(n) % 10, torch.arange(n))
 
 
-def by_captum(base: str, form: str, model: nn.Module, given: Batch, at_once: int, copies: int) -> Tensor:
+def by_captum(row: Estimator, model: nn.Module, given: Batch, at_once: int, copies: int) -> Tensor:
     """Return maps as captum's tutorials make them: an attribution, in a NoiseTunnel where it is over noisy copies.
 
     Gradients without graphs of parameters, and as many images and copies at once as `at_once` and `copies` say; one
     standard deviation for all images, since captum takes no other.
     """
     kinds: dict[str, Callable[[nn.Module], Any]] = {"grad": Saliency, "gb": GuidedBackprop, "ig": IntegratedGradients}
-    options: dict[str, Any] = {"abs": False} if base == "grad" else {}
-    if base == "ig":
+    made, found = kinds[row.base](model), []
+    options: dict[str, Any] = {"abs": False} if row.base == "grad" else {}
+    if row.base == "ig":
         options = {"baselines": -2.0, "method": "riemann_right", "n_steps": IG_STEPS, "internal_batch_size": EXPLAINED}
-    made, found = kinds[base](model), []
+    if row.form in TUNNELS:
+        made = NoiseTunnel(made)
+        options |= {"nt_samples": SAMPLES, "nt_samples_batch_size": copies}
+        options |= {"stdevs": 1.0, "nt_type": TUNNELS[row.form]}
     for start in range(0, len(given.ids), at_once):
         images, targets = given.images[start : start + at_once], given.targets[start : start + at_once]
-        if form in TUNNELS:
-            noisy = {"nt_samples": SAMPLES, "nt_samples_batch_size": copies, "stdevs": 1.0, "nt_type": TUNNELS[form]}
-            found.append(NoiseTunnel(made).attribute(images, target=targets, **noisy, **options).detach())
-        else:
-            found.append(made.attribute(images, target=targets, **options).detach())
+        found.append(made.attribute(images, target=targets, **options).detach())
     maps = torch.cat(found)
-    return maps**2 if form in SQUARED else maps
+    return maps**2 if row.form in SQUARED else maps
 
 
-def best(base: str, form: str, model: nn.Module, choices: Iterable[tuple[int, int]]) -> tuple[int, int]:
-    """Return how many images and copies at once are fastest, the second of two calls."""
+def captum(rows: Sequence[Estimator], model: nn.Module) -> Callable[[], object]:
+    """Return a call that makes these maps for a few images, one after the other, each kind at its best batch."""
+    given = batch(BY_CAPTUM)
 
-    def seconds(choice: tuple[int, int]) -> float:
-        by_captum(base, form, model, batch(BY_CAPTUM), *choice)
-        start = core_seconds()
-        by_captum(base, form, model, batch(BY_CAPTUM), *choice)
-        return core_seconds() - start
+    def seconds(row: Estimator, choice: tuple[int, int]) -> float:
+        by_captum(row, model, given, *choice)
+        return taken(lambda: by_captum(row, model, given, *choice))
 
-    return min(choices, key=seconds)
+    best: dict[tuple[str, bool], tuple[int, int]] = {}  # images and copies at once
+    for row in rows:
+        noisy = row.form in TUNNELS
+        if (row.base, noisy) not in best:
+            choices = product(AT_ONCE, COPIES if noisy and row.base != "ig" else (1,))
+            best[row.base, noisy] = min(choices, key=partial(seconds, row))
+    return lambda: [by_captum(row, model, given, *best[row.base, row.form in TUNNELS]) for row in rows]
 
 
 def bare(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backward: int) -> None:
@@ -97,61 +103,36 @@ def bare(model: nn.Module, images: Tensor, targets: Tensor, forward: int, backwa
             torch.autograd.grad(total, inputs)
 
 
-def counted(model: nn.Module, given: Batch) -> Passes:
-    """Count the passes of each image by what the network itself is asked for while all maps are made."""
-    seen: Counter[str] = Counter()
-    hooks = (
-        model.register_forward_pre_hook(lambda module, into: seen.update(forward=len(into[0]))),
-        model.register_full_backward_pre_hook(
-            lambda module, out: seen.update(backward=len(cast(tuple[Tensor, ...], out)[0]))
-        ),
-    )
-    importance_maps(ALL, model, given, BLACK)
-    for hook in hooks:
-        hook.remove()
-    return Passes(seen["forward"] // len(given.ids), seen["backward"] // len(given.ids))
-
-
 def farthest(model: nn.Module, short: nn.Module, given: Batch) -> float:
     """Return how far captum's maps without chance are from ours by `short` at most, in shares of the largest value."""
     plain = [each for each in ALL if each.form not in TUNNELS]
     distances = []
     for name, mine in importance_maps(plain, short, given, BLACK).items():
-        theirs = by_captum(find_estimator(name).base, find_estimator(name).form, model, given, BY_CAPTUM, 1)
+        theirs = by_captum(find_estimator(name), model, given, BY_CAPTUM, 1)
         assert (mine.shape, mine.dtype) == (theirs.shape, theirs.dtype)
         distances.append((mine - theirs).abs().max() / theirs.abs().max())
     return torch.stack(distances).max().item()  # not a number if any of them is
 
 
 def test_the_18_maps(beside: Beside) -> None:
-    model, short, ours, theirs = network(), short_network(), batch(EXPLAINED), batch(BY_CAPTUM)
+    model, short, ours = network(), short_network(), batch(EXPLAINED)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # captum's, on each guided backprop
         for each in (model, short):
             assert farthest(model, each, batch(2)) <= 1e-5  # the rounding of float32 in 25 sums
-        plain = {base: best(base, "base", model, [(n, 1) for n in AT_ONCE]) for base in ("grad", "gb", "ig")}
-        noisy = {base: best(base, "smooth", model, product(AT_ONCE, COPIES)) for base in ("grad", "gb")}
-        noisy["ig"] = best("ig", "smooth", model, [(n, 1) for n in AT_ONCE])
-
-        def one_by_one() -> None:
-            for each in ALL:
-                choice = noisy if each.form in TUNNELS else plain
-                by_captum(each.base, each.form, model, theirs, *choice[each.base])
-
-        mine, captum = beside.seconds(lambda: importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
-    keep(beside, "18 maps, float32, folded, stem once", mine, captum, 6)
-    keep(beside, "18 maps, float32, the network as it is", seconds_of(model, ours, Precision.FLOAT32), captum, 1)
+        one_by_one = captum(ALL, model)
+        mine, theirs = beside.seconds(lambda: importance_maps(ALL, short, ours, BLACK), one_by_one, rounds=1)
+    keep(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
+    keep(beside, "18 maps, float32, the network as it is", seconds_of(model, ours, Precision.FLOAT32), theirs, 1)
     if uses_bf16(Precision.BF16, torch.device("cpu")):
-        keep(beside, "18 maps, bfloat16, folded", seconds_of(folded(model), ours, Precision.BF16), captum, 1)
-        keep(beside, "18 maps, bfloat16, folded, stem once", seconds_of(short, ours, Precision.BF16), captum, 8)
+        keep(beside, "18 maps, bfloat16, folded", seconds_of(folded(model), ours, Precision.BF16), theirs, 1)
+        keep(beside, "18 maps, bfloat16, folded, stem once", seconds_of(short, ours, Precision.BF16), theirs, 8)
 
 
 def seconds_of(model: nn.Module, given: Batch, precision: Precision) -> float:
     """Return the core-seconds of all maps, after one map to warm up."""
     importance_maps(ALL[:1], model, given, BLACK, precision)
-    start = core_seconds()
-    importance_maps(ALL, model, given, BLACK, precision)
-    return core_seconds() - start
+    return taken(lambda: importance_maps(ALL, model, given, BLACK, precision))
 
 
 def keep(beside: Beside, name: str, mine: float, captum: float, bar: float) -> None:
@@ -164,16 +145,15 @@ def keep(beside: Beside, name: str, mine: float, captum: float, bar: float) -> N
 def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     """Measure how near the engine is to the bare passes: at most 1.15 times their time, noise apart."""
     model, given, count = network(), batch(EXPLAINED), passes(ALL)
-    assert counted(model, batch(2)) == count
-
-    def floor() -> None:
-        bare(model, given.images, given.targets, *count)
-
-    mine, passed = beside.seconds(lambda: importance_maps(ALL, model, given, BLACK), floor, rounds=1)
-    start = core_seconds()
-    for j in range(SAMPLES):
-        noise_draws(given.images, given.ids, j, SEED)
-    noise = core_seconds() - start
+    counting = CountingPasses(model).eval()
+    importance_maps(ALL, counting, batch(2), BLACK)
+    assert (counting.forwards, counting.backwards) == (2 * count.forward, 2 * count.backward)
+    mine, passed = beside.seconds(
+        lambda: importance_maps(ALL, model, given, BLACK),
+        lambda: bare(model, given.images, given.targets, *count),
+        rounds=1,
+    )
+    noise = taken(lambda: [noise_draws(given.images, given.ids, j, SEED) for j in range(SAMPLES)])
     detail = f"{mine:.1f} core-s of which {noise:.1f} draw noise, against {passed:.1f}, for {EXPLAINED} images"
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"

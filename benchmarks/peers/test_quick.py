@@ -10,15 +10,14 @@ images that are ranked, joining and starting.
 import warnings
 from collections.abc import Callable
 from functools import partial
-from itertools import product
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import torch
-from peers.beside import Beside, Figure, core_seconds
-from peers.test_a_training import IMAGES, NORM, RECIPE, WORKERS, RoarDataset, ours, plain_loop, read, write
-from peers.test_maps import AT_ONCE, BLACK, BY_CAPTUM, COPIES, TUNNELS, batch, best, by_captum, network
+from peers.beside import Beside, Figure, taken
+from peers.test_a_training import IMAGES, NORM, RECIPE, WORKERS, RoarDataset, T, ours, plain_loop, read, write
+from peers.test_maps import BLACK, BY_CAPTUM, batch, captum, network
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
@@ -32,7 +31,7 @@ from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.plan.points import expand
 from roarbench.plan.suites import find_suite
 
-SUITE = find_suite("quick")
+SUITE = find_suite("quick@2")  # the last version whose rows are all among the paper's 18
 AT_A_TIME = scored_at_once(64)
 
 
@@ -59,25 +58,12 @@ def explained() -> list[Estimator]:
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 
-def captum(rows: list[Estimator], model: nn.Module) -> Callable[[], object]:
-    """Return a call that makes the maps of these rows for a few images, each at its best batch."""
-    choices = {
-        each.id: best(each.base, each.form, model, product(AT_ONCE, COPIES if each.form in TUNNELS else (1,)))
-        for each in rows
-    }
-    return lambda: [by_captum(each.base, each.form, model, batch(BY_CAPTUM), *choices[each.id]) for each in rows]
-
-
 def plain_answers(folder: Path, labels: Tensor, model: nn.Module) -> Tensor:
     """Return the classes that a network gives to degraded images, int64 (n,)."""
     loader = DataLoader(ScoredImages(folder, labels), AT_A_TIME, num_workers=WORKERS)
     with torch.inference_mode():
         found = [model(images.contiguous(memory_format=torch.channels_last)).argmax(1) for images, _ in loader]
     return torch.cat(found)
-
-
-def our_answers(folder: Path, layout: Layout, model: nn.Module) -> Tensor:
-    return predict(model, read(folder, layout), NORM, AT_A_TIME).argmax(1)
 
 
 def planes(folder: Path, layout: Layout) -> None:
@@ -97,50 +83,39 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
     data = SUITE.dataset_record
     images = (data.train_images + data.test_images) * SUITE.references
     short, given = folded(model), batch(EXPLAINED)
-    epochs, both = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
+    epochs, once = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
     return [
         PipelinePart(
             f"maps of {len(rows)} estimators",
             images,
             (EXPLAINED, BY_CAPTUM),
-            lambda: importance_maps(rows, short, given, BLACK, SUITE.maps.precision),
+            partial(importance_maps, rows, short, given, BLACK, SUITE.maps.precision),
             captum(rows, model),
         ),
         PipelinePart(
-            "storing a ranking", work.images_ranked, both, partial(planes, folder, layout), partial(floats, folder)
+            "storing a ranking", work.images_ranked, once, partial(planes, folder, layout), partial(floats, folder)
         ),
-        PipelinePart(
-            "training on degraded images",
-            work.images_retrained,
-            (epochs, epochs),
-            lambda: ours(folder, labels, layout, RECIPE),
-            lambda: plain_loop(folder, labels, RECIPE),
-        ),
-        PipelinePart(
-            "training of references",
-            work.images_reference,
-            (epochs, epochs),
-            lambda: ours(folder, labels, layout, RECIPE, 0),
-            lambda: plain_loop(folder, labels, RECIPE, 0),
+        *(
+            PipelinePart(
+                name,
+                number,
+                (epochs, epochs),
+                partial(ours, folder, labels, layout, RECIPE, t),
+                partial(plain_loop, folder, labels, RECIPE, t),
+            )
+            for name, number, t in (
+                ("training on degraded images", work.images_retrained, T),
+                ("training of references", work.images_reference, 0.0),
+            )
         ),
         PipelinePart(
             "scoring",
             len(expand(SUITE)) * data.test_images,
-            both,
-            lambda: our_answers(folder, layout, model),
-            lambda: plain_answers(folder, labels, model),
+            once,
+            lambda: predict(model, read(folder, layout), NORM, AT_A_TIME).argmax(1),
+            partial(plain_answers, folder, labels, model),
         ),
     ]
-
-
-def seconds(work: Callable[[], object], done: int) -> float:
-    """Return core-seconds of one of so many parts that a call does, the faster of two calls."""
-    took = []
-    for _ in range(2):
-        start = core_seconds()
-        work()
-        took.append(core_seconds() - start)
-    return min(took) / done
 
 
 def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
@@ -154,7 +129,8 @@ def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
         warnings.simplefilter("ignore")  # captum's, on each guided backprop
         found = parts(tmp_path, labels, layout, work)
         for part in found[:-1]:
-            each = np.array([seconds(part.ours, part.done[0]), seconds(part.plain, part.done[1])])
+            ways = zip((part.ours, part.plain), part.done, strict=True)
+            each = np.array([min(taken(way), taken(way)) / done for way, done in ways])  # the faster of two calls
             print(f"| {part.name} | {part.number:,.0f} | {1000 * each[0]:.3f} | {1000 * each[1]:.3f} |")
             totals += part.number * each
     scoring = found[-1]

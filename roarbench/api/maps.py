@@ -14,10 +14,9 @@ from roarbench.api.primitives import array, one_channel
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.importance import TimedMap, image_ids
-from roarbench.execution.shards import ranked, seal
-from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import ReferenceModel
+from roarbench.execution.importance import image_ids
+from roarbench.execution.shards import planes_by, seal
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
@@ -81,12 +80,17 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
             seen = f"{name} has {len(found)} sets of maps of {split} images"
             raise CallerError(f"{seen}, expected {references}: one for each reference")
         for number, one in enumerate(found):
-            if one.shape not in ((n, *shape), (n, *shape[1:])):
-                wanted = f"{(n, *shape)}, {(n, 1, *shape[1:])} or {(n, *shape[1:])}"
-                raise CallerError(f"maps {number} of {name} have shape {one.shape}, expected {wanted}")
+            check_shape(f"maps {number} of {name}", one.shape, (n, *shape))
             if not np.isfinite(one).all():
                 seen = f"maps {number} of {name} have values that are NaN or infinite"
                 raise CallerError(f"{seen}; expected finite numbers")
+
+
+def check_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
+    """Refuse maps of a shape that maps of these images, (n, c, h, w), cannot have."""
+    n, _, h, w = images
+    if shape not in (images, (n, 1, h, w), (n, h, w)):
+        raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
 def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
@@ -94,22 +98,20 @@ def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
     units = dict.fromkeys(block.unit for block in work.suite.blocks)
     for number, own in enumerate(work.explained):
         for spec in (work.ranking_spec(find_estimator(row), unit, number) for unit in units):
-            if not own.place.rankings.has(spec):
+            if not work.rankings.has(spec):
                 for split in spec.splits:
                     _rank(own, spec, split, maps[split][number])
-                seal(own.place, spec)
+                seal(work, spec)
 
 
 def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
-    images, weights = explained.place.images[split], explained.store.checksum()
+    images, weights = explained.work.images[split], explained.store.checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         made = MapProvenance(0.0, weights, [ExplainedBatches(stop - start, 0, "")])
         ties = torch.from_numpy(tie_order(image_ids(split, start, stop).numpy(), spec.layout.features))
         labels = None
         if spec.unit is Unit.SUPERPIXEL:
-            labels = superpixels(explained.place.images.folder, split, images.pixels, start, stop)
-        found = ranked(spec, TimedMap(torch.from_numpy(maps[start:stop]), made), ties, labels)
-        if isinstance(found, Exception):
-            raise found
-        explained.place.rankings.write_part(spec, split, start, stop, found.planes, made)
+            labels = superpixels(explained.work.images.folder, split, images.pixels, start, stop)
+        planes = planes_by(spec, torch.from_numpy(maps[start:stop]), ties, labels)
+        explained.work.rankings.write_part(spec, split, start, stop, planes, made)

@@ -22,8 +22,7 @@ if TYPE_CHECKING:
     from roarbench.analysis.load import Question
     from roarbench.api.suite_result import Result
     from roarbench.execution.runner import Request
-    from roarbench.execution.suite_work import SuiteWork
-    from roarbench.execution.workplace import ReferenceModel
+    from roarbench.execution.suite_work import ReferenceModel, SuiteWork
     from roarbench.store.results import ResultsStore
 
 

@@ -6,6 +6,8 @@ A table of numbers is a set of images of one pixel: its columns are the channels
 from dataclasses import dataclass, replace
 from functools import partial
 
+from roarbench.terms import Split
+
 
 @dataclass(frozen=True)
 class DatasetRecord:
@@ -59,6 +61,16 @@ class DatasetRecord:
     def shape(self) -> tuple[int, int, int]:
         """Return channels, height and width of its images."""
         return self.channels, self.size, self.size
+
+    @property
+    def images(self) -> dict[Split, int]:
+        """Return how many images its splits have."""
+        return {Split.TRAIN: self.train_images, Split.TEST: self.test_images}
+
+    @property
+    def split_names(self) -> dict[Split, str]:
+        """Return what its splits are called where they are stored."""
+        return {Split.TRAIN: self.train_split, Split.TEST: self.test_split}
 
     @property
     def generated(self) -> bool:

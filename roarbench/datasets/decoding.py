@@ -23,10 +23,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.folders import FileGroup, read_files
 from roarbench.datasets.one_image import DAMAGED, DecodedImage, decode_image, refuse_damaged
 from roarbench.datasets.sources import RawSplit, unreadable
-from roarbench.datasets.tables import RowGroup, read_images
+from roarbench.datasets.stored import FileGroup, RowGroup, read_files, read_images
 from roarbench.errors import CallerError, DataError, StoreError
 from roarbench.files import writing
 from roarbench.terms import Split
@@ -53,12 +52,11 @@ class Tally:
 
     images: int
     histogram: NDArray[np.int64]  # counts of each channel's values, int64 (c, 256)
-    repairs: dict[str, int] = field(default_factory=dict)  # how many images needed which repair
+    repairs: Counter[str] = field(default_factory=Counter)  # how many images needed which repair
     damaged: tuple[int, ...] = ()  # numbers of the damaged images in their split
 
     def __add__(self, other: "Tally") -> "Tally":
-        repairs = dict(Counter(self.repairs) + Counter(other.repairs))
-        histogram = self.histogram + other.histogram
+        histogram, repairs = self.histogram + other.histogram, self.repairs + other.repairs
         return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged)
 
     def record(self) -> dict[str, object]:
@@ -68,7 +66,8 @@ class Tally:
     @staticmethod
     def of(values: dict[str, Any]) -> "Tally":
         """Return the tally that `record` was made of."""
-        return Tally(**values | {"histogram": np.array(values["histogram"]), "damaged": tuple(values["damaged"])})
+        images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
+        return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged))
 
 
 class RowGroupPart(NamedTuple):
@@ -111,23 +110,17 @@ def decode_splits(
     finished = total - sum(len(part.rows) for part in todo)
     if todo:
         note(Progress(record.name, finished, total, size, free))
-    for part, tally in _journaled(todo, workers, folder / JOURNAL):
-        done[part.name] = tally
-        finished += len(part.rows)
-        note(Progress(record.name, finished, total, size, free))
+    with (folder / JOURNAL).open("a") as journal:
+        for part, tally in _run(todo, workers):
+            print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
+            done[part.name] = tally
+            finished += len(part.rows)
+            note(Progress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
     for split, raw in splits.items():
         _check_damage(record, split, raw, tallies[split])
     return tallies
-
-
-def _journaled(todo: list[RowGroupPart], workers: int, path: Path) -> Iterator[tuple[RowGroupPart, Tally]]:
-    """Decode parts and note each in the journal before it is told of."""
-    with path.open("a") as journal:
-        for part, tally in _run(todo, workers):
-            print(json.dumps({"part": part.name, "tally": tally.record()}), file=journal, flush=True)
-            yield part, tally
 
 
 def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
@@ -227,10 +220,7 @@ def decode_part(part: RowGroupPart) -> Tally:
 
 def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
     if isinstance(part.group, FileGroup):
-        try:
-            yield from read_files(part.group, part.rows)
-        except OSError as error:
-            raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+        yield from read_files(part.group, part.rows)
         return
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)
@@ -241,7 +231,7 @@ def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
 def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
-    return Tally(len(decoded), histogram(pixels), dict(repairs), tuple(damaged))
+    return Tally(len(decoded), histogram(pixels), repairs, tuple(damaged))
 
 
 def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:

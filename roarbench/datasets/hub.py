@@ -1,6 +1,7 @@
 """Fetches the files of a data set from the Hugging Face hub into its cache, all at once or in turn."""
 
 from collections.abc import Iterator
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
@@ -16,13 +17,11 @@ def download(record: DatasetRecord) -> Path:
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
-    try:
+    with _reaching(record):
         if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
             _list_hub(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
         return Path(fetch(record.hub, allow_patterns=list(_patterns(record).values())))
-    except Exception as error:  # the library raises a dozen kinds, some of them private
-        raise _unreachable(error, record) from error
 
 
 def _patterns(record: DatasetRecord) -> dict[str, str]:
@@ -52,10 +51,8 @@ def fetched_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     """Yield the files of each split; a file is fetched when it is asked for."""
     from datasets.config import HF_HUB_OFFLINE
 
-    try:
+    with _reaching(record):
         names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
-    except Exception as error:  # as above
-        raise _unreachable(error, record) from error
     found = {split: [name for name in names if fnmatch(name, like)] for split, like in _patterns(record).items()}
     return {split: _fetch(record, files) for split, files in found.items() if files}
 
@@ -64,24 +61,27 @@ def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
     import huggingface_hub
 
     for name in names:
-        try:
-            yield Path(huggingface_hub.hf_hub_download(record.hub, name, repo_type="dataset", revision=record.revision))
-        except Exception as error:  # as above
-            raise _unreachable(error, record) from error
+        with _reaching(record):
+            file = huggingface_hub.hf_hub_download(record.hub, name, repo_type="dataset", revision=record.revision)
+        yield Path(file)
 
 
-def _unreachable(error: Exception, record: DatasetRecord) -> DataError:
+@contextmanager
+def _reaching(record: DatasetRecord) -> Iterator[None]:
+    """Say in one line why the hub gives nothing."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
 
-    if isinstance(error, GatedRepoError | RepositoryNotFoundError):
+    try:
+        yield
+    except (GatedRepoError, RepositoryNotFoundError) as error:
         page = f"https://huggingface.co/datasets/{record.hub}"
         ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
-        return DataError(f"the hub does not open {record.hub} to you ({brief(error)}); {ask}")
-    token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
-    return DataError(
-        f"cannot reach {record.hub} on the Hugging Face hub ({brief(error)}){token}; give a local copy with --data DIR"
-    )
+        raise DataError(f"the hub does not open {record.hub} to you ({brief(error)}); {ask}") from error
+    except Exception as error:  # the library raises a dozen kinds, some of them private
+        token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
+        seen = f"cannot reach {record.hub} on the Hugging Face hub ({brief(error)}){token}"
+        raise DataError(f"{seen}; give a local copy with --data DIR") from error
 
 
 def brief(error: Exception) -> str:

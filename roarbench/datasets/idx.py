@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from roarbench.errors import DataError
 from roarbench.terms import Split
 
-PREFIX = {Split.TRAIN: "train", Split.TEST: "t10k"}
-UINT8 = 8
+_PREFIX = {Split.TRAIN: "train", Split.TEST: "t10k"}
 
 
 def has_idx(folder: Path) -> bool:
@@ -25,12 +24,12 @@ def has_idx(folder: Path) -> bool:
 
 def read_idx(folder: Path, split: Split) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
     """Read pixels uint8 (n, 1, h, w) and labels int64 (n,) of one split; DataError where a file is damaged."""
-    images = _read_array(folder, f"{PREFIX[split]}-images-idx3-ubyte")
-    labels = _read_array(folder, f"{PREFIX[split]}-labels-idx1-ubyte")
+    images = _read_array(folder, f"{_PREFIX[split]}-images-idx3-ubyte", dimensions=3)
+    labels = _read_array(folder, f"{_PREFIX[split]}-labels-idx1-ubyte", dimensions=1)
     return images[:, np.newaxis], labels.astype(np.int64)
 
 
-def _read_array(folder: Path, name: str) -> NDArray[np.uint8]:
+def _read_array(folder: Path, name: str, dimensions: int) -> NDArray[np.uint8]:
     path = next((path for path in (folder / name, folder / f"{name}.gz") if path.exists()), None)
     if path is None:
         raise DataError(f"{folder} has no {name} or {name}.gz; expected all four IDX files")
@@ -38,11 +37,7 @@ def _read_array(folder: Path, name: str) -> NDArray[np.uint8]:
         content = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, zlib.error) as error:
         raise DataError(f"cannot read {path}: {error}") from error
-    return _parse(content, dimensions=3 if "idx3" in name else 1, path=path)
-
-
-def _parse(content: bytes, dimensions: int, path: Path) -> NDArray[np.uint8]:
-    if content[:4] != bytes((0, 0, UINT8, dimensions)):
+    if content[:4] != bytes((0, 0, 8, dimensions)):
         raise DataError(f"{path} starts with {content[:4].hex(' ')}, expected an IDX file of {dimensions} dimension(s)")
     header = 4 + 4 * dimensions
     shape = tuple(int(length) for length in np.frombuffer(content[4:header], ">i4"))

@@ -9,7 +9,7 @@ import json
 import shutil
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from filelock import FileLock
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from roarbench import identity
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
-from roarbench.datasets.decoding import JOURNAL, Progress, Tally, decode_splits
+from roarbench.datasets.decoding import JOURNAL, Progress, decode_splits
 from roarbench.datasets.origin import describe_source
 from roarbench.datasets.sources import RawSplit, open_source
 from roarbench.datasets.subsets import check_limit
@@ -44,15 +44,13 @@ def decode_dataset(
         DataError: The images cannot be reached or read, or are not what the record says.
         StoreError: The folder cannot be written to, or the disk is full.
     """
-    check_limit(record, limit)
-    source = describe_source(record, data)
-    target = folder / _set_name(record, source, limit)
+    target = _place(folder, record, data, limit)
     if not (target / MANIFEST).exists():
         try:
             folder.mkdir(parents=True, exist_ok=True)
             with FileLock(f"{target}.lock"):
                 if not (target / MANIFEST).exists():  # another process may have been first
-                    _fill(target, _Wanted(record, source, data, limit), workers, note)
+                    _fill(target, record, data, limit, workers, note)
         except OSError as error:
             raise _store_error(error, record, folder) from error
     return open_decoded(target)
@@ -65,19 +63,20 @@ def decoded_already(record: DatasetRecord, folder: Path, data: Path | None, limi
         DataError: `decode_dataset` could not read them, as far as labels tell.
         StoreError: What lies in the store is damaged.
     """
-    check_limit(record, limit)
-    target = folder / _set_name(record, describe_source(record, data), limit)
+    target = _place(folder, record, data, limit)
     if (target / MANIFEST).exists():
         return open_decoded(target).fingerprint
     open_source(record, data, limit is not None)
     return ""
 
 
-def _set_name(record: DatasetRecord, source: dict[str, object], limit: int | None) -> str:
-    """Return the folder name of a decoded set; whatever would change its content changes the name."""
+def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
+    """Return the place of a decoded set; whatever would change its content changes the name."""
+    check_limit(record, limit)
+    source = describe_source(record, data)
     named = {"format": FORMAT, "record": identity.record(record.anywhere), "source": source, "limit": limit}
     small = [] if limit is None else [f"limit{limit}"]
-    return "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
+    return folder / "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
 
 
 def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
@@ -89,32 +88,40 @@ def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreEr
     return StoreError(f"cannot write to {folder} ({error.strerror or error}); choose another --store")
 
 
-class _Wanted(NamedTuple):
-    """Content that a folder is filled with; see `decode_dataset`."""
-
-    record: DatasetRecord
-    source: dict[str, object]
-    data: Path | None
-    limit: int | None
-
-
-def _fill(target: Path, wanted: _Wanted, workers: int, note: Callable[[Progress], object]) -> None:
-    record, source, data, limit = wanted
-    raw = open_source(record, data, limit is not None)
+def _fill(
+    target: Path,
+    record: DatasetRecord,
+    data: Path | None,
+    limit: int | None,
+    workers: int,
+    note: Callable[[Progress], object],
+) -> None:
+    source, raw = describe_source(record, data), open_source(record, data, limit is not None)
     splits = {split: raw[split].subset(limit) for split in Split}
     partial = target.with_name(f"{target.name}.partial")
     shutil.rmtree(target, ignore_errors=True)  # without a manifest: somebody's clearing was cut short
     partial.mkdir(exist_ok=True)
     try:
         tallies = decode_splits(partial, record, splits, workers, note)
-        if describe_source(record, data) != source:
+        if _place(target.parent, record, data, limit) != target:
             seen = f"the files in {data or record.name} were changed while they were read"
             raise DataError(f"{seen}; run again when nothing changes them")
     except DataError:
         shutil.rmtree(partial, ignore_errors=True)
         raise
     entries = {split: _finish_split(partial, split, splits[split]) for split in Split}
-    manifest = _manifest(record, source, entries, tallies, limit)
+    mean, std = _moments(tallies[Split.TRAIN].histogram)
+    manifest = {
+        "format": FORMAT,
+        "record": identity.record(record.anywhere),
+        "source": source,
+        "limit": limit,
+        "splits": entries,
+        "mean": mean,
+        "std": std,
+        "repairs": {split: tallies[split].repairs for split in Split},
+        "fingerprint": identity.fingerprint({"splits": entries, "limit": limit}),
+    }
     _write(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()
     partial.rename(target)
@@ -126,27 +133,6 @@ def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     entry = {"images": len(raw.labels), "pixels": sha256(folder / f"{split}-pixels.bin"), "labels": labels}
     truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
     return entry | truth
-
-
-def _manifest(
-    record: DatasetRecord,
-    source: dict[str, object],
-    splits: dict[Split, dict[str, Any]],
-    tallies: dict[Split, Tally],
-    limit: int | None,
-) -> dict[str, object]:
-    mean, std = _moments(tallies[Split.TRAIN].histogram)
-    return {
-        "format": FORMAT,
-        "record": identity.record(record.anywhere),
-        "source": source,
-        "limit": limit,
-        "splits": splits,
-        "mean": mean,
-        "std": std,
-        "repairs": {split: tallies[split].repairs for split in Split},
-        "fingerprint": identity.fingerprint({"splits": splits, "limit": limit}),
-    }
 
 
 def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:

@@ -1,6 +1,6 @@
 """Looks at a folder of somebody's images: how they are stored, split and labelled, how large they are."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, folders, own_images, tables
+from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, own_images, stored
 from roarbench.datasets.one_image import is_damaged, refuse_damaged
 from roarbench.datasets.sources import counted
 from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table
@@ -42,16 +42,14 @@ def look(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
             damaged ones; a file is no table, or has no column of classes.
     """
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
-        return _enough(counted(_as_table(folder, say)), say)
-    if not folder.is_dir():
+        found = _as_table(folder, say)
+    elif folder.is_dir():
+        record = replace(own_images(folder.resolve().name, channels=3, size=64), folder=str(folder.resolve()))
+        found = _in_tables(record, folder) if any(folder.rglob("*.parquet")) else _in_folders(record, folder)
+    else:
         what = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
-    record = replace(own_images(folder.resolve().name, channels=3, size=64), folder=str(folder.resolve()))
-    found = _in_tables(record, folder) if any(folder.rglob("*.parquet")) else _in_folders(record, folder)
-    return _enough(counted(found), say)
-
-
-def _enough(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
+    record = counted(found)
     if record.train_images < _FEWEST * record.classes:
         what = "rows" if record.tabular else "images"
         seen = f"{record.train_images} {what} to train on in {record.classes} classes"
@@ -78,11 +76,10 @@ def _as_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
 
 
 def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
-    split = _split(folders.class_names(folder), ".")
-    files = [folder / name / file for name in dict.fromkeys(split) for file in _files(folder / name)]
-    found = _shaped(
-        _with_split(replace(record, own=FOLDERS), split), (file.read_bytes() for file in _spread(files, _LOOKED_AT))
-    )
+    record = _with_splits(replace(record, own=FOLDERS), stored.class_names(folder), ".")
+    groups = (group for name in dict.fromkeys(record.split_names.values()) for group in _groups(folder / name))
+    files = [group.folder / file for group in groups for file in group.files]
+    found = _shaped(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
         damaged = compress(checked, pool.map(is_damaged, checked))
@@ -91,46 +88,42 @@ def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
     return found
 
 
-def _files(place: Path) -> tuple[str, ...]:
-    if classes := folders.class_names(place):
-        return folders.read_folder(place, classes).files
-    loose = folders.read_folder(place.resolve().parent, [place.resolve().name]).files
+def _groups(place: Path) -> tuple[stored.FileGroup, ...]:
+    if classes := stored.class_names(place):
+        return stored.read_folder(place, classes)[0]
+    _, loose = stored.read_folder(place.resolve().parent, [place.resolve().name])
     seen = f"{place} has {len(loose)} images and no folders of classes"
     raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
 
 
 def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:
     try:
-        found = tables.split_files(folder)
+        found = stored.split_files(folder)
     except Exception as error:  # the library below raises a dozen kinds, some of them private
         raise DataError(f"cannot read {folder} ({type(error).__name__}: {error}); expected parquet files") from error
-    split = _split(found, next(iter(found)))
+    record = _with_splits(replace(record, own=PARQUET), found, next(iter(found)))
+    files = found[record.train_split]
     try:
-        file = found[split[0]][0]
+        file = files[0]
         schema = pq.read_schema(file)
         images = [field.name for field in schema if _holds_images(field.type)]
         labels = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_string(field.type)]
         image, label = _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
-        group = tables.row_groups(found[split[0]])[0]
+        group = stored.row_groups(files)[0]
         contents = [
-            one for part in tables.read_images(group, image, np.arange(min(group.rows, _LOOKED_AT))) for one in part
+            one for part in stored.read_images(group, image, np.arange(min(group.rows, _LOOKED_AT))) for one in part
         ]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    plain = replace(record, own=PARQUET, image_column=image, label_column=label)
-    return _shaped(_with_split(plain, split), contents)
+    return _shaped(replace(record, image_column=image, label_column=label), contents)
 
 
-def _split(names: Iterable[str], only: str) -> tuple[str, str]:
-    """Return the names of the splits: twice the same if there is one alone."""
-    known = list(names)
-    train, test = (next((name for name in usual if name in known), "") for usual in (_TRAIN, _TEST))
-    return (train, test) if train and test else (train or only,) * 2
-
-
-def _with_split(record: DatasetRecord, split: tuple[str, str]) -> DatasetRecord:
-    share = SHARE if split[0] == split[1] else 0.0
-    return replace(record, train_split=split[0], test_split=split[1], share=share)
+def _with_splits(record: DatasetRecord, names: Container[str], only: str) -> DatasetRecord:
+    """Return the record with the names of its splits; of a single one a share is drawn for testing."""
+    train, test = (next((name for name in usual if name in names), "") for usual in (_TRAIN, _TEST))
+    if train and test:
+        return replace(record, train_split=train, test_split=test)
+    return replace(record, train_split=train or only, test_split=train or only, share=SHARE)
 
 
 def _holds_images(kind: pa.DataType) -> bool:

@@ -2,7 +2,8 @@
 
 from pathlib import Path
 
-from roarbench.datasets import FOLDERS, DatasetRecord, folders
+from roarbench.datasets import FOLDERS, DatasetRecord
+from roarbench.datasets.stored import ENDINGS
 from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -16,27 +17,12 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     """
     if data is not None and record.generated:
         raise DataError(f"{record.name} is generated and reads no files; leave --data out")
-    if record.tabular:
-        return _table_source(record, data)
-    if data is not None and not data.is_dir():
-        what = "a file" if data.exists() else "missing"
-        wanted = f"a folder with both splits of {record.name} as the hub has them"
-        raise DataError(f"--data {data} is {what}; expected {wanted}")
-    if data is not None:
-        return {"kind": "local", "folder": str(data.resolve()), "files": _files(data, record)}
-    if record.own:
-        return {"kind": "own", "files": _files(own_folder(record), record)}
-    if record.bundled:
-        return {"kind": "bundled", "files": _files(BUNDLED / record.bundled, record)}
-    if record.hub:
+    path = table_file(record, data) if record.tabular else images_folder(record, data)
+    if path is None and record.hub:
         return {"kind": "hub", "path": record.hub, "revision": record.revision}
-    return {"kind": "generated", "recipe": record.revision, "seed": record.seed}
-
-
-def _table_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
-    """Return the same for a table, which is one file."""
-    path = table_file(record, data)
-    files = [[path.name, path.stat().st_size, path.stat().st_mtime_ns]]
+    if path is None:
+        return {"kind": "generated", "recipe": record.revision, "seed": record.seed}
+    files = _files(path, record)
     if data is not None:
         return {"kind": "local", "folder": str(path.resolve()), "files": files}
     return {"kind": "own" if record.own else "bundled", "files": files}
@@ -52,8 +38,16 @@ def table_file(record: DatasetRecord, data: Path | None) -> Path:
     return path
 
 
-def own_folder(record: DatasetRecord) -> Path:
-    """Return where the images lie that a suite's file names."""
+def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
+    """Return the folder that images are read from; None where they are the hub's or generated."""
+    if data is not None:
+        if not data.is_dir():
+            what = "a file" if data.exists() else "missing"
+            wanted = f"a folder with both splits of {record.name} as the hub has them"
+            raise DataError(f"--data {data} is {what}; expected {wanted}")
+        return data
+    if not record.own:
+        return BUNDLED / record.bundled if record.bundled else None
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
         seen = f"{folder} is no folder" if record.folder else "it is not known here where they lie"
@@ -61,12 +55,12 @@ def own_folder(record: DatasetRecord) -> Path:
     return folder
 
 
-def _files(folder: Path, record: DatasetRecord) -> list[list[object]]:
+def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
     """Return path, size and time of each file, of folders of images those of the images."""
-    endings = folders.ENDINGS if record.own == FOLDERS else None
+    folder, endings = path.parent if record.tabular else path, ENDINGS if record.own == FOLDERS else None
     try:
-        found = (path for path in folder.rglob("*") if endings is None or path.suffix.lower() in endings)
-        paths = sorted(path for path in found if path.is_file())
-        return [[str(path.relative_to(folder)), path.stat().st_size, path.stat().st_mtime_ns] for path in paths]
+        found = [path] if record.tabular else path.rglob("*")
+        paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())
+        return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
     except OSError as error:  # a file that has just gone
         raise DataError(f"cannot read {error.filename}: {error.strerror}; run again when nothing changes") from error

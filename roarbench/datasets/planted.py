@@ -38,8 +38,7 @@ def generate(record: DatasetRecord, split: Split) -> tuple[NDArray[np.uint8], ND
     class, and the true importance float32 (n, c, h, w), the strength, in (0, 1], another for each feature of an image.
     """
     generator = np.random.default_rng([record.seed, list(Split).index(split)])
-    count = record.train_images if split is Split.TRAIN else record.test_images
-    labels = generator.permutation(np.arange(count) % record.classes)
+    labels = generator.permutation(np.arange(record.images[split]) % record.classes)
     centres = draw_centres(record.config, labels, record.size, generator)
     strength = draw_strengths(centres, record.channels, record.size, generator)
     signal = strength * patterns(record.size)[labels][:, np.newaxis]

@@ -8,13 +8,15 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, folders, idx, planted, tables
+from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, planted, stored
 from roarbench.datasets.hub import brief, download, fetched_in_turn
-from roarbench.datasets.origin import BUNDLED, own_folder, table_file
+from roarbench.datasets.origin import images_folder, table_file
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.datasets.tabular import in_steps, read_rows
 from roarbench.errors import DataError
 from roarbench.terms import Split
+
+Groups = tuple[stored.RowGroup | stored.FileGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -24,7 +26,7 @@ class RawSplit:
     labels: NDArray[np.int64]  # int64 (n,), in [0, classes)
     rows: NDArray[np.int64]  # where each image lies among the rows of `groups`, ascending, int64 (n,)
     # the row groups of its files, or files of images; empty where the pixels are at hand
-    groups: tuple[tables.RowGroup | folders.FileGroup, ...] = ()
+    groups: Groups = ()
     pixels: NDArray[np.uint8] | None = None  # uint8 (n, c, h, w) where they are at hand, undecoded images otherwise
     truth: NDArray[np.float32] | None = None  # True importance of each feature, float32 (n, c, h, w), where it is known
 
@@ -43,15 +45,16 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     """
     if record.tabular:
         splits = _from_rows(record, table_file(record, data))
-    elif record.own == FOLDERS:
-        splits = _from_folders(record, data or own_folder(record))
     elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
-    elif data is not None and idx.has_idx(data):
+    elif data is not None and record.own != FOLDERS and idx.has_idx(data):
         splits = {split: _from_arrays(record, *idx.read_idx(data, split)) for split in Split}
     else:
-        splits = _from_tables(record, data)
-    for split, count in ((Split.TRAIN, record.train_images), (Split.TEST, record.test_images)):
+        splits = {}
+        for split, (groups, labels) in _stored(record, data).items():
+            rows = choose_rows(record, split, labels)
+            splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
+    for split, count in record.images.items():
         _check_labels(splits[split].labels, count, record, split, small)
     return splits
 
@@ -90,86 +93,57 @@ def counted(record: DatasetRecord) -> DatasetRecord:
     if record.own == TABLE:
         values, labels = read_rows(table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
-    elif record.own == FOLDERS:
-        found = {split: read.labels for split, (_, read) in _read_folders(record, own_folder(record)).items()}
     else:
-        found = {split: labels for split, (_, labels) in _read_tables(record, None).items()}
+        found = {split: labels for split, (_, labels) in _stored(record, None).items()}
     kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
     train, test = (np.unique(kept[split]) for split in Split)
     classes = int(max(labels.max(initial=-1) for labels in found.values())) + 1
     if len(train) < max(2, classes) or not len(test):
         seen = f"{len(train)} of {classes} classes have an image to train on, {len(test)} one to test on"
         raise DataError(f"{record.folder}: {seen}; expected two classes or more, with two images or more each")
-    images = {split: len(labels) for split, labels in kept.items()}
-    return replace(record, classes=classes, train_images=images[Split.TRAIN], test_images=images[Split.TEST])
+    return replace(record, classes=classes, train_images=len(kept[Split.TRAIN]), test_images=len(kept[Split.TEST]))
 
 
-def _read_folders(record: DatasetRecord, folder: Path) -> dict[Split, tuple[Path, folders.FolderSplit]]:
-    """Return the folder and the files of each split, before any are drawn for testing."""
-    places = {Split.TRAIN: folder / record.train_split, Split.TEST: folder / record.test_split}
-    classes = folders.class_names(places[Split.TRAIN])
-    if strange := set(folders.class_names(places[Split.TEST])) - set(classes):
-        raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
-    mine = {split: [name for name in classes if (place / name).is_dir()] for split, place in places.items()}
-    if mine[Split.TEST] != classes:
-        raise DataError(f"{places[Split.TEST]} lacks the class '{min(set(classes) - set(mine[Split.TEST]))}'")
-    return {split: (place, folders.read_folder(place, classes)) for split, place in places.items()}
-
-
-def _from_folders(record: DatasetRecord, folder: Path) -> dict[Split, RawSplit]:
-    splits = {}
-    for split, (place, read) in _read_folders(record, folder).items():
-        rows = choose_rows(record, split, read.labels)
-        splits[split] = RawSplit(read.labels[rows], rows, read.groups(place))
-    return splits
-
-
-def _read_tables(
-    record: DatasetRecord, data: Path | None
-) -> dict[Split, tuple[tuple[tables.RowGroup, ...], NDArray[np.int64]]]:
-    """Return the row groups and the labels of each split, before any rows are chosen."""
-    data = data or (own_folder(record) if record.own else None)
-    where = str(data) if data else record.bundled or record.hub
-    found = _find_files(record, data, where)
+def _stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+    """Return where the images of each split are stored, and their labels, before any are chosen."""
+    folder = images_folder(record, data)
+    if folder is not None and record.own == FOLDERS:
+        return _read_folders({split: folder / name for split, name in record.split_names.items()})
+    where = str(folder) if data or record.own else record.bundled or record.hub
+    found = _find_files(record, folder, where)
     try:
         files = {split: _needed(record, found[split], where) for split in Split}
         labels = _read_labels(record, files, where)
-        return {split: (tables.row_groups(files[split]), labels[split]) for split in Split}
+        return {split: (stored.row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
         raise unreadable(error, where, record) from error
 
 
-def _from_tables(record: DatasetRecord, data: Path | None) -> dict[Split, RawSplit]:
-    splits = {}
-    for split, (groups, labels) in _read_tables(record, data).items():
-        rows = choose_rows(record, split, labels)
-        splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
-    return splits
+def _read_folders(places: dict[Split, Path]) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+    classes = stored.class_names(places[Split.TRAIN])
+    if strange := set(stored.class_names(places[Split.TEST])) - set(classes):
+        raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
+    if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
+        raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
+    return {split: stored.read_folder(place, classes) for split, place in places.items()}
 
 
-def _find_files(record: DatasetRecord, data: Path | None, where: str) -> dict[Split, Iterable[Path]]:
+def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
     """Find the files of both splits in the order of their rows."""
-    folder = BUNDLED / record.bundled if record.bundled and data is None else data
     found: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
         found = fetched_in_turn(record)
     else:
-        found = _in_folder(record, folder or download(record), where)
-    files: dict[Split, Iterable[Path]] = {}
-    for split, name in ((Split.TRAIN, record.train_split), (Split.TEST, record.test_split)):
+        folder = folder or download(record)
+        inner = folder / record.config
+        try:
+            found = stored.split_files(inner if inner.is_dir() else folder)
+        except Exception as error:  # the library below raises a dozen kinds, some of them private
+            raise unreadable(error, where, record) from error
+    for name in record.split_names.values():
         if name not in found:
             raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
-        files[split] = found[name]
-    return files
-
-
-def _in_folder(record: DatasetRecord, folder: Path, where: str) -> dict[str, list[Path]]:
-    if record.config and (folder / record.config).is_dir():
-        folder = folder / record.config
-    try:
-        return tables.split_files(folder)
-    except Exception as error:  # the library below raises a dozen kinds, some of them private
-        raise unreadable(error, where, record) from error
+    return {split: found[name] for split, name in record.split_names.items()}
 
 
 def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
@@ -181,14 +155,14 @@ def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Pa
             _check_columns(record, file, where)
         kept.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, tables.read_column([file], record.label_column)])
+            labels = np.concatenate([labels, stored.read_column([file], record.label_column)])
         if enough(record, labels):
             break
     return kept
 
 
 def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
-    columns = tables.column_names(file)
+    columns = stored.column_names(file)
     if not {record.image_column, record.label_column} <= set(columns):
         expected = f"'{record.image_column}' and '{record.label_column}'"
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
@@ -196,7 +170,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of the hub's splits; names become numbers in the order of the alphabet."""
-    values = {split: tables.read_column(files[split], record.label_column) for split in Split}
+    values = {split: stored.read_column(files[split], record.label_column) for split in Split}
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return {split: column.astype(np.int64) for split, column in values.items()}
     for split, column in values.items():

@@ -16,7 +16,7 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
     if limit is not None and limit < least:
         words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
         raise DataError(f"--limit {limit} is below the {least} classes {words}; write {least} or more")
-    most = max(record.train_images, record.test_images)
+    most = max(record.images.values())
     if limit is not None and limit > most:
         seen = f"--limit {limit} is above the {most:,} images that a split of {record.name} has"
         raise DataError(f"{seen}; write fewer, or leave --limit out for all")
@@ -51,8 +51,7 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
         rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each or record.bundled:
         rows = rows[labels[rows] % record.class_step == 0]
-        count = record.train_images if split is Split.TRAIN else record.test_images
-        rows = rows[balanced_subset(labels[rows], count)]
+        rows = rows[balanced_subset(labels[rows], record.images[split])]
     return rows
 
 

@@ -19,23 +19,19 @@ class Paper:
         return {name: " ".join(value.strip("{}").split()) for name, value in _FIELD.findall(self.source)}
 
     @property
-    def authors(self) -> tuple[str, ...]:
-        """Return the names of the authors."""
-        return tuple(self.fields["author"].split(" and "))
-
-    @property
     def text(self) -> str:
         """Return the paper in one line."""
         fields = self.fields
+        authors = fields["author"].replace(" and ", ", ")
         number = f", arXiv:{fields['eprint']}" if "eprint" in fields else ""
-        return f"{', '.join(self.authors)}: {fields['title']}. {fields[self._place]}, {fields['year']}{number}"
+        return f"{authors}: {fields['title']}. {fields[self._place]}, {fields['year']}{number}"
 
     @property
     def bibtex(self) -> str:
         """Return the entry with a line for each field, in one order."""
         found = self.fields
-        fields = {"title": f"{{{found['title']}}}", "author": found["author"], self._place: found[self._place]}
-        fields |= {"year": found["year"]}
+        fields = {name: found[name] for name in ("title", "author", self._place, "year")}
+        fields["title"] = f"{{{found['title']}}}"
         fields |= {"eprint": found["eprint"], "archiveprefix": "arXiv"} if "eprint" in found else {}
         lines = ",\n".join(f"  {name:13} = {{{value}}}" for name, value in fields.items())
         return f"{self.source.partition(',')[0].strip()},\n{lines}\n}}"

@@ -6,8 +6,6 @@ are folded into the convolutions before them first.
 """
 
 import copy
-from collections.abc import Callable
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -75,35 +73,6 @@ def divided(network: GraphModule) -> nn.Module:
     network.delete_all_unused_submodules()
     network.recompile()
     return Divided(stem, network)
-
-
-class Passed(NamedTuple):
-    """A batch behind the stem."""
-
-    outputs: Tensor  # of the stem, without a graph
-    back: Callable[[Tensor], Tensor]  # turns gradients at the outputs into those at the images
-    rest: nn.Module  # the network behind the stem
-    pass_on: Callable[[Tensor], Tensor]  # the stem, for other images
-
-
-def passed(model: nn.Module, images: Tensor) -> Passed:
-    """Return images behind the stem of a `Divided` network; as they are before any other."""
-    if not isinstance(model, Divided):
-        return Passed(images, lambda gradients: gradients, model, lambda others: others)
-    with torch.enable_grad():
-        inputs = images.detach().requires_grad_()
-        outputs = model.stem(inputs)
-
-    def back(gradients: Tensor) -> Tensor:
-        (found,) = torch.autograd.grad(outputs, inputs, gradients, retain_graph=True)
-        return found
-
-    def pass_on(others: Tensor) -> Tensor:
-        with torch.no_grad():
-            found: Tensor = model.stem(others)
-        return found
-
-    return Passed(outputs.detach(), back, model.rest, pass_on)
 
 
 def folded(model: nn.Module) -> GraphModule:

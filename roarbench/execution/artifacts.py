@@ -8,8 +8,7 @@ import torch
 
 from roarbench.datasets.decoded import verify_decoded
 from roarbench.execution.job_graph import Step, network_steps, rankings_needed
-from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import ReferenceModel, Workplace
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import fingerprint
 from roarbench.plan.common import tuned_key
 from roarbench.plan.runs import Run
@@ -24,11 +23,11 @@ from roarbench.terms import Split
 def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     """Yield what runs rest on, whether the folder has it or not."""
     for number in sorted({work.number_of(run) for run in runs if run.reference}):
-        yield from _reference(work.explained[number], _title(work, number))
+        yield from _reference(work.explained[number])
     for spec in rankings_needed(work, runs):
-        yield _ranking(work.place, spec)
-    for step in network_steps(work, runs, {}):
-        yield from artifacts_of(step, work.suite.title)
+        yield _ranking(work, spec)
+    for step in network_steps(work, runs, ()):
+        yield from artifacts_of(step)
 
 
 def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
@@ -36,7 +35,7 @@ def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
 
     To be called once by a command, before its workers read them; StoreError where something was altered.
     """
-    todo, store = [partial(verify_decoded, work.images.folder, split) for split in Split], work.place.rankings
+    todo, store = [partial(verify_decoded, work.images.folder, split) for split in Split], work.rankings
     todo += [partial(store.verify, spec) for spec in rankings_needed(work, runs) if store.has(spec)]
     with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter's lock to others
         for done in [pool.submit(each) for each in todo]:
@@ -49,47 +48,48 @@ def noted_by(work: SuiteWork, results: Iterable[Result]) -> Iterator[Noted]:
     for result in results:
         run, own = result.run, work.explained_by(result.run)
         if result.rankings and (spec := work.row_spec(run)):
-            ranking = rankings.get(spec) or rankings.setdefault(spec, _ranking(work.place, spec))
+            ranking = rankings.get(spec) or rankings.setdefault(spec, _ranking(work, spec))
             if ranking.checksum:
                 yield Noted(run.key, ranking.what, result.rankings, ranking.checksum)
         if result.weights and own.store.has():
-            yield Noted(run.key, _title(work, work.number_of(run)), result.weights, own.store.checksum())
+            yield Noted(run.key, _title(own), result.weights, own.store.checksum())
 
 
-def artifacts_of(step: Step, suite: str) -> list[Artifact]:
-    """Return what a step of the suite of this title that is over has made, of what many runs rest on."""
-    name, (first, *rest) = f"{step.job.name} of {suite}", step.job.arguments
+def artifacts_of(step: Step) -> list[Artifact]:
+    """Return what a step that is over has made, of what many runs rest on."""
+    first, *rest = step.job.arguments
     if step.kind == "reference":
-        return list(_reference(first, name))
+        return list(_reference(first))
     if step.kind == "network":
-        return [Artifact(rest[0].key, name, first.networks.checksum(rest[0].key), rest[0].key)]
+        (key,), name = step.keys, f"{step.job.name} of {first.suite.title}"
+        return [Artifact(key, name, first.stored(key).checksum(), key)]
     if step.kind == "tune":
-        common, row, _ = rest
-        rankings, tuned = _ranking_checksum(first, row), fingerprint(["tune", common.key, row.key])
-        found = first.networks.checksum(tuned_key(common.key, rankings))
-        return [Artifact(tuned, f"network ({step.job.name}) of {suite}", found, common.key, rankings)]
+        common, row = rest
+        rankings, name = _ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
+        found = first.stored(tuned_key(common.key, rankings)).checksum()
+        return [Artifact(step.keys[0], name, found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 
 
-def _reference(explained: ReferenceModel, title: str) -> Iterator[Artifact]:
+def _reference(explained: ReferenceModel) -> Iterator[Artifact]:
     """Yield the weights of a reference with its predictions, split by split."""
-    reference = explained.reference.key
+    reference, title = explained.reference.key, _title(explained)
     for split in explained.splits:
         found = _reference_checksum(explained, split)
         yield Artifact(fingerprint([reference, str(split)]), f"{title} ({split} images)", found, reference)
 
 
-def _title(work: SuiteWork, number: int) -> str:
-    """Return what messages call a reference, as the step that makes it."""
-    return f"reference{work.numbered(number)} of {work.suite.title}"
+def _title(explained: ReferenceModel) -> str:
+    """Return what messages call a reference."""
+    return f"{explained.step} of {explained.work.suite.title}"
 
 
-def _ranking(place: Workplace, spec: RankingSpec) -> Artifact:
-    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(place, spec))
+def _ranking(work: SuiteWork, spec: RankingSpec) -> Artifact:
+    return Artifact(spec.key, f"ranking of {spec.name} ({spec.unit})", _ranking_checksum(work, spec))
 
 
-def _ranking_checksum(place: Workplace, spec: RankingSpec) -> str:
-    return place.rankings.open(spec).checksum if place.rankings.has(spec) else ""
+def _ranking_checksum(work: SuiteWork, spec: RankingSpec) -> str:
+    return work.rankings.open(spec).checksum if work.rankings.has(spec) else ""
 
 
 def _reference_checksum(explained: ReferenceModel, split: Split) -> str:

@@ -2,10 +2,11 @@
 
 import random
 import threading
+from collections.abc import Iterable
 from typing import Self
 
 from roarbench.errors import StoreError
-from roarbench.store.leases import PULSE, Owner, Wanted
+from roarbench.store.leases import PULSE, Owner
 from roarbench.store.results import ResultsStore
 
 
@@ -27,22 +28,22 @@ class Heartbeat:
         self._over.set()
         self._thread.join(0.5)  # it may be waiting for a database that is gone
 
-    def hold(self, step: Wanted, number: int) -> None:
+    def hold(self, keys: Iterable[str], number: int) -> None:
         """Keep the leases of a step."""
         with self._lock:
-            self._held |= dict.fromkeys(step.keys, number)
+            self._held |= dict.fromkeys(keys, number)
 
-    def let_go(self, step: Wanted) -> None:
+    def let_go(self, keys: Iterable[str]) -> None:
         """Keep the leases of a step no longer."""
         with self._lock:
-            for key in step.keys:
+            for key in keys:
                 self._held.pop(key, None)
-            self._lost.difference_update(step.keys)
+            self._lost.difference_update(keys)
 
-    def lost(self, step: Wanted) -> bool:
+    def lost(self, keys: Iterable[str]) -> bool:
         """Return whether another process has a lease of a step that was held here."""
         with self._lock:
-            return not self._lost.isdisjoint(step.keys)
+            return not self._lost.isdisjoint(keys)
 
     def beat(self) -> None:
         """Say once that the owner still works, and find out what it has lost; StoreError if the database stays away."""

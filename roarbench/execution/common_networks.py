@@ -1,7 +1,7 @@
 """The jobs that train what scores many runs: the common networks, and their tuning on the masks of each row."""
 
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 
 import torch
 from torch import nn
@@ -9,7 +9,7 @@ from torch import nn
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
 from roarbench.execution.placed_inputs import mean_of, pixels
-from roarbench.execution.workplace import Workplace
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import record
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.inputs import Normalisation
@@ -34,47 +34,48 @@ def exchanged(
     return ExchangedImages(pixels(images, Split.TRAIN), tuple(cuts), mean_of(images), unit, generator, lent, fill)
 
 
-def train_common(place: Workplace, common: CommonNetwork, controls: Sequence[RankingSpec]) -> str:
-    """Train a network on the exchanged masks of these controls and all levels, unless that was done; a line on it."""
-    store, checkpoint, images = place.networks, place.checkpoint(common.key), place.images
-    with store.lock(common.key):
-        if store.has(common.key):
+def train_common(work: SuiteWork, common: CommonNetwork) -> str:
+    """Train a network on the controls' exchanged masks of all levels, unless that was done; a line on it."""
+    store, checkpoint, images = work.stored(common.key), work.checkpoint(common.key), work.images
+    with store.lock():
+        if store.has():
             return ""
-        cuts = [cut for spec in controls for cut in _cuts_of(place.rankings.open(spec), common.order)]
+        controls = work.control_specs(common.unit)
+        cuts = [cut for spec in controls for cut in _cuts_of(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
-        model = place.start(common.model, recipe, common.seed).to(device())
+        model = work.start(recipe, common.seed).to(device())
         inputs = exchanged(images, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
-        store.save(common.key, model, about)
+        store.save(model, about)
         checkpoint.remove()
     return checkpoint.note
 
 
-def tune(place: Workplace, common: CommonNetwork, row: RankingSpec, masks: Split) -> None:
-    """Tune a common network on a row's own exchanged masks of a split, of all levels, unless that was done."""
-    rankings, images = place.rankings.open(row), place.images
-    key, store = tuned_key(common.key, rankings.checksum), place.networks
-    with store.lock(key):
-        if store.has(key):
+def tune(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
+    """Tune a common network on a row's own exchanged masks of all levels, unless that was done."""
+    rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
+    store = work.stored(tuned_key(common.key, rankings.checksum))
+    with store.lock():
+        if store.has():
             return
-        model = _load(place, common.model, common.key)
+        model = _load(work, common.key)
         cuts, seed = _cuts_of(rankings, common.order, masks), _TUNING + common.seed
         inputs = exchanged(images, cuts, common.unit, seed, masks, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = tuning_of(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
         about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
-        store.save(key, model, about)
+        store.save(model, about)
 
 
-def scoring_network(place: Workplace, run: Run, rankings: Rankings | None) -> nn.Module:
+def scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 
     It was tuned on the row's rankings; the common network itself scores untouched images, which have none.
     """
-    return _load(place, run.cell.model, tuned_key(run.network, rankings.checksum) if rankings else run.network)
+    return _load(work, tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
 def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
@@ -82,7 +83,7 @@ def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> li
     return [Cut(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
-def _load(place: Workplace, model: str, key: str) -> nn.Module:
-    network = place.network(model, 0)
-    network.load_state_dict(place.networks.weights(key))
+def _load(work: SuiteWork, key: str) -> nn.Module:
+    network = work.network(0)
+    network.load_state_dict(work.stored(key).weights())
     return network.to(device())

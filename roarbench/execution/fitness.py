@@ -41,7 +41,8 @@ def fitted(suite: Suite) -> Suite:
     images = torch.randn(1, *record.shape, generator=generator)
     if suite.maps is not Making.FLOAT32:
         _fold(model, images, suite)
-    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in suite.asked_estimators}
+    names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # all that were asked for
+    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in map(find_estimator, names)}
     return without(suite, {name: why for name, why in reasons.items() if why})
 
 

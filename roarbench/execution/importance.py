@@ -1,10 +1,10 @@
 """Importance maps of a range of images: by our engine, by a control, or by a submission in its sandbox."""
 
 import time
-from collections.abc import Collection, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
-from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -20,8 +20,8 @@ from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fit
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.execution.class_images import class_images
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.twins import twin_network, twin_targets
-from roarbench.execution.workplace import ReferenceModel
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost
@@ -48,7 +48,7 @@ def image_ids(split: Split, start: int, stop: int) -> Tensor:
 
 def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, norm: Normalisation) -> Batch:
     """Return the images `start` … `stop - 1`, normalised, and the predictions to explain as targets."""
-    images, store = explained.place.images[split], explained.store
+    images, store = explained.work.images[split], explained.store
     targets = torch.zeros(stop - start, dtype=torch.int64)  # controls look at none
     if store.predicted(split):
         targets = torch.from_numpy(store.predictions(split).targets[start:stop])
@@ -58,37 +58,38 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
     return Batch(normalise(pixels, norm), targets, image_ids(split, start, stop), truth, labels)
 
 
-Wanted = Mapping[ReferenceModel, Collection[str]]  # by reference, the ids of estimators that explain it
+Asked = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of an estimator that explains it
+Made = dict[tuple[ReferenceModel, str], TimedMap]
 
 
 def timed_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id, on the processor."""
-    (made,) = timed_together({explained: names}, split, start, stop)
-    return {name: each._replace(importance=each.importance.cpu()) for name, each in made.items()}
+    made = timed_together([(explained, name) for name in names], split, start, stop)
+    return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
-def timed_together(asked: Wanted, split: Split, start: int, stop: int) -> list[dict[str, TimedMap]]:
-    """Return what `timed_maps` does for each of several references of a suite; noise is drawn once for all.
+def timed_together(asked: Asked, split: Split, start: int, stop: int) -> Made:
+    """Return the maps of a range of images for several references of a suite; noise is drawn once for all.
 
     The maps stay on the device where they were made.
     """
-    made: list[dict[str, TimedMap]] = [{} for _ in asked]
-    groups: dict[str, dict[int, _Explaining]] = {}
-    for number, (explained, names) in enumerate(asked.items()):
-        by_group = sorted(map(find_estimator, names), key=lambda estimator: (job_group(estimator), estimator.id))
-        for group, members in groupby(by_group, key=job_group):
-            groups.setdefault(group, {})[number] = _explaining(explained, list(members), split, start, stop)
-    for parts in groups.values():
-        for number, found in zip(parts, _group_maps(list(parts.values())), strict=True):
-            made[number] |= found
+    groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(asked))
+    for explained, estimator in sorted(pairs, key=lambda pair: (job_group(pair[1]), pair[0].number, pair[1].id)):
+        groups[job_group(estimator)][explained].append(estimator)
+    made: Made = {}
+    for group in groups.values():
+        parts = [_explaining(explained, estimators, split, start, stop) for explained, estimators in group.items()]
+        for part, found in zip(parts, _group_maps(parts), strict=True):
+            made |= {(part.explained, name): each for name, each in found.items()}
     return made
 
 
 def maps_and_ties(
-    asked: Wanted, split: Split, start: int, stop: int, sizes: Collection[int]
-) -> tuple[list[dict[str, TimedMap]], dict[int, Tensor]]:
+    asked: Asked, split: Split, start: int, stop: int, sizes: Collection[int]
+) -> tuple[Made, dict[int, Tensor]]:
     """Return what `timed_together` does, and the images' tie orders on the device, int32 (n, d), by these sizes d."""
 
     def drawn() -> dict[int, Tensor]:
@@ -116,12 +117,12 @@ def _explaining(
     batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
     if estimators[0].answered:
-        batch = batch._replace(by_class=class_images(explained.place.images))
+        batch = batch._replace(by_class=class_images(explained.work.images))
     return _Explaining(explained, estimators, batch)
 
 
 def _norm(explained: ReferenceModel, estimator: Estimator) -> Normalisation:
-    return Normalisation.of(explained.place.images) if estimator.control else explained.norm
+    return Normalisation.of(explained.work.images) if estimator.control else explained.norm
 
 
 def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
@@ -143,10 +144,10 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
 def _submitted_maps(parts: list[_Explaining]) -> list[TimedMap]:
     """Return a submission's maps by each reference, made where it can touch nothing, in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
-    place, record = explained.place, explained.place.images.record
-    network = Network(explained.reference.model, record.classes, record.channels, record.size, place.source)
+    suite, record = explained.work.suite, explained.work.images.record
+    network = Network(suite.model, record.classes, record.channels, record.size, suite.network_source)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
-    source = check_source(place.workspace.submission(file)).tuned(listed).code
+    source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)
     asked = tuple(
         Part(twin_network(each, estimator.variant), images, targets, ids, size)
@@ -168,12 +169,12 @@ def maps_device(estimator: Estimator) -> str:
 def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of estimators that explain the same model and targets, or of controls, for each reference."""
     start, first, one = time.process_time(), parts[0].explained, parts[0].estimators[0]
-    asked = first.maps if one.shared else Making.FLOAT32
+    asked = first.work.suite.maps if one.shared else Making.FLOAT32
     models = [
         None if one.control else _network(each, one.variant, asked, each.store.checksum()) for each, _, _ in parts
     ]
     precision = precision_used(asked.precision, device())
-    n, size = len(parts[0].batch.ids), images_at_once(first, sum(len(each.estimators) for each in parts))
+    n, size = len(parts[0].batch.ids), images_at_once(first.work, sum(len(each.estimators) for each in parts))
     done = Making(f"{precision}-stem" if isinstance(models[0], Divided) else precision)
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
@@ -224,10 +225,10 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
     return (divided(folded(model)) if maps.divides else folded(model)).to(device())
 
 
-def images_at_once(explained: ReferenceModel, estimators: int) -> int:
+def images_at_once(work: SuiteWork, estimators: int) -> int:
     """Return how many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
     if device().type == "cpu":
         return EXPLAINED
-    place, record = explained.place, explained.place.images.record
-    cost = network_cost(explained.reference.model, record.classes, record.channels, record.size, place.source)
+    suite, record = work.suite, work.images.record
+    cost = network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
     return max(EXPLAINED, fitting(gpu_memory(), cost.activations, record.shape, estimators))

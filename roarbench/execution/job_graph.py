@@ -4,24 +4,25 @@ Reference, then shards of images ranked by all estimators in one pass, then seal
 score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
 """
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import groupby
 from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
-from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards
 from roarbench.execution.common_networks import train_common, tune
-from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import Workplace
-from roarbench.plan.common import CommonNetwork
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.identity import fingerprint
+from roarbench.plan.common import CommonNetwork, tuned_key
 from roarbench.plan.points import Point
 from roarbench.plan.runs import Run
 from roarbench.plan.shared_inputs import inputs_of
+from roarbench.store.leases import Wanted
 from roarbench.store.ranking_parts import covers
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import OTHER_REFERENCE, Retrain, Split
@@ -37,73 +38,79 @@ class Step(NamedTuple):
     kind: str  # `reference`, `rank`, `seal`, `network`, `tune` or `run`; smaller stages first where several are ready
     job: Job
     needs: tuple[str, ...]
+    keys: tuple[str, ...] = ()  # what is leased for it
+    # whether its output, where that is no result, is in the store's folder; asked when it can start
+    made: Callable[[], bool] = bool
+    recipe: str = ""  # by which it trains a network, if it trains one
     run: Run | None = None  # the run that it does, for `run`
     group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
+
+    def wanted(self, data: str) -> Wanted:
+        """Return what is leased for it on the images of this fingerprint."""
+        return Wanted(self.keys, "" if self.run else self.job.name, data)
 
 
 def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    store = work.place.rankings
-    lacking = {spec: found for spec, found in rankings_needed(work, runs).items() if not store.has(spec)}
-    needs = {number: () if made.made else (_named(work, number),) for number, made in enumerate(work.explained)}
+    lacking = dict.fromkeys(spec for spec in rankings_needed(work, runs) if not work.rankings.has(spec)).keys()
+    needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
-    networks = list(network_steps(work, runs, lacking))
+    networks = network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
-    scoring = [_run_step(work, run, lacking, needs) for run in by_seed]
-    scoring = [step._replace(needs=(*step.needs, *_level_before(step.run, runs))) for step in scoring]
+    scoring = [_run_step(work, run, runs, lacking, needs) for run in by_seed]
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
-    training = [
-        Step("reference", Job(name, jobs.train_reference, (work.explained[number],)), ())
-        for number, names in needs.items()
-        for name in names
-        if name in explained
-    ]
+    training = [_reference_step(each) for each in work.explained if each.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
 
 
-def _named(work: SuiteWork, number: int) -> str:
-    return f"reference{work.numbered(number)}"
+def _reference_step(explained: ReferenceModel) -> Step:
+    job, reference = Job(explained.step, jobs.train_reference, (explained,)), explained.reference
+    return Step("reference", job, (), (reference.key,), lambda: explained.made, reference.recipe)
 
 
-Lacking = dict[RankingSpec, tuple[Estimator, int]]  # rankings to make: by what, and of which reference
+Lacking = Collection[RankingSpec]  # rankings to make
+References = Mapping[str, tuple[str, ...]]  # by the key of a reference the step that makes it, unless it is made
 
 
-def rankings_needed(work: SuiteWork, runs: list[Run]) -> Lacking:
+def rankings_needed(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     needed = inputs_of(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
-    return {
-        work.ranking_spec(estimator, unit, number): (estimator, number)
-        for (_, unit, number), estimator in sorted(rows.items())
-    }
+    return [work.ranking_spec(estimator, unit, number) for (_, unit, number), estimator in sorted(rows.items())]
 
 
-def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> Iterator[Step]:
-    """Yield what makes the networks that score several of these runs: the common ones, then one for each row.
+def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[Step]:
+    """Return what makes the networks that score several of these runs: the common ones, then one for each row.
 
     They are there or not; `lacking` says which rankings are not.
     """
-    made: set[str] = set()
-    for run in (run for run in runs if run.cell.retrain is Retrain.COMMON):
-        common = work.common_network(run)
-        for step in (_common_step(work, common, lacking), *_tuning_step(work, run, common, lacking)):
-            if step.job.name not in made:
-                made.add(step.job.name)
-                yield step
+    scored = (run for run in runs if run.cell.retrain is Retrain.COMMON)
+    return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
 
 
-def _common_step(work: SuiteWork, common: CommonNetwork, lacking: Lacking) -> Step:
-    specs = work.control_specs(common.unit)
-    job = Job(_common_name(common), train_common, (work.place, common, specs))
-    return Step("network", job, _sealed(work, lacking, *specs))
+def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step]:
+    """Yield what makes the network that scores a run: the common one and, but for untouched images, its tuning."""
+    common, needs = work.common_network(run), work.control_specs(run.cell.unit)
+    title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
+    job, made = Job(f"network {title}", train_common, (work, common)), work.stored(common.key).has
+    yield Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
+    if spec := work.row_spec(run):
+        # the same rankings, another network
+        lent = twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
+        tuning = Job(f"tune {spec.name}{lent} {title}", tune, (work, common, spec))
+        made = partial(_is_tuned, work, common, spec)
+        key = _key("tune", common.key, spec.key)
+        yield Step("tune", tuning, (job.name, *_sealed(work, lacking, spec)), (key,), made, common.recipe)
 
 
-def _tuning_step(work: SuiteWork, run: Run, common: CommonNetwork, lacking: Lacking) -> Iterator[Step]:
-    """Yield what tunes the common network on the row of a run; nothing for untouched images."""
-    if (estimator := run.cell.ranked_by) and (spec := work.row_spec(run)):
-        job = Job(_tuning_name(run, estimator), tune, (work.place, common, spec, work.suite.tuned_on))
-        yield Step("tune", job, (_common_name(common), *_sealed(work, lacking, spec)))
+def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
+    """Return whether a common network is tuned on the rankings of a row, which are finished."""
+    return work.stored(tuned_key(common.key, work.rankings.open(row).checksum)).has()
+
+
+def _key(*parts: object) -> str:
+    return fingerprint([str(part) for part in parts])
 
 
 def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
@@ -111,42 +118,40 @@ def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str
     return tuple(seal_name(work, spec) for spec in specs if spec in lacking)
 
 
-def _common_name(common: CommonNetwork) -> str:
-    return f"network {common.order} {common.unit}{_fill(common.fill)} {common.seed}"
-
-
-def _tuning_name(run: Run, estimator: Estimator) -> str:
-    asked = EstimatorId.read(run.cell.estimator)
-    lent = twin_id("", OTHER_REFERENCE) if asked.explains_next else ""  # the same rankings, another network
-    return f"tune {estimator.id}{lent} {run.cell.order} {run.cell.unit}{_fill(run.cell.fill)} {run.seed}"
-
-
-def _fill(name: str) -> str:
-    return "" if name == "mean" else f" {name}"
-
-
-def _rank_steps(work: SuiteWork, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Iterator[Step]:
+def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield what ranks: by the controls, then by what explains the references, all in one pass over an image.
 
     Noisy copies of an image take the same draws whichever reference is explained, so they are made once.
     """
     groups: dict[str, list[RankingSpec]] = {}
-    for spec, (estimator, _) in sorted(lacking.items(), key=lambda item: item[1][0].hangs_on_network):
-        groups.setdefault(job_group(estimator), []).append(spec)
+    for spec in sorted(lacking, key=lambda spec: bool(spec.reference)):
+        groups.setdefault(job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
-        for todo, split, start, stop in _shards(work.place, specs):
-            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work.explained, todo, split, start, stop))
-            explained = {lacking[spec][1] for spec in todo if spec.reference}
-            needs = tuple(name for number in sorted(explained) for name in references[number])
-            yield Step("rank", job, needs, group=group if todo[0].estimator_record.own_passes else "")
+        for todo, split, start, stop in _shards(work, specs):
+            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work, todo, split, start, stop))
+            needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
+            made = partial(_is_ranked, work, todo, split, start, stop)
+            own = group if todo[0].estimator_record.own_passes else ""
+            yield Step("rank", job, needs, _batches(todo, split, start, stop), made, group=own)
 
 
-def _shards(place: Workplace, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
+def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> bool:
+    return all(work.rankings.has_file(spec, split, start, stop) for spec in specs)
+
+
+def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
+    """Return what is leased for a range of images: batches, the same however a machine divides them into jobs."""
+    data, starts = specs[0].data, range(start, stop, EXPLAINED)
+    groups = shards.explained_groups(specs)
+    return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
+
+
+def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[RankingSpec, ...], Split, int, int]]:
     """Yield ranges of images with the rankings that lack them, however those that are done were divided."""
     size = _shard_size(specs)
     for split in Split:
-        n = len(place.images[split].labels)
-        ranked = {spec: place.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
+        n = len(work.images[split].labels)
+        ranked = {spec: work.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
         todo = {s: tuple(spec for spec in ranked if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
@@ -181,30 +186,33 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        yield Step("seal", Job(seal_name(work, spec), shards.seal, (work.place, spec)), tuple(names))
+        job, made = Job(seal_name(work, spec), shards.seal, (work, spec)), partial(work.rankings.has, spec)
+        yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)
 
 
 def seal_name(work: SuiteWork, spec: RankingSpec) -> str:
     """Return the name of the step that finishes a ranking."""
-    keys = [each.reference.key for each in work.explained]
-    return f"seal {spec.name} {spec.unit}{work.numbered(keys.index(spec.reference)) if spec.reference else ''}"
+    return f"seal {spec.name} {spec.unit}{work.explained_in(spec).numbered if spec.reference else ''}"
 
 
-def _level_before(run: Run | None, runs: list[Run]) -> tuple[str, ...]:
-    """Return the step of a row's next lower level, where networks of one level say what is removed at the next."""
-    if run is None or run.cell.retrain is not Retrain.RECURSIVE:
-        return ()
+def _level_before(run: Run, runs: list[Run]) -> tuple[str, ...]:
+    """Return the step of a row's next lower level."""
     below = [other for other in runs if other.cell.t < run.cell.t]
     lower = [other for other in below if replace(other, cell=replace(other.cell, t=run.cell.t)) == run]
     return tuple(other.key for other in sorted(lower, key=lambda other: other.cell.t)[-1:])
 
 
-def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: Mapping[int, tuple[str, ...]]) -> Step:
-    numbers = {work.number_of(run), work.scored_by(run)} if run.cell.retrain is Retrain.NONE else set()
-    needs = tuple(step for number in sorted(numbers) for step in references[number])
+def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, references: References) -> Step:
+    needs: tuple[str, ...] = ()
+    if run.cell.retrain is Retrain.NONE:
+        used = {each.reference.key for each in (work.explained_by(run), work.scored_by(run))}
+        needs = tuple(sorted(name for key in used for name in references[key]))
     if spec := work.row_spec(run):
         needs += _sealed(work, lacking, spec)
     if run.cell.retrain is Retrain.COMMON:
-        tuned = run.cell.ranked_by
-        needs += (_tuning_name(run, tuned) if tuned else _common_name(work.common_network(run)),)
-    return Step("run", Job(run.key, jobs.score, work.scoring(run)), needs, run)
+        *_, last = _network_steps(work, run, lacking)
+        needs += (last.job.name,)
+    if run.cell.retrain is Retrain.RECURSIVE:  # networks of one level say what is removed at the next
+        needs += _level_before(run, runs)
+    recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
+    return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, run=run)

@@ -21,10 +21,17 @@ from roarbench.estimators.pairing import other_images, other_images_of_class
 from roarbench.execution.common_networks import exchanged, scoring_network
 from roarbench.execution.given_weights import load_given
 from roarbench.execution.importance import image_ids
-from roarbench.execution.matched_masks import matched_bits
-from roarbench.execution.placed_inputs import degraded, mean_of, pixels, removed_on_device, untouched, without
+from roarbench.execution.placed_inputs import (
+    degraded,
+    matched_bits,
+    mean_of,
+    pixels,
+    removed_on_device,
+    untouched,
+    without,
+)
 from roarbench.execution.recursion import recursive_stage
-from roarbench.execution.workplace import ReferenceModel
+from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
 from roarbench.kernels.inputs import Inputs, Normalisation
@@ -36,7 +43,6 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.provenance import Provenance, provenance
-from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
 from roarbench.store.references import Predictions
 from roarbench.store.result import Result, pack_answers, pack_probabilities
@@ -66,40 +72,37 @@ def train_reference(explained: ReferenceModel) -> str:
 
 def _make_reference(explained: ReferenceModel) -> str:
     """Train it, or read its given weights, and keep it; what is to be said of its checkpoint."""
-    start, place, reference, norm = time.perf_counter(), explained.place, explained.reference, None
-    checkpoint, images = place.checkpoint(reference.key), place.images
+    start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
+    checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
-        model = place.network(reference.model, reference.seed).to(device())
-        norm = load_given(explained.given, model, images.record.channels)
+        model = work.network(reference.seed).to(device())
+        norm = load_given(work.given[explained.number], model, images.record.channels)
     else:
         recipe = find_recipe(reference.recipe)
-        model = place.start(reference.model, recipe, reference.seed).to(device())
+        model = work.start(recipe, reference.seed).to(device())
         inputs, labels = untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
-    explained.store.save(model, time.perf_counter() - start, norm)
+    explained.store.save_trained(model, time.perf_counter() - start, norm)
     checkpoint.remove()
     return checkpoint.note
 
 
 def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return what the reference says of the untouched images of a split."""
-    images = explained.place.images
+    images = explained.work.images
     model, batch = explained.trained().to(device()), scored_at_once(images.record.size)
     said = predict(model, untouched(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
-def score(explained: ReferenceModel, judge: ReferenceModel, run: Run, row: RankingSpec | None) -> Scored:
-    """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it.
-
-    `judge` is scored where nothing is trained. Untouched images and `random-redrawn` have no rankings `row`.
-    """
+def score(work: SuiteWork, run: Run) -> Scored:
+    """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
-    place, images = explained.place, explained.place.images
-    rankings = _handed(images, run, place.rankings.open(row)) if row else None
-    weights = _explained_weights(explained, run, rankings)  # before hours of work on rankings that do not fit
-    checkpoint, start = place.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    stage = recursive_stage(place, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
+    images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
+    rankings = _handed(images, run, work.rankings.open(row)) if row else None
+    weights = _explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
+    checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
+    stage = recursive_stage(work, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
     own = (stage.model, Normalisation.of(images), None) if stage else None
     model, norm, loss = own or _network(judge, run, rankings, checkpoint)
     removed = stage.removed[Split.TEST] if stage else _removed(images, run, rankings)
@@ -114,7 +117,7 @@ def score(explained: ReferenceModel, judge: ReferenceModel, run: Run, row: Ranki
         provenance=_computed_with(run),
         probability=_target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None,
         rankings=rankings.checksum if rankings else "",
-        smoothness=_smoothness(rankings, removed),
+        smoothness=None if removed is None else smoothness(removed, images.record.shape, run.cell.unit),
         weights=weights,
         loss=loss,
     )
@@ -127,11 +130,11 @@ def _network(
     """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
     if run.cell.retrain is Retrain.NONE:
         return judge.trained().to(device()), judge.norm, None
-    place, images = judge.place, judge.place.images
+    work, images = judge.work, judge.work.images
     norm = _map_norm(images, run) if run.cell.retrain is Retrain.MASKS else Normalisation.of(images)
     if run.cell.retrain is Retrain.COMMON:
-        return scoring_network(place, run, rankings), norm, None
-    model = place.start(run.cell.model, run.recipe_record, run.seed).to(device())
+        return scoring_network(work, run, rankings), norm, None
+    model = work.start(run.recipe_record, run.seed).to(device())
     inputs, labels = _inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
@@ -143,11 +146,11 @@ def _computed_with(run: Run) -> Provenance:
     return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
 
 
-def _explained_weights(explained: ReferenceModel, run: Run, rankings: Rankings | None) -> str:
+def _explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the weights that a run depends on; refuse rankings that were made from others."""
-    store = explained.store
+    store = work.explained_by(run).store
     weights = rankings.weights if rankings else ""
-    here = store.checksum() if store.has() else ""
+    here = store.checksum()
     if rankings and weights and here and weights != here:
         found = f"{rankings.folder} was made from another reference than the one in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")
@@ -179,26 +182,25 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
 
 def _tested(images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> Inputs:
     """Return what a network is tested on; recursion and matched maps remove by other bits than the rankings'."""
-    if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _is_matched(run)):
+    if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _twin(run) == MATCHED_IMAGE):
         return without(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 
 
 def _handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
-    row = run.cell.estimator_record
-    if row is None or row.twin not in (OTHER_IMAGE, SAME_CLASS):
+    if (twin := _twin(run)) not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
     common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    given = {split: rankings.planes(split)[_pairing(images, split, seed, row.twin == SAME_CLASS)] for split in read}
+    given = {split: rankings.planes(split)[_pairing(images, split, seed, twin == SAME_CLASS)] for split in read}
     return replace(rankings, splits=given)
 
 
-def _is_matched(run: Run) -> bool:
-    """Return whether other images' maps are matched to what each image's own map removes."""
+def _twin(run: Run) -> str:
+    """Return what the row of a run is a twin by; empty for any other, and for untouched images."""
     row = run.cell.estimator_record
-    return row is not None and row.twin == MATCHED_IMAGE
+    return row.twin if row else ""
 
 
 def _removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
@@ -207,7 +209,7 @@ def _removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[
         return None
     planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
     removed = removed_bits(planes, cell.t, cell.order, layout)
-    if not _is_matched(run):
+    if _twin(run) != MATCHED_IMAGE:
         return removed
     others = _pairing(images, Split.TEST, run.seed, same_class=False)
     return matched_bits(images, run, rankings, removed, others)
@@ -217,12 +219,6 @@ def _pairing(images: ImageData, split: Split, seed: int, same_class: bool) -> ND
     """Return for each image of a split the other one whose map it is handed."""
     labels, first = images[split].labels, int(image_ids(split, 0, 1))
     return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
-
-
-def _smoothness(rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> float | None:
-    if rankings is None or removed is None:
-        return None
-    return smoothness(removed, rankings.layout.shape, rankings.layout.unit)
 
 
 def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:

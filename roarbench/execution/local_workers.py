@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Protocol
 
 from roarbench.devices import gpus
 from roarbench.errors import CallerError
@@ -55,16 +54,8 @@ def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work |
         yield measure
 
 
-class DeviceEngine(Engine, Protocol):
-    """Workers that do jobs, all on the same kind of device."""
-
-    @property
-    def gpus(self) -> int:
-        """Return how many GPUs they have together; 0 where they compute on cores."""
-
-
 def measured_rates(
-    engine: DeviceEngine, suite: Suite, work: Work | None = None, say: Callable[[str], object] = print
+    engine: Engine, suite: Suite, work: Work | None = None, say: Callable[[str], object] = print
 ) -> Rates:
     """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
 

@@ -64,8 +64,7 @@ def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
         return tuning_cost(suite.recipe_record) * train * rates.train
     if step.run is None:
         return 0.0
-    trained = step.run.cell.retrain not in (Retrain.NONE, Retrain.COMMON)
-    epochs = step.run.recipe_record.epochs if trained else 0
+    epochs = step.run.recipe_record.epochs if step.recipe else 0
     filled = filled_images(step.run.cell, train, test) * (rates.fill or 0.0)
     return epochs * train * rates.train + test * rates.predict + filled
 

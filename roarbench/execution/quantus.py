@@ -1,5 +1,6 @@
 """Quantus' faithfulness scores of a suite's maps, into their own table. Needs the extra `quantus`."""
 
+import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,18 +10,20 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS
+from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS, score_specs
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
-from roarbench.execution.suite_work import SuiteWork
-from roarbench.execution.workplace import ReferenceModel
-from roarbench.store.database import Database
+from roarbench.execution.runner import Finished, collected
+from roarbench.execution.suite_work import ReferenceModel
 from roarbench.store.provenance import code_version, provenance
+from roarbench.store.results import ResultsStore
 from roarbench.store.scores import Score, ScoreSpec, put_scores, score_values
 from roarbench.terms import Split
+from roarbench.text import duration
 
 
 class QuantusInput(NamedTuple):
@@ -40,10 +43,12 @@ def quantus_version() -> str:
         raise CallerError("Quantus is not installed; write pip install 'roarbench[quantus]'") from None
 
 
-def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], database: Database) -> Iterator[str]:
-    """Compute the scores that are missing, one estimator after the other, and tell which one is stored."""
+def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
+    """Score the maps of a suite by Quantus, one estimator after the other, as far as that was not done."""
+    (results, _, work), start = finished, time.monotonic()
+    specs = score_specs(results.suite, results.data)
     versions = provenance().versions | {"roarbench": code_version(), "quantus": quantus_version()}
-    done = score_values(database, [spec.key for spec in specs.values()])
+    done = score_values(store.database, [spec.key for spec in specs.values()])
     todo = {names: spec for names, spec in specs.items() if spec.key not in done}
     if todo:
         verify_inputs(work, [])
@@ -52,8 +57,9 @@ def complete_scores(work: SuiteWork, specs: dict[tuple[str, str], ScoreSpec], da
         explained = _explain(work.explained[0], estimator, mine[0].images)
         values = [np.asarray(evaluate(spec.metric, explained)) for spec in mine]
         scores = [_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
-        put_scores(database, scores)
-        yield estimator
+        put_scores(store.database, scores)
+        console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
+    return finished._replace(suite_results=collected(results.suite, store, results.data, results.limit))
 
 
 def evaluate(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
@@ -84,7 +90,7 @@ def _call(metric: Any, explained: QuantusInput) -> NDArray[np.float64]:
 
 def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusInput:
     jobs.train_reference(explained)
-    count = min(images, len(explained.place.images.test.labels))
+    count = min(images, len(explained.work.images.test.labels))
     batch = importance.shard_batch(explained, Split.TEST, 0, count, explained.norm)
     maps = importance.timed_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())

@@ -20,7 +20,7 @@ from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.execution.class_images import class_images
 from roarbench.execution.importance import image_ids
 from roarbench.execution.placed_inputs import without
-from roarbench.execution.workplace import Workplace
+from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.inputs import Normalisation, normalise
@@ -42,7 +42,7 @@ class Stage(NamedTuple):
     model: nn.Module  # the network that was trained without these features, on the device
 
 
-def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> Stage:
+def recursive_stage(work: SuiteWork, run: Run, rankings: Rankings | None) -> Stage:
     """Return the stage of a run's level, made of those of the paper's levels below it.
 
     The lowest removes what the row's rankings by the reference say. Stages are kept, so that each is made once.
@@ -52,33 +52,33 @@ def recursive_stage(place: Workplace, run: Run, rankings: Rankings | None) -> St
     plain = row is not None and not row.submitted and row.twin in ("", "blurred")
     if not plain or rankings is None or run.cell.unit is Unit.SUPERPIXEL:
         raise RunError(f"roar-recursive cannot explain {run.cell.estimator} by {run.cell.unit} anew; leave it out")
-    return _stage(place, run, rankings, (*(lower for lower in PAPER_LEVELS if lower < run.cell.t), run.cell.t))
+    return _stage(work, run, rankings, (*(lower for lower in PAPER_LEVELS if lower < run.cell.t), run.cell.t))
 
 
-def _stage(place: Workplace, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
+def _stage(work: SuiteWork, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> Stage:
     cell = {key: value for key, value in record(run.cell).items() if key != "t"}  # shared by stages of all levels
     fixed = {"recursion": levels, "cell": cell, "seed": run.seed, "recipe": run.recipe, "data": run.data}
-    key, store = fingerprint({**fixed, "rankings": rankings.checksum}), place.networks
-    with store.lock(key):  # locks are taken from high levels to low ones, so no two processes wait for each other
-        if not store.has(key):
-            store.save(key, _made(place, run, rankings, levels), fixed)
-    kept = store.weights(key)
-    model = place.network(run.cell.model, run.seed)
+    store = work.stored(fingerprint({**fixed, "rankings": rankings.checksum}))
+    with store.lock():  # locks are taken from high levels to low ones, so no two processes wait for each other
+        if not store.has():
+            store.save(_made(work, run, rankings, levels), fixed)
+    kept = store.weights()
+    model = work.network(run.seed)
     model.load_state_dict({name.removeprefix(_NETWORK): kept[name] for name in kept if name.startswith(_NETWORK)})
     return Stage({split: kept[_BITS + split].numpy() for split in Split}, model.to(device()).eval())
 
 
-def _made(place: Workplace, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> nn.Module:
+def _made(work: SuiteWork, run: Run, rankings: Rankings, levels: tuple[float, ...]) -> nn.Module:
     """Return a stage as one module: the network as its part, removed bits as buffers."""
     *lower, t = levels
     if lower:
-        before = _stage(place, run, rankings, tuple(lower))
-        removed = {split: _removed_anew(place.images, run, before, t, split) for split in Split}
+        before = _stage(work, run, rankings, tuple(lower))
+        removed = {split: _removed_anew(work.images, run, before, t, split) for split in Split}
     else:
         removed = {split: removed_bits(rankings.planes(split), t, run.cell.order, rankings.layout) for split in Split}
-    model = place.start(run.cell.model, run.recipe_record, run.seed).to(device())
-    images, labels = without(place.images, Split.TRAIN, removed[Split.TRAIN], run.cell), place.images.train.labels
-    fit(model, images, torch.from_numpy(labels), Normalisation.of(place.images), run.recipe_record, run.seed)
+    model = work.start(run.recipe_record, run.seed).to(device())
+    images, labels = without(work.images, Split.TRAIN, removed[Split.TRAIN], run.cell), work.images.train.labels
+    fit(model, images, torch.from_numpy(labels), Normalisation.of(work.images), run.recipe_record, run.seed)
     made = nn.Module()
     made.add_module(_NETWORK.rstrip("."), model)
     for split, bits in removed.items():

@@ -16,7 +16,6 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
-from roarbench.analysis.faithfulness import score_specs
 from roarbench.analysis.untouched import NEAR_CHANCE
 from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
@@ -26,13 +25,12 @@ from roarbench.errors import RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import steps
-from roarbench.execution.local_workers import PER_CORE, DeviceEngine, measured_rates, start_local
+from roarbench.execution.local_workers import PER_CORE, measured_rates, start_local
 from roarbench.execution.progress import DecodeWatch, Watch, cost
-from roarbench.execution.quantus import complete_scores
-from roarbench.execution.reach import out_of_reach, refuse_full_disk
+from roarbench.execution.schedule import out_of_reach
 from roarbench.execution.scheduler import Event, complete
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.plan import make_plan, missing_work
+from roarbench.forecast.plan import make_plan, missing_work, refuse_full_disk
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
 from roarbench.models.build import build
@@ -48,7 +46,8 @@ from roarbench.store.provenance import cores
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import Pace
 from roarbench.terms import Split
-from roarbench.text import duration, folded
+from roarbench.text import folded
+from roarbench.workers.job import Engine
 
 Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
 
@@ -116,7 +115,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
 
 
-def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: DeviceEngine) -> Rates:
+def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
     """Print the plan of what is missing, and return the rates that it was made with."""
     measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
@@ -142,7 +141,7 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
     if all(each.made for each in work.explained):
         return
 
-    def rates(engine: DeviceEngine) -> Rates:
+    def rates(engine: Engine) -> Rates:
         return measured_rates(engine, request.suite, say=lambda line: console.print(line, soft_wrap=True))
 
     with at_work(work, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
@@ -190,7 +189,7 @@ def at_work(
     work: SuiteWork,
     runs: list[Run],
     store: ResultsStore,
-    rates_of: Callable[[DeviceEngine], Rates],
+    rates_of: Callable[[Engine], Rates],
     workers: int,
     console: Console,
     start: Start = start_local,
@@ -224,17 +223,6 @@ def _try_weights(request: Request) -> None:
         load_given(given, network, record.channels)
     for start in request.starts:
         load_start(start, network, record.channels)
-
-
-def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Finished:
-    """Score the maps of a suite by Quantus, as far as that was not done."""
-    suite_results = finished.suite_results
-    start = time.monotonic()
-    specs = score_specs(suite_results.suite, suite_results.data)
-    for estimator in complete_scores(finished.work, specs, store.database):
-        console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
-    scored = collected(suite_results.suite, store, suite_results.data, suite_results.limit)
-    return finished._replace(suite_results=scored)
 
 
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:

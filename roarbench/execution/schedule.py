@@ -2,6 +2,7 @@
 
 import heapq
 from collections import defaultdict
+from collections.abc import Collection, Sequence
 from graphlib import TopologicalSorter
 
 from roarbench.execution.job_graph import Step
@@ -80,3 +81,17 @@ class Schedule:
             if step.group:
                 self.block(step.group, reason)
         self._graph.done(step.job.name)
+
+
+def out_of_reach(steps: Sequence[Step], recipes: Collection[str]) -> list[tuple[Step, str]]:
+    """Return the steps that train by one of these recipes, or need one that does, each with that recipe."""
+    made: set[str] = set()
+    lost: dict[str, str] = {}
+    found = []
+    for step in steps if recipes else ():
+        if made.issuperset(step.needs) and step.made():
+            made.add(step.job.name)
+        elif (recipe := next((lost[name] for name in step.needs if name in lost), step.recipe)) in recipes:
+            lost[step.job.name] = recipe
+            found.append((step, recipe))
+    return found

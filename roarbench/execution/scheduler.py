@@ -10,14 +10,13 @@ from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
 from roarbench.execution.beats import Heartbeat
 from roarbench.execution.job_graph import Step, seal_name, steps
-from roarbench.execution.leasing import is_made, wanted
 from roarbench.execution.schedule import Schedule
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.runs import Run, missing
 from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore
-from roarbench.workers.job import Engine, JobOutcome, Stopping
+from roarbench.workers.job import Engine, JobOutcome
 
 TRIES = 3  # of a job that its machine cut off
 _PATIENCE = 1.0  # seconds for which the end of a job is waited for at a time
@@ -53,7 +52,7 @@ def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engi
         try:
             for event in doing.events():
                 if event.step.run and not event.failure:  # its row is stored
-                    work.place.checkpoint(event.step.run.key).remove()
+                    work.checkpoint(event.step.run.key).remove()
                 yield event
         finally:  # this process may live on, and what it leases nobody else does
             _leave(store, owner)
@@ -72,9 +71,8 @@ def _leave(store: ResultsStore, owner: Owner) -> None:
 
 
 class _Begun(NamedTuple):
-    """A step under way here: what is leased for it, the number of that lease, and since when."""
+    """A step under way here: the number of its lease, and since when."""
 
-    wanted: Wanted
     number: int
     start: float
 
@@ -84,7 +82,7 @@ class _Doing:
 
     def __init__(self, work: SuiteWork, todo: Schedule, engine: Engine, store: ResultsStore, beats: Heartbeat) -> None:
         self._work, self._schedule, self._engine, self._store = work, todo, engine, store
-        self._data, self._title = work.images.fingerprint, work.suite.title
+        self._data = work.images.fingerprint
         self._checksums = Checksums(store.database, work.workspace)
         self._owner, self._beats = beats.owner, beats
         self._begun: dict[str, _Begun] = {}
@@ -113,13 +111,11 @@ class _Doing:
 
     def _start_what_is_free(self) -> Iterator[Event]:
         while self._engine.idle and (ready := self._schedule.ready(_AT_ONCE)):
-            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and is_made(step)]
+            made = [step for step in ready[:_LOOKED_AT] if not self._schedule.obstacle(step) and step.made()]
             for step in made:
                 self._end(step)
-            wishes = {
-                wanted(step, self._data): step for step in ready if step not in made and not self._left_to_others(step)
-            }
-            yield from self._claim(wishes)
+            wishes = [step for step in ready if step not in made and not self._left_to_others(step)]
+            yield from self._claim({step.wanted(self._data): step for step in wishes})
 
     def _claim(self, wishes: dict[Wanted, Step]) -> Iterator[Event]:
         if not wishes:
@@ -128,7 +124,7 @@ class _Doing:
         for wish, step in wishes.items():
             keys = set(wish.keys)
             if wish in answer.granted:
-                yield from self._start(step, wish, answer.granted[wish])
+                yield from self._start(step, answer.granted[wish])
             elif keys & answer.done:
                 yield self._end(step)
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
@@ -140,25 +136,25 @@ class _Doing:
             else:
                 self._schedule.wait(step.job.name)
 
-    def _start(self, step: Step, wish: Wanted, number: int) -> Iterator[Event]:
-        self._beats.hold(wish, number)
-        self._begun[step.job.name] = _Begun(wish, number, time.monotonic())
+    def _start(self, step: Step, number: int) -> Iterator[Event]:
+        self._beats.hold(step.keys, number)
+        self._begun[step.job.name] = _Begun(number, time.monotonic())
         self._pause = _FIRST_LOOK
         if reason := self._schedule.obstacle(step):
             yield from self._fail(step, reason)
-        elif is_made(step):
+        elif step.made():
             self._release(step)
             self._let_go(step)
             self._schedule.ended(step)
         else:
             if step.kind in ("reference", "network", "tune"):  # before hours that another folder has spent already
-                self._checksums.check(artifacts_of(step, self._title))
+                self._checksums.check(artifacts_of(step))
             self._engine.submit(step.job)
 
     def _release(self, step: Step) -> None:
         """Give up the lease of a step that is no run and is over, once what it made is noted."""
-        self._checksums.note(artifacts_of(step, self._title))
-        self._store.release(self._begun[step.job.name].wanted.keys, self._owner)
+        self._checksums.note(artifacts_of(step))
+        self._store.release(step.keys, self._owner)
 
     def _left_to_others(self, step: Step) -> bool:
         """Leave a step that was cut off here to other processes for a while, if any are at work on these images."""
@@ -179,11 +175,10 @@ class _Doing:
         ended = self._engine.wait(_PATIENCE)
         for outcome in sorted(ended, key=lambda outcome: isinstance(outcome.error, CallerError)):  # they end it all
             yield from self._note(outcome)
-        for name, begun in self._begun.items():
-            if name not in self._stopped and self._beats.lost(begun.wanted):
+        for name in self._begun:
+            if name not in self._stopped and self._beats.lost(self._schedule.steps[name].keys):
                 self._stopped.add(name)
-                if isinstance(self._engine, Stopping):
-                    self._engine.stop(name)
+                self._engine.stop(name)
 
     def _note(self, outcome: JobOutcome) -> Iterator[Event]:
         step = self._schedule.steps[outcome.name]
@@ -207,23 +202,21 @@ class _Doing:
         self._let_go(step)
         self._schedule.elsewhere.append(step.job.name)
 
-    def _let_go(self, step: Step) -> _Begun:
+    def _let_go(self, step: Step) -> None:
         """Note that nothing is done for a step any more."""
-        begun = self._begun.pop(step.job.name)
-        self._beats.let_go(begun.wanted)
-        return begun
+        del self._begun[step.job.name]
+        self._beats.let_go(step.keys)
 
     def _put_back(self, step: Step, outcome: JobOutcome) -> bool:
         """Return whether a job that its machine cut off is tried again, by this process or by any."""
         if not isinstance(outcome.error, MachineError):
             return False
-        wish = self._begun[step.job.name].wanted
-        if self._store.failures.cut_off(wish.keys[0], str(outcome.error)) >= TRIES:
+        if self._store.failures.cut_off(step.keys[0], str(outcome.error)) >= TRIES:
             return False
         self._schedule.again(step, str(outcome.error))
         self._cut_off_at[step.job.name] = time.monotonic()
         self._let_go(step)
-        self._store.release(wish.keys, self._owner)
+        self._store.release(step.keys, self._owner)
         return True
 
     def _record(self, step: Step, outcome: JobOutcome) -> Iterator[Event]:
@@ -239,9 +232,8 @@ class _Doing:
         cut_off = self._schedule.cut_off[step.job.name]
         notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
-        begun = self._begun[step.job.name]
         if step.run:
-            self._store.add(outcome.value.result, begun.number)
+            self._store.add(outcome.value.result, self._begun[step.job.name].number)
             notes.append(outcome.value.note)
         else:
             self._release(step)
@@ -254,11 +246,10 @@ class _Doing:
 
     def _fail(self, step: Step, reason: str) -> Iterator[Event]:
         """Note that a step failed, by itself or, with the same words, because of one before it."""
-        begun = self._begun[step.job.name]
         if step.run:
-            self._store.failures.add(step.run, reason, begun.number)
+            self._store.failures.add(step.run, reason, self._begun[step.job.name].number)
         else:
-            self._store.failures.stop(begun.wanted, reason, self._owner)
+            self._store.failures.stop(step.wanted(self._data), reason, self._owner)
         self._let_go(step)
         self._schedule.ended(step, reason)
         yield Event(step, reason)

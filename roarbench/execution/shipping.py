@@ -96,12 +96,12 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
 
 def _specs(work: SuiteWork) -> list[RankingSpec]:
     runs = runs_of(work.suite, work.images.fingerprint, work.images.limit).values()
-    return [*rankings_needed(work, list(runs))]
+    return rankings_needed(work, list(runs))
 
 
 def _names(work: SuiteWork) -> list[str]:
     """Return the paths of all files that a folder has, within a store."""
-    places = {work.place.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in _specs(work)}
+    places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in _specs(work)}
     for explained in work.explained if explains(work.suite) else ():
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
     root = work.workspace.root
@@ -154,8 +154,8 @@ def _checked(work: SuiteWork, folder: Path) -> list[Rankings]:
             _check_count(explained.store.folder, len(explained.store.predictions(split).targets), work, split)
     found = []
     for spec in _specs(work):
-        other.place.rankings.verify(spec)
-        found.append(rankings := other.place.rankings.open(spec))
+        other.rankings.verify(spec)
+        found.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:
             raise ValueError(f"{rankings.folder} explains another network than the one beside it")
         for split in spec.splits:

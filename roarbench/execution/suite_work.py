@@ -1,23 +1,32 @@
-"""A suite and the place where it is done: which reference, rankings and networks each of its jobs is given."""
+"""A suite and the place where it is done, which every job is given, and the networks that are explained there."""
 
 from dataclasses import dataclass
+
+import torch
+from torch import nn
 
 from roarbench.datasets.decoded import ImageData
 from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.workplace import ReferenceModel, Workplace
+from roarbench.execution.given_weights import load_start
+from roarbench.kernels.inputs import Normalisation
+from roarbench.models.build import build
 from roarbench.plan.common import CommonNetwork, common_network
 from roarbench.plan.keys import ranked_splits, reference_of
-from roarbench.plan.runs import Run
+from roarbench.plan.recipe import Recipe
+from roarbench.plan.runs import Reference, Run
 from roarbench.plan.suite import Suite
+from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.layout import Workspace
 from roarbench.store.ranking_spec import RankingSpec, ranking_spec
-from roarbench.terms import Unit
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.references import StoredNetwork, StoredReference
+from roarbench.terms import Split, Unit
 
 
 @dataclass(frozen=True)
 class SuiteWork:
-    """A suite, the images that it is asked of, and the store where its work rests."""
+    """A suite, the images that it is asked of, and the store where its work rests; small enough to send with a job."""
 
     workspace: Workspace
     images: ImageData
@@ -26,40 +35,53 @@ class SuiteWork:
     given: tuple[str, ...] = ()
 
     @property
-    def place(self) -> Workplace:
-        """Return where its jobs find what they need."""
-        return Workplace(self.workspace, self.images, self.suite.network_source)
+    def rankings(self) -> RankingsStore:
+        """Return the store of the rankings."""
+        return RankingsStore(self.workspace.rankings)
+
+    def stored(self, key: str) -> StoredNetwork:
+        """Return where the network of this key, which scores many runs, is kept."""
+        return StoredNetwork(self.workspace.networks, key)
+
+    def checkpoint(self, key: str, rankings: str = "") -> CheckpointFile:
+        """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""
+        return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
+
+    def network(self, seed: int) -> nn.Module:
+        """Build the suite's network for the images, with the random weights of a seed."""
+        record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
+        return build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+
+    def start(self, recipe: Recipe, seed: int) -> nn.Module:
+        """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.
+
+        CallerError where these cannot be fetched or read, or belong to another network.
+        """
+        network = self.network(seed)
+        if recipe.start:
+            load_start(recipe.start, network, self.images.record.channels)
+        return network
 
     @property
-    def explained(self) -> tuple[ReferenceModel, ...]:
+    def explained(self) -> tuple["ReferenceModel", ...]:
         """Return the networks that it explains."""
-        return tuple(map(self._explained, range(self.suite.references)))
+        return tuple(ReferenceModel(self, number) for number in range(self.suite.references))
 
-    def _explained(self, number: int) -> ReferenceModel:
-        suite = self.suite
-        reference = reference_of(suite, self.images.fingerprint, number)
-        given = self.given[number] if self.given else ""
-        return ReferenceModel(self.place, reference, ranked_splits(suite), given, suite.recipe, suite.maps)
-
-    def numbered(self, number: int) -> str:
-        """Return what the names of steps say of a reference, where there are several."""
-        return f" {number + 1}" if self.suite.references > 1 else ""
+    def explained_in(self, spec: RankingSpec) -> "ReferenceModel":
+        """Return the reference that a ranking explains; of controls, which explain none, the first one."""
+        return next((each for each in self.explained if each.reference.key == spec.reference), self.explained[0])
 
     def number_of(self, run: Run) -> int:
         """Return the number of the reference that a run depends on, or of the first one."""
         return self.suite.reference_number(run.seed, run.cell.estimator) if run.reference else 0
 
-    def explained_by(self, run: Run) -> ReferenceModel:
+    def explained_by(self, run: Run) -> "ReferenceModel":
         """Return the reference of that number."""
-        return self._explained(self.number_of(run))
+        return ReferenceModel(self, self.number_of(run))
 
-    def scored_by(self, run: Run) -> int:
-        """Return the number of the reference that is scored as it is: the seed's, whichever one a map explains."""
-        return self.suite.reference_number(run.seed)
-
-    def scoring(self, run: Run) -> tuple[ReferenceModel, ReferenceModel, Run, RankingSpec | None]:
-        """Return what `jobs.score` takes."""
-        return self.explained_by(run), self._explained(self.scored_by(run)), run, self.row_spec(run)
+    def scored_by(self, run: Run) -> "ReferenceModel":
+        """Return the reference that is scored as it is: the seed's, whichever one a map explains."""
+        return ReferenceModel(self, self.suite.reference_number(run.seed))
 
     def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
         """Return under what identity the ranking of an estimator is stored that explains this reference."""
@@ -82,3 +104,63 @@ class SuiteWork:
         """Return the record of the network that scores a run, before it is tuned on the run's row."""
         cell = run.cell
         return common_network(self.suite, self.images.fingerprint, cell.order, cell.unit, run.seed, cell.fill)
+
+
+@dataclass(frozen=True)
+class ReferenceModel:
+    """A network that a suite explains, by its number."""
+
+    work: SuiteWork
+    number: int
+
+    @property
+    def numbered(self) -> str:
+        """Return what the names of steps say of it, where there are several."""
+        return f" {self.number + 1}" if self.work.suite.references > 1 else ""
+
+    @property
+    def step(self) -> str:
+        """Return the name of the step that makes it."""
+        return f"reference{self.numbered}"
+
+    @property
+    def reference(self) -> Reference:
+        """Return what fixes it."""
+        return reference_of(self.work.suite, self.work.images.fingerprint, self.number)
+
+    @property
+    def splits(self) -> tuple[Split, ...]:
+        """Return whose images are ranked, and predicted by it."""
+        return ranked_splits(self.work.suite)
+
+    @property
+    def store(self) -> StoredReference:
+        """Return where it is kept."""
+        return StoredReference(self.work.workspace.references, self.reference)
+
+    @property
+    def made(self) -> bool:
+        """Return whether all is there: its weights, and what it predicts."""
+        return all(self.store.predicted(split) for split in self.splits)
+
+    @property
+    def norm(self) -> Normalisation:
+        """Return what images are normalised with for it, which may have been trained elsewhere."""
+        return self.store.norm() or Normalisation.of(self.work.images)
+
+    def trained(self) -> nn.Module:
+        """Return it in eval mode."""
+        model = self.work.network(self.reference.seed)
+        model.load_state_dict(self.store.weights())
+        return model.eval()
+
+    def untrained(self) -> nn.Module:
+        """Return it with random weights, in eval mode: its architecture alone.
+
+        Batch-norm gammas that start at 0 would leave the residual blocks out; here all are 1.
+        """
+        model = self.work.network(self.reference.seed + 1)
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                nn.init.ones_(module.weight)
+        return model.eval()

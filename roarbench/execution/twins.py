@@ -7,7 +7,7 @@ from roarbench.devices import device
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.noise import other_targets
-from roarbench.execution.workplace import ReferenceModel
+from roarbench.execution.suite_work import ReferenceModel
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
@@ -31,7 +31,7 @@ def twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
 def twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
     """Return the classes that estimators of a variant explain, int64 (n,)."""
     if variant == "other-target":
-        return other_targets(batch.targets, batch.ids, explained.place.images.record.classes, SEED)
+        return other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
     if variant == "constant-target":
         return torch.zeros_like(batch.targets)
     if variant == "decoy":
@@ -54,7 +54,7 @@ def _shuffled(explained: ReferenceModel) -> nn.Module:
             norm.reset_running_stats()
             norm.momentum = None  # the mean over all batches
         model.train()
-        pixels = torch.from_numpy(explained.place.images.train.pixels[:_FITTED])
+        pixels = torch.from_numpy(explained.work.images.train.pixels[:_FITTED])
         for part in torch.split(pixels, 128) if norms else ():
             model(normalise(part, explained.norm))
     return model.eval()
@@ -62,19 +62,19 @@ def _shuffled(explained: ReferenceModel) -> nn.Module:
 
 def _decoy(explained: ReferenceModel) -> nn.Module:
     """Return a network of the reference's kind that learnt by how many quarter turns its images were turned."""
-    place, reference = explained.place, explained.reference
-    fixed = {"decoy": record(reference), "recipe": explained.recipe, "turns": _TURNS}
-    key, store, images = fingerprint(fixed), place.networks, place.images
-    model = place.network(reference.model, reference.seed)
-    with store.lock(key):
-        if not store.has(key):
+    work, reference = explained.work, explained.reference
+    fixed = {"decoy": record(reference), "recipe": work.suite.recipe, "turns": _TURNS}
+    store, images = work.stored(fingerprint(fixed)), work.images
+    model = work.network(reference.seed)
+    with store.lock():
+        if not store.has():
             pixels, chance = torch.from_numpy(images.train.pixels), torch.Generator().manual_seed(reference.seed)
             labels = torch.randint(min(_TURNS, images.record.classes), (len(pixels),), generator=chance)
             turned = torch.stack([image.rot90(int(turns), (1, 2)) for image, turns in zip(pixels, labels, strict=True)])
             inputs = DegradedImages(turned.to(device()), None, torch.tensor(images.mean, device=device()), Unit.SCALAR)
-            norm, recipe = Normalisation.of(images), find_recipe(explained.recipe)
+            norm, recipe = Normalisation.of(images), find_recipe(work.suite.recipe)
             fit(model.to(device()), inputs, labels, norm, recipe, reference.seed)
-            store.save(key, model, fixed)
-    model = place.network(reference.model, reference.seed)
-    model.load_state_dict(store.weights(key))
+            store.save(model, fixed)
+    model = work.network(reference.seed)
+    model.load_state_dict(store.weights())
     return model.eval()

@@ -1,10 +1,12 @@
 """What a suite would take: counted work, and the time by rates that were measured here or are assumed."""
 
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.errors import StoreError
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
 from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
 from roarbench.plan.points import expand
@@ -126,6 +128,16 @@ def missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = Fa
     todo = [point for point in expand(found.suite) if point not in found.results]
     work = count_work(found.suite, todo, found.limit, made_inputs(workspace, found.suite, found.data, todo))
     return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images were opened
+
+
+def refuse_full_disk(work: Work, data: str, workspace: Workspace) -> None:
+    """Refuse a store whose disk has less room than the work on these images needs, once they are decoded."""
+    parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
+    there = sum(path.stat().st_size for path in parts)
+    needed, free = work.disk - work.images - there, shutil.disk_usage(workspace.root).free
+    if needed > free:
+        room = f"the plan needs {size(needed)} more, {size(free)} are free"
+        raise StoreError(f"no space left in {workspace.root}; {room}; free some or choose another --store")
 
 
 def make_plan(

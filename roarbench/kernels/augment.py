@@ -152,22 +152,14 @@ def crop(images: Tensor, parts: Tensor) -> Tensor:
 def crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     """Draw parts of n images as affine maps into them, float32 (n, 2, 3); `shape` is width / height.
 
+    A map's diagonal has the part's size, (0, 1], its last column the centre, in [-1, 1], x before y.
     The part covers a uniform share of the area, with a log-uniform aspect ratio, at a uniform place; a part that does
     not fit is made narrower or lower, where torchvision draws again.
     """
-    centres, sizes = _crops(n, shape, generator)
-    transform = torch.zeros(n, 2, 3)
-    transform[:, 0, 0], transform[:, 1, 1] = sizes[:, 0], sizes[:, 1]
-    transform[:, :, 2] = centres
-    return transform
-
-
-def _crops(n: int, shape: float, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-    """Draw crops as centres in [-1, 1] and sizes in (0, 1], both (n, 2), x before y; `shape` is width / height."""
     area, aspect, *place = torch.rand(4, n, generator=generator)
     area = AREA[0] + (AREA[1] - AREA[0]) * area
     low, high = math.log(ASPECT[0]), math.log(ASPECT[1])
     aspect = torch.exp(low + (high - low) * aspect) / shape
     sizes = torch.stack([(area * aspect).sqrt(), (area / aspect).sqrt()], dim=1).clamp(max=1)
     centres = (1 - sizes) * (2 * torch.stack(place, dim=1) - 1)
-    return centres, sizes
+    return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)

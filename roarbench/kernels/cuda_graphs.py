@@ -8,16 +8,21 @@ launch: which images, what the augmentation drew for them, the learning rate. Al
 A graph is believed only after it has changed a network as the step by itself does.
 """
 
+from __future__ import annotations
+
 import logging
 from collections import Counter
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import torch
 from torch import Tensor
 
 from roarbench.devices import gpu_is_dead, recorded, sent
 from roarbench.kernels.augment import Draws
+
+if TYPE_CHECKING:
+    from roarbench.kernels.train import Training
 
 LARGEST = 64  # pixels a side: larger images keep a GPU busy for longer than their kernels take to launch
 _WARM = 3  # steps of a size before it is recorded, in which libraries choose kernels and take their room
@@ -39,31 +44,16 @@ class DrawnPart(NamedTuple):
         """Return all that differs from step to step."""
         return self.images, *(self.drawn or ())
 
-    def each(self, change: Callable[[Tensor], Tensor]) -> "DrawnPart":
+    def each(self, change: Callable[[Tensor], Tensor]) -> DrawnPart:
         """Return these with each tensor changed."""
         images, *drawn = map(change, self.tensors)
         return DrawnPart(images, tuple(drawn))
 
 
-class Recordable(Protocol):
-    """A training whose steps can be recorded: nothing in them waits, or hangs on the processor's numbers."""
-
-    draws: bool  # the network has drawn by chance itself, as dropout does, which no graph repeats
-
-    def by_itself(self, parts: list[DrawnPart], rate: float) -> Tensor:
-        """Do a step on these images at this learning rate; return its loss, a scalar on the device."""
-
-    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
-        """Do what `by_itself` does, but for what the network draws."""
-
-    def changing(self) -> list[Tensor]:
-        """Return all tensors that a step changes: weights, what batch norm counts, momenta."""
-
-
 class _Graph:
     """One step as a graph: the tensors that it reads, and how it is launched."""
 
-    def __init__(self, training: Recordable, parts: list[DrawnPart]) -> None:
+    def __init__(self, training: Training, parts: list[DrawnPart]) -> None:
         self._rate = torch.zeros((), device=parts[0].images.device)
         self._parts = [part.each(torch.zeros_like) for part in parts]  # a number of theirs in the graph is found out
         self._launch, self._loss = recorded(lambda: training.compute(self._parts, self._rate))
@@ -101,7 +91,7 @@ class Graphs:
         self._graphs.clear()
         self._met.clear()
 
-    def step(self, training: Recordable, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
+    def step(self, training: Training, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
         """Do a step on images of a size: by its graph, or by itself as long as there is none; return its loss."""
         parts = [part.each(lambda tensor: sent(tensor, self._device)) for part in parts]
         if graph := self._graphs.get(size):
@@ -111,7 +101,7 @@ class Graphs:
             return training.by_itself(parts, rate)
         return self._recorded(training, size, parts, rate)
 
-    def _recorded(self, training: Recordable, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
+    def _recorded(self, training: Training, size: int, parts: list[DrawnPart], rate: float) -> Tensor:
         """Record a step, do it by the graph, take it back, and do it by itself, which is what counts."""
         changing = training.changing()
         before, by_graph = _copies(changing), None

@@ -34,9 +34,8 @@ def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     (n, 1, h, w) for pixels and squares of them; True where removed.
     """
     grid = unit.grid(shape)
-    d = prod(grid)
-    bits = _unpacked(packed, d)
-    return over_pixels(bits.view(torch.bool).view(len(packed), *grid), shape, unit)
+    bits = _unpacked(packed, prod(grid)).view(torch.bool)
+    return over_pixels(bits.view(len(packed), *grid), shape, unit)
 
 
 def _unpacked(packed: Tensor, d: int) -> Tensor:
@@ -86,9 +85,7 @@ class DegradedImages:
         images = rows_of(self.pixels, index)
         if self.removed is None:
             return images.float()
-        _, channels, height, width = images.shape
-        removed = unpack(rows_of(self.removed, index), (channels, height, width), self.unit)
-        return degrade(images, removed, self.fill)
+        return degrade(images, unpack(rows_of(self.removed, index), self.shape, self.unit), self.fill)
 
 
 @dataclass(frozen=True)

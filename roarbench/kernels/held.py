@@ -7,7 +7,7 @@ come first; then a step copies rows of pixels out of the held images and does no
 
 import math
 from collections.abc import Callable
-from typing import Protocol, TypeGuard, runtime_checkable
+from typing import TypeGuard
 
 import numpy as np
 import torch
@@ -15,29 +15,17 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from roarbench.kernels.augment import draw, reach, shrink
+from roarbench.kernels.degrade import DegradedImages, RemovedMaps
 from roarbench.plan.recipe import Augmentation
 
+# inputs that are the same at every reading, and cheap to read: what is made of them once serves all epochs
+Fixed = DegradedImages | RemovedMaps
 MOST = 2e9  # bytes of inputs at full size, as float32, of which any are held
 _READ = 32  # inputs that are made at once: what lies between them stays in a core's cache
 _FLOAT = 4  # bytes of a float32
 _SHIFTING = {Augmentation.SHIFT, Augmentation.SHIFT_FLIP}
 _FLIPPING = {Augmentation.FLIP, Augmentation.SHIFT_FLIP}
 MOVING = {Augmentation.NONE, *_SHIFTING, *_FLIPPING}  # augmentations by which pixels change places and nothing else
-
-
-@runtime_checkable
-class Fixed(Protocol):
-    """Inputs that are the same at every reading, and cheap to read: what is made of them once serves all epochs."""
-
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        """Return channels, height and width of an input."""
-
-    def __len__(self) -> int:
-        """Count the inputs."""
-
-    def batch(self, index: Tensor) -> Tensor:
-        """Return inputs by index, int64 (b,): float32 (b, c, h, w)."""
 
 
 def fits(inputs: object) -> TypeGuard[Fixed]:

@@ -1,7 +1,7 @@
 """What a network is trained and tested on, in which order, and how it is normalised."""
 
-from collections.abc import Iterable, Iterator
-from typing import NamedTuple, Protocol, Self, runtime_checkable
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol, Self
 
 import torch
 from torch import Tensor
@@ -17,23 +17,6 @@ class Inputs(Protocol):
 
     def batch(self, index: Tensor) -> Tensor:
         """Return inputs by index, int64 (b,): float32 (b, c, h, w) in the range of the pixels, [0, 255], or 0 and 1."""
-
-
-@runtime_checkable
-class Redrawn(Protocol):
-    """Inputs that are drawn anew at every reading, so that a checkpoint has to hold their source of chance."""
-
-    @property
-    def generator(self) -> torch.Generator:
-        """Return the source of the draws, on the processor."""
-
-
-@runtime_checkable
-class Streamed(Protocol):
-    """Inputs that are read from files, ahead of time where it is known what comes next."""
-
-    def expect(self, coming: Iterable[Tensor]) -> None:
-        """Read ahead: `batch` will be called with these indices, int64 (b,) each, in this order."""
 
 
 class Batches:

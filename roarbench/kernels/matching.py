@@ -11,11 +11,32 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.terms import Order
+from roarbench.estimators import BLUR
+from roarbench.terms import Order, Unit
 
 BINS = 8  # quantile bins of each number
 _TURN = 7919  # features from where one image starts in the order of ties to where the next one does
 _VALUES = 256  # of a number: uint8
+
+
+def changes(pixels: NDArray[np.uint8], fill: NDArray[np.float32], unit: Unit) -> list[NDArray[np.uint8]]:
+    """Return what `kernels.fill.change_numbers` does for the fill by the mean, without torch."""
+    from scipy.ndimage import gaussian_filter1d  # a quarter of a second that pages without pictures do without
+
+    change = blurred = np.abs(pixels.astype(np.float32) - fill)
+    for axis in (2, 3):
+        blurred = gaussian_filter1d(blurred, BLUR * change.shape[axis], axis, mode="mirror")
+    made = [change, blurred] if unit is Unit.SCALAR else [_pooled(each, unit.side) for each in (change, blurred)]
+    return [each.reshape(len(each), -1).round().astype(np.uint8) for each in made]
+
+
+def _pooled(change: NDArray[np.float32], side: int) -> NDArray[np.float32]:
+    """Return the mean over channels and each square; those that the border cuts have fewer pixels."""
+    grey = change.mean(1)
+    count, height, width = grey.shape
+    edges = [(0, 0), (0, -height % side), (0, -width % side)]
+    squares = np.pad(grey, edges, constant_values=np.nan).reshape(count, -(-height // side), side, -1, side)
+    return np.asarray(np.nanmean(squares, axis=(2, 4)))
 
 
 def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np.unsignedinteger[Any]]:
@@ -38,7 +59,7 @@ def strata(numbers: Sequence[NDArray[np.uint8]], bins: int = BINS) -> NDArray[np
 
 def matched(
     own: NDArray[np.bool_],
-    places: NDArray[np.uint8],
+    places: NDArray[np.unsignedinteger[Any]],
     found: NDArray[np.unsignedinteger[Any]],
     order: Order,
     ties: NDArray[np.integer],
@@ -49,15 +70,15 @@ def matched(
 
     Args:
         own: bool (n, d), the image's own mask, True where removed.
-        places: uint8 (n, d), the bin of another image's ranking that holds each feature, as `bit_planes.bin_codes` has
-            it; 0 is most important.
+        places: unsigned (n, d), the bin of another image's ranking that holds each feature, such as
+            `bit_planes.bin_codes` has it; 0 is most important.
         found: (n, d), of `strata`.
         order: MoRF removes the first places, LeRF the last.
         ties: int (n, d), a permutation of 0 … d - 1 in every row; of features in one bin those with less go first.
     """
     shape = 1 + int(found.max()), 1 + int(places.max())  # strata, bins
     turned = places if order is Order.MORF else shape[1] - 1 - places
-    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * np.uint8(shape[1]) + turned
+    cells = found.astype(np.min_scalar_type(2 * prod(shape))) * shape[1] + turned
     return np.stack([_matched_one(mask, cell, tie, shape) for mask, cell, tie in zip(own, cells, ties, strict=True)])
 
 

@@ -1,36 +1,21 @@
 """How much of a batch goes through a network at once: as much as fits in this process's share of the GPU."""
 
+from __future__ import annotations
+
 import copy
-from typing import Any, Protocol
+from typing import TYPE_CHECKING
 
 from roarbench.devices import gpu_memory, gpu_share, out_of_memory
 from roarbench.errors import NoRoom
 from roarbench.text import size
 
+if TYPE_CHECKING:
+    from roarbench.kernels.train import Training
+
 _OURS = 0.8  # of its share that a process has at least where no other holds the memory that it lacks
 
 
-class Parted(Protocol):
-    """A training under way whose steps may be done in parts: see `kernels.train`."""
-
-    at_once: int
-    full_size: bool
-
-    @property
-    def normed(self) -> bool:
-        """Return whether parts would change what batch norm computes."""
-
-    def advance(self) -> None:
-        """Do one step."""
-
-    def state(self) -> dict[str, Any]:
-        """Return what `restore` takes."""
-
-    def restore(self, state: dict[str, Any]) -> None:
-        """Continue where this state was taken."""
-
-
-def find_room(training: Parted) -> None:
+def find_room(training: Training) -> None:
     """Try a step at full size and take it back; halve what goes through the network at once until it fits.
 
     Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes mean
@@ -46,7 +31,7 @@ def find_room(training: Parted) -> None:
         training.at_once //= 2
 
 
-def _tried(training: Parted) -> RuntimeError | None:
+def _tried(training: Training) -> RuntimeError | None:
     """Do a step at full size, put all back as it was, and return the error if memory ran out."""
     now, found = training.state(), None
     weights = {name: value.clone() for name, value in now["model"].items()}

@@ -5,7 +5,8 @@ from torch import Tensor, nn
 
 from roarbench.devices import device_of
 from roarbench.kernels.held import Fixed
-from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, Streamed, on_device, scaled
+from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, on_device, scaled
+from roarbench.kernels.streaming import StreamedImages
 
 _READ = 32  # inputs that are made at once for a test on a processor
 
@@ -33,7 +34,7 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
     scale, logits = on_device(norm, device), []
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
         for number, index in enumerate(indices):
-            if isinstance(inputs, Streamed):
+            if isinstance(inputs, StreamedImages):
                 inputs.expect(indices[number:])
             logits.append(model(_normalised(inputs, index, scale)))
         return torch.cat(logits)[: len(inputs)].cpu()

@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import islice
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
@@ -28,31 +29,23 @@ class _Buffer:
 
     def __init__(self, pinned: bool) -> None:
         self._pinned = pinned
-        self._pixels = self._bits = torch.empty(0, dtype=torch.uint8)
+        self._rooms = [torch.empty(0, dtype=torch.uint8), torch.empty(0, dtype=torch.uint8)]
         self._copied: torch.cuda.Event | None = None
 
-    def parts(self, pixels: tuple[int, ...], bits: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-        """Return tensors of these shapes in the room, which is free again: nothing is on its way to the device."""
+    def parts(self, *shapes: tuple[int, ...]) -> list[Tensor]:
+        """Return tensors of two shapes in the room, which is free again: nothing is on its way to the device."""
         if self._copied:
             self._copied.synchronize()
-        self._pixels, self._bits = (
-            self._grown(room, shape) for room, shape in ((self._pixels, pixels), (self._bits, bits))
-        )
-        return _view(self._pixels, pixels), _view(self._bits, bits)
+        for number, shape in enumerate(shapes):
+            if len(self._rooms[number]) < prod(shape):
+                self._rooms[number] = torch.empty(prod(shape), dtype=torch.uint8, pin_memory=self._pinned)
+        return [room[: prod(shape)].view(shape) for room, shape in zip(self._rooms, shapes, strict=True)]
 
     def sent(self) -> None:
         """Remember what has to be over before the room is free: the copy that was launched last."""
         if self._pinned:
             self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
             self._copied.record()
-
-    def _grown(self, room: Tensor, shape: tuple[int, ...]) -> Tensor:
-        size = int(np.prod(shape))
-        return room if len(room) >= size else torch.empty(size, dtype=torch.uint8, pin_memory=self._pinned)
-
-
-def _view(room: Tensor, shape: tuple[int, ...]) -> Tensor:
-    return room[: int(np.prod(shape))].view(shape)
 
 
 class Cut(NamedTuple):

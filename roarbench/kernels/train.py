@@ -20,9 +20,12 @@ from roarbench.devices import compiled, device_of, generator_state, own_stream, 
 from roarbench.errors import Diverged
 from roarbench.kernels.augment import Draws, augment, augment_by, draw, shrink
 from roarbench.kernels.cuda_graphs import LARGEST, DrawnPart, Graphs
+from roarbench.kernels.degrade import RedrawnImages
+from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
-from roarbench.kernels.inputs import Batches, Inputs, Normalisation, Redrawn, Streamed, on_device, scaled
+from roarbench.kernels.inputs import Batches, Inputs, Normalisation, on_device, scaled
 from roarbench.kernels.room import find_room
+from roarbench.kernels.streaming import StreamedImages
 from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
 from roarbench.workers.stopping import ENDED, asked, deferred
 
@@ -62,7 +65,7 @@ def fit(
         NoRoom: A step takes more than this process's share of the GPU, and cannot be done in smaller parts.
         SystemExit: This process was asked to end; the training is kept.
     """
-    training = _Training(model, inputs, labels, norm, recipe, seed)
+    training = Training(model, inputs, labels, norm, recipe, seed)
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
@@ -88,7 +91,7 @@ def fit(
     return torch.stack(list(training.losses)).double().mean().item()
 
 
-class _Training:
+class Training:
     """A training under way: all that a checkpoint has to hold.
 
     Attributes:
@@ -96,7 +99,7 @@ class _Training:
         losses: Of the last epoch's steps, scalars on the device.
         at_once: Images that go through the network together; see `find_room`.
         full_size: The next step takes images at full size, whatever the recipe says of it.
-        draws: The network has drawn by chance itself; looked at where steps may be recorded.
+        draws: The network has drawn by chance itself, which no graph repeats; looked at where steps may be recorded.
     """
 
     def __init__(
@@ -125,7 +128,7 @@ class _Training:
         """Do one step of the optimiser."""
         rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
         index = self._batches.next()
-        if isinstance(self._inputs, Streamed):
+        if isinstance(self._inputs, StreamedImages):
             self._inputs.expect(part for batch in chain([index], self._batches.coming()) for part in self._parts(batch))
         self.losses.append(self._do(self._parts(index), rate))
         self.step += 1
@@ -151,7 +154,10 @@ class _Training:
         return loss
 
     def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
-        """Do a step on these images at this learning rate; return its loss, a scalar on the device."""
+        """Do a step on these images at this learning rate; return its loss, a scalar on the device.
+
+        It can be recorded: nothing in it waits, or hangs on the processor's numbers.
+        """
         for group in self._optimiser.param_groups:
             group["lr"] = rate
         self._optimiser.zero_grad()
@@ -205,8 +211,10 @@ class _Training:
             generator.set_state(kept)
 
     def _generators(self) -> list[torch.Generator]:
-        drawn = [self._inputs.generator] if isinstance(self._inputs, Redrawn) else []
-        return [self._generator, *drawn]
+        """Return all sources of chance, which a checkpoint has to hold."""
+        if isinstance(self._inputs, RedrawnImages | ExchangedImages):
+            return [self._generator, self._inputs.generator]
+        return [self._generator]
 
     def _parts(self, index: Tensor) -> list[Tensor]:
         """Return a batch in the parts that share their draws and a reading."""

@@ -22,10 +22,10 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
         raise CallerError(
             f"vit-quick cannot cut {size} x {size} pixels into patches; write a size such as 32, 48 or 64"
         )
-    models = torchvision_models()
-    model: nn.Module = models.VisionTransformer(
+    patch = size // side
+    model: nn.Module = torchvision_models().VisionTransformer(
         image_size=size,
-        patch_size=size // side,
+        patch_size=patch,
         num_layers=_DEPTH,
         num_heads=_HEADS,
         hidden_dim=_DIM,
@@ -33,11 +33,9 @@ def small_vit(classes: int, channels: int, size: int) -> nn.Module:
         num_classes=classes,
     )
     if channels != 3:
-        patch = size // side
         model.conv_proj = nn.Conv2d(channels, _DIM, patch, patch)
-    for name, weight in model.named_parameters():
-        if name == "heads.head.weight":  # torchvision starts it at 0: a network with random weights would have no maps
-            nn.init.normal_(weight, std=0.01)
+    head = model.get_parameter("heads.head.weight")  # torchvision starts it at 0: random weights would have no maps
+    nn.init.normal_(head, std=0.01)
     return model
 
 
@@ -46,13 +44,9 @@ def small_convnext(classes: int, channels: int, size: int) -> nn.Module:
 
     Below 32 pixels on patches of 2.
     """
-    models = torchvision_models()
-    convnext = models.convnext
-    stages = [
-        convnext.CNBlockConfig(16, 32, 1),
-        convnext.CNBlockConfig(32, 64, 2),
-        convnext.CNBlockConfig(64, None, 1),
-    ]
+    convnext = torchvision_models().convnext
+    block = convnext.CNBlockConfig
+    stages = [block(16, 32, 1), block(32, 64, 2), block(64, None, 1)]
     model: nn.Module = convnext.ConvNeXt(stages, stochastic_depth_prob=0.0, layer_scale=1.0, num_classes=classes)
     patch = 4 if size >= 32 else 2
     stem = nn.Conv2d(channels, 16, patch, patch)

@@ -4,18 +4,7 @@ Every ReLU is a module of its own, not in place, and no sum is in place: captum'
 ReLU and read the gradient at its output.
 """
 
-from typing import NamedTuple
-
 from torch import Tensor, nn
-
-
-class Stem(NamedTuple):
-    """The first convolution: its width, kernel size, stride and padding."""
-
-    width: int
-    kernel: int
-    stride: int
-    padding: int
 
 
 class ResidualBlock(nn.Module):
@@ -48,16 +37,14 @@ def _projection(inputs: int, width: int, stride: int) -> nn.Sequential:
 
 
 class SmallResNet(nn.Module):
-    """A stem, blocks of given widths and strides, the mean over positions, a linear layer."""
+    """A first convolution, blocks of given widths and strides, the mean over positions, a linear layer."""
 
-    def __init__(
-        self, channels: int, classes: int, stem: Stem, widths: tuple[int, ...], strides: tuple[int, ...]
-    ) -> None:
+    def __init__(self, stem: nn.Conv2d, classes: int, widths: tuple[int, ...], strides: tuple[int, ...]) -> None:
         super().__init__()
-        self.conv = nn.Conv2d(channels, stem.width, stem.kernel, stem.stride, stem.padding, bias=False)
-        self.norm = nn.BatchNorm2d(stem.width)
+        self.conv = stem
+        self.norm = nn.BatchNorm2d(stem.out_channels)
         self.relu = nn.ReLU()
-        inputs = (stem.width, *widths[:-1])
+        inputs = (stem.out_channels, *widths[:-1])
         self.blocks = nn.Sequential(*(ResidualBlock(*shape) for shape in zip(inputs, widths, strides, strict=True)))
         self.linear = nn.Linear(widths[-1], classes)
 
@@ -82,17 +69,17 @@ def multilayer_perceptron(classes: int, channels: int, size: int) -> nn.Module:
 
 def resnet8(classes: int, channels: int, size: int) -> nn.Module:
     """Build three blocks of 16, 32 and 64 channels, for images of 28 or 32 pixels."""
-    stem = Stem(16, kernel=3, stride=1, padding=1)
-    return SmallResNet(channels, classes, stem, widths=(16, 32, 64), strides=(1, 2, 2))
+    stem = nn.Conv2d(channels, 16, 3, stride=1, padding=1, bias=False)
+    return SmallResNet(stem, classes, widths=(16, 32, 64), strides=(1, 2, 2))
 
 
 def resnet_quick(classes: int, channels: int, size: int) -> nn.Module:
     """Build three blocks of 16, 32 and 32 channels, for images of 64 pixels."""
-    stem = Stem(8, kernel=5, stride=2, padding=2)
-    return SmallResNet(channels, classes, stem, widths=(16, 32, 32), strides=(2, 2, 1))
+    stem = nn.Conv2d(channels, 8, 5, stride=2, padding=2, bias=False)
+    return SmallResNet(stem, classes, widths=(16, 32, 32), strides=(2, 2, 1))
 
 
 def resnet_planted(classes: int, channels: int, size: int) -> nn.Module:
     """Build two blocks of 16 and 32 channels, for images of 16 pixels."""
-    stem = Stem(16, kernel=3, stride=1, padding=1)
-    return SmallResNet(channels, classes, stem, widths=(16, 32), strides=(1, 2))
+    stem = nn.Conv2d(channels, 16, 3, stride=1, padding=1, bias=False)
+    return SmallResNet(stem, classes, widths=(16, 32), strides=(1, 2))

@@ -22,13 +22,13 @@ MOST = 1000  # seeds and references
 _MOST_RUNS = 10**6
 
 
-def own_suite(name: str, about: str, made: Suite) -> Suite:
-    """Return a suite with its name, and with the hash of what is computed as its version.
+def own_suite(made: Suite) -> Suite:
+    """Return a suite with the hash of what is computed as its version.
 
     Equal content has the same version wherever the file lies, whatever its comments, its name and its order.
     CallerError where one of its names could lead out of a folder, or a value is not of its kind.
     """
-    suite = replace(made, name=name, about=about, version=fingerprint(_computed(made))[:DIGITS])
+    suite = replace(made, version=fingerprint(_computed(made))[:DIGITS])
     try:
         check_record(suite)
     except ValueError as error:
@@ -72,9 +72,9 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         find_dataset(dataset)
     _check_values(values, source, blocks)
     made = Suite(
-        name="",
+        name=values["name"],
         version="",
-        about="",
+        about=values["about"],
         dataset=found.name if found else dataset,
         model=values["model"],
         recipe=values["recipe"],
@@ -85,7 +85,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         own=CustomSuite(blocks, values["references"], found, source),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
     )
-    suite = without(own_suite(values["name"], values["about"], made), dict(values["left_out"]))
+    suite = without(own_suite(made), dict(values["left_out"]))
     check_record(suite.own)
     return suite
 

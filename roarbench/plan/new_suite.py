@@ -38,82 +38,73 @@ def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) 
 
 def suite_text(name: str, record: DatasetRecord, place: str) -> str:
     """Return the text of a suite's file, with the path of the images from where it lies."""
-    if record.tabular:
-        lines = (*_about_rows(name, record), *_rows(record, place), *_training_on_rows(record))
-    else:
-        lines = (*_questions(name, record), *_data(record, place), *_training(record))
-    width = max(len(line) for line, why in lines if why and len(line) < 60)
-    return "\n".join(f"{line:<{width}}  # {why}" if why else line for line, why in lines) + "\n"
+    text = (_on_rows if record.tabular else _on_images)(name, record, place)
+    lines = [line.rpartition("  # ") for line in text.split("\n")]
+    width = max(len(line) for line, _, _ in lines if len(line) < 60)
+    return "\n".join(
+        f"{line:<{width}}{mark}{why}" if line.strip() else f"{line}{mark}{why}" for line, mark, why in lines
+    )
 
 
-_Line = tuple[str, str]  # and why it stands there
-
-
-def _questions(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
-    shape = f"{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
+def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     asking = _ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
     silent = _ids(*(control for control in beaten_on(record.channels) if control not in CONTROLS))
-    rows = f"[\n    # controls that ask no network, which the others have to beat\n    {silent},\n    {asking},\n]"
-    always = "the controls random, sobel and random-blurred are always there"
-    return (
-        *_beginning(name, shape, rows, always),
-        ("levels = [0.1, 0.5, 0.9]", "fractions of the features to remove"),
-        ("seeds = 3", "trainings per point; each uses the rankings of its own reference"),
-        ("references = 3", "explained networks; with only one, verdicts hold for this network only"),
-        ('# tuned_on = "test"', "if matched gain is all you ask: no training image is explained"),
-        ("", ""),
-        ("[protocol.roar]", "differences from the lines above, for one protocol"),
-        ("levels = [0.9]", "ROAR trains a network for each row, level and seed: here some, at one level"),
-        (f"estimators = [{asking}]", ""),
-        ("", ""),
-    )
+    lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
+    recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
+    return f"""\
+name = "{name}"  # the suite's name; its version is a hash of what is computed
+about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
+protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
+estimators = [
+    # controls that ask no network, which the others have to beat
+    {silent},
+    {asking},
+]
+# `roarbench estimators` lists all; the controls random, sobel and random-blurred are always there
+levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
+seeds = 3  # trainings per point; each uses the rankings of its own reference
+references = 3  # explained networks; with only one, verdicts hold for this network only
+# tuned_on = "test"  # if matched gain is all you ask: no training image is explained
 
+[protocol.roar]  # differences from the lines above, for one protocol
+levels = [0.9]  # ROAR trains a network for each row, level and seed: here some, at one level
+estimators = [{asking}]
 
-def _beginning(name: str, about: str, rows: str, always: str) -> tuple[_Line, ...]:
-    return (
-        (f'name = "{name}"', "the suite's name; its version is a hash of what is computed"),
-        (f'about = "{about}"', ""),
-        ('protocols = ["matched", "roar"]', "the questions, the leading one first (docs/protocols.md)"),
-        (f"estimators = {rows}", ""),
-        (f"# `roarbench estimators` lists all; {always}", ""),
-    )
+[data]
+{_where(record, place)}
+{_split(record)}
+size = {record.size}  # pixels per side: the short side is scaled to it, then the centre is cut out
+channels = {record.channels}  # 3 for colour, 1 for grey
+
+[network]  # explained, and retrained on degraded images
+name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)
+
+{recipe}
+"""
 
 
 def _ids(*names: str) -> str:
     return ", ".join(f'"{name}"' for name in names)
 
 
-def _data(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
-    in_folders = record.own == FOLDERS
-    where = ("images", "one folder per class") if in_folders else ("parquet", "parquet files of images and labels")
-    lines: list[_Line] = [("[data]", ""), (f'{where[0]} = "{place}"', f"{where[1]}; relative to this file")]
-    if not in_folders:
-        lines.append((f'image_column = "{record.image_column}"', "the images, as the bytes of their files"))
-        lines.append((f'label_column = "{record.label_column}"', "the classes, as numbers from 0 on or as words"))
+def _where(record: DatasetRecord, place: str) -> str:
+    if record.own == FOLDERS:
+        return f'images = "{place}"  # one folder per class; relative to this file'
+    return f"""\
+parquet = "{place}"  # parquet files of images and labels; relative to this file
+image_column = "{record.image_column}"  # the images, as the bytes of their files
+label_column = "{record.label_column}"  # the classes, as numbers from 0 on or as words"""
+
+
+def _split(record: DatasetRecord) -> str:
     if record.share:
-        lines.append(
-            (f"test_share = {record.share:g}", "of each class is drawn for testing, since there is no test split")
-        )
-        lines.append(("seed = 0", "for that draw"))
-    else:
-        what = "folder" if in_folders else "split"
-        lines.append((f'train = "{record.train_split}"', f"the {what} of the training images"))
-        lines.append((f'test = "{record.test_split}"', f"the {what} of the test images"))
-    return (
-        *lines,
-        (f"size = {record.size}", "pixels per side: the short side is scaled to it, then the centre is cut out"),
-        (f"channels = {record.channels}", "3 for colour, 1 for grey"),
-        ("", ""),
-    )
-
-
-def _training(record: DatasetRecord) -> tuple[_Line, ...]:
-    return (
-        ("[network]", "explained, and retrained on degraded images"),
-        ('name = "resnet-quick"', "or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)"),
-        ("", ""),
-        *zip(recipe_lines(record.train_images), _RECIPE, strict=True),
-    )
+        return f"""\
+test_share = {record.share:g}  # of each class is drawn for testing, since there is no test split
+seed = 0  # for that draw"""
+    what = "folder" if record.own == FOLDERS else "split"
+    return f"""\
+train = "{record.train_split}"  # the {what} of the training images
+test = "{record.test_split}"  # the {what} of the test images"""
 
 
 _RECIPE = (  # what the lines of a recipe say
@@ -140,45 +131,42 @@ def recipe_lines(images: int) -> tuple[str, ...]:
     )
 
 
-def _about_rows(name: str, record: DatasetRecord) -> tuple[_Line, ...]:
+def _on_rows(name: str, record: DatasetRecord, place: str) -> str:
     many = 20 if record.train_images <= _CHEAP else 5
-    shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    about = f"{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
-    asked = _ids("deviation", "linear-classifier", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
-    always = "the control random is always there, what needs pixels is left out"
-    return (
-        *_beginning(name, about, f"[{asked}]", always),
-        ("levels = [0.1, 0.5, 0.9]", "fractions of a row's columns to remove"),
-        (f"seeds = {many}", "trainings per point; each uses the rankings of its own reference"),
-        (f"references = {many}", "explained networks: many show how much networks differ"),
-        ("", ""),
-    )
-
-
-def _rows(record: DatasetRecord, place: str) -> tuple[_Line, ...]:
-    columns = f"columns = {json.dumps(record.columns, ensure_ascii=False)}"
-    some = ((columns, "the features; text, gaps and row numbers were left out"),) if record.columns else ()
-    label = f"label_column = {json.dumps(record.label_column, ensure_ascii=False)}"
-    return (
-        ("[data]", ""),
-        (f'table = "{place}"', "a parquet or CSV file, relative to this file"),
-        (label, "the classes; every other column is a feature" if not some else "the classes"),
-        *some,
-        (f"test_share = {record.share:g}", "of each class is drawn for testing"),
-        ("seed = 0", "for that draw"),
-        ("", ""),
-    )
-
-
-def _training_on_rows(record: DatasetRecord) -> tuple[_Line, ...]:
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
-    return (
-        ("[network]", "explained, and retrained on degraded rows"),
-        ('name = "mlp"', "two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)"),
-        ("", ""),
-        ("[recipe]", "how every network is trained; [reference_recipe] may differ"),
-        (f'like = "{_TABULAR.title}"', "a recipe of roarbench; the lines below override its numbers"),
-        (f"epochs = {epochs:g}", "passes over the training rows"),
-        (f"batch = {_TABULAR.batch}", "rows per step"),
-        (f"peak = {_TABULAR.peak:g}", "learning rate after the warm-up, by AdamW"),
-    )
+    shape = f"{record.classes:,} classes, {record.channels:,} columns"
+    asked = _ids("deviation", "linear-classifier", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    classes = "the classes"
+    if record.columns:
+        classes += f"\ncolumns = {_json(record.columns)}  # the features; text, gaps and row numbers were left out"
+    else:
+        classes += "; every other column is a feature"
+    return f"""\
+name = "{name}"  # the suite's name; its version is a hash of what is computed
+about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
+protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
+estimators = [{asked}]
+# `roarbench estimators` lists all; the control random is always there, what needs pixels is left out
+levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
+seeds = {many}  # trainings per point; each uses the rankings of its own reference
+references = {many}  # explained networks: many show how much networks differ
+
+[data]
+table = "{place}"  # a parquet or CSV file, relative to this file
+label_column = {_json(record.label_column)}  # {classes}
+test_share = {record.share:g}  # of each class is drawn for testing
+seed = 0  # for that draw
+
+[network]  # explained, and retrained on degraded rows
+name = "mlp"  # two hidden layers of 64; or FILE.py:FUNCTION, which takes (n, columns, 1, 1)
+
+[recipe]  # how every network is trained; [reference_recipe] may differ
+like = "{_TABULAR.title}"  # a recipe of roarbench; the lines below override its numbers
+epochs = {epochs:g}  # passes over the training rows
+batch = {_TABULAR.batch}  # rows per step
+peak = {_TABULAR.peak:g}  # learning rate after the warm-up, by AdamW
+"""
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)

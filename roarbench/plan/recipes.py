@@ -1,11 +1,10 @@
 """Frozen, versioned recipes, found by their titles, and with other settings. Nothing here imports torch."""
 
-import math
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe
@@ -107,44 +106,46 @@ RECIPES = {recipe.title: recipe for recipe in _TABLE}
 class RecipeSetting(NamedTuple):
     """A value of a recipe that a title may change."""
 
-    # of its values: `float`, `int`, `str` for published weights, or an enumeration
-    kind: type[float] | type[int] | type[str] | type[StrEnum]
-    least: float  # least, most: of a number, both included
-    most: float
     expected: str  # what may be written, in words
+    read: Callable[[Any], object]  # takes a text or a number; ValueError or OverflowError where it cannot be the value
 
 
-def _number(least: float, most: float) -> RecipeSetting:
-    return RecipeSetting(float, least, most, f"a number from {least:g} to {most:g}")
+def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeSetting:
+    def read(value: Any) -> float:
+        number = kind(value)
+        if not least <= number <= most or number != float(value):  # NaN is not within
+            raise ValueError
+        return kind(_written(number))  # as exact as titles are
 
-
-def _whole(least: int, most: int) -> RecipeSetting:
-    return RecipeSetting(int, least, most, f"a whole number from {least} to {most}")
+    return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
 
 
 def _one_of(kind: type[StrEnum]) -> RecipeSetting:
-    return RecipeSetting(kind, 0, 0, " or ".join(f"'{choice}'" for choice in kind))
+    return RecipeSetting(" or ".join(f"'{choice}'" for choice in kind), kind)
+
+
+def _start(value: Any) -> object:
+    if value and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
+        raise ValueError
+    return value
 
 
 SETTINGS = {  # in the order of a title
-    "epochs": _number(0.01, 10_000),
-    "batch": _whole(1, 65_536),
-    "peak": _number(1e-7, 100),
-    "warmup": _number(0, 1000),
+    "epochs": _within(float, 0.01, 10_000),
+    "batch": _within(int, 1, 65_536),
+    "peak": _within(float, 1e-7, 100),
+    "warmup": _within(float, 0, 1000),
     "decay": _one_of(Decay),
     "augmentation": _one_of(Augmentation),
     "precision": _one_of(Precision),
-    "momentum": _number(0, 0.9999),
-    "weight_decay": _number(0, 10),
-    "smoothing": _number(0, 0.9),
-    "sides": _number(0.1, 1),  # of each part, joined by `+`
-    "micro_batch": _whole(0, 65_536),
+    "momentum": _within(float, 0, 0.9999),
+    "weight_decay": _within(float, 0, 10),
+    "smoothing": _within(float, 0, 0.9),
+    "sides": _within(float, 0.1, 1),  # of each part, joined by `+`
+    "micro_batch": _within(int, 0, 65_536),
     "optimiser": _one_of(Optimiser),
-    "start": RecipeSetting(str, 0, 0, "torchvision:NAME/WEIGHTS"),
+    "start": RecipeSetting("torchvision:NAME/WEIGHTS", _start),  # published weights
 }
-
-
-_START = re.compile(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})")
 
 
 def find_recipe(title: str) -> Recipe:
@@ -192,22 +193,12 @@ def _read(key: str, value: object) -> object:
 
 
 def _value(key: str, value: object) -> object:
-    kind, least, most, expected = SETTINGS[key]
     try:
         if isinstance(value, bool) or not isinstance(value, str | int | float):
             raise ValueError
-        if issubclass(kind, StrEnum):
-            return kind(str(value))
-        if issubclass(kind, str):
-            if value and not _START.fullmatch(str(value)):
-                raise ValueError
-            return value
-        number = kind(value)
-        if not (math.isfinite(number) and least <= number <= most) or number != float(value):
-            raise ValueError
+        return SETTINGS[key].read(value)
     except (ValueError, OverflowError):
-        raise CallerError(f"{key} is {value!r}, expected {expected}") from None
-    return kind(_written(number))  # as exact as titles are
+        raise CallerError(f"{key} is {value!r}, expected {SETTINGS[key].expected}") from None
 
 
 def _written(value: object) -> str:

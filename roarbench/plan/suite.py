@@ -29,11 +29,6 @@ class Block:
     unit: Unit = Unit.SCALAR
     fill: str = "mean"
 
-    @property
-    def estimator_records(self) -> tuple[Estimator, ...]:
-        """Return its estimators, in order."""
-        return tuple(map(find_estimator, self.estimators))
-
 
 @dataclass(frozen=True)
 class CustomSuite:
@@ -148,12 +143,6 @@ class Suite:
     def network_source(self) -> str:
         """Return the Python file that makes its network; empty where its name says which it is."""
         return self.own.source if self.own else ""
-
-    @property
-    def asked_estimators(self) -> tuple[Estimator, ...]:
-        """Return all estimators that were asked for, those that do not apply to the network among them."""
-        blocks = self.own.blocks if self.own else self.blocks
-        return tuple(map(find_estimator, dict.fromkeys(name for block in blocks for name in block.estimators)))
 
     @property
     def controls(self) -> tuple[str, ...]:

@@ -34,7 +34,6 @@ NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 _LARGEST = 2**20  # bytes of a file that makes a network
-_UNNAMED: dict[str, Any] = {"name": "", "version": "", "about": ""}  # until all else is known
 _TABULAR_FILLS = ("mean", "zero", "noise")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
@@ -72,7 +71,9 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)
     made = Suite(
-        **_UNNAMED,
+        name=name,
+        version="",
+        about=about,
         dataset=dataset.name,
         model=model,
         recipe=recipe.title,
@@ -84,7 +85,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         tuned_on=tuned_on,
     )
     with top.naming():
-        return own_suite(name, about, made)
+        return own_suite(made)
 
 
 def _check_name(top: TomlTable, name: str) -> None:

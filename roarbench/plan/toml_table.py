@@ -1,7 +1,7 @@
 """A small reader of TOML: each value is asked for by its name and kind, and what nobody asked for is refused."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -25,49 +25,40 @@ class TomlTable:
 
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text that is not empty; without a default it has to be there."""
-        value = self._get(key, default, 'text; write {key} = "…"')
-        if not isinstance(value, str) or (not value.strip() and value != default):
-            raise self._wrong(key, value, f'text; write {key} = "…"')
-        return value
+        text: str = self._get(
+            key,
+            default,
+            'text; write {key} = "…"',
+            lambda one: isinstance(one, str) and (one.strip() or one == default),
+        )
+        return text
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         """Return a number from `low` to `high`."""
         expected = f"a number from {low:g} to {high:g}; write {{key}} = {default or high:g}"
-        value = self._get(key, default, expected)
-        if not _is_number(value) or not low <= value <= high:
-            raise self._wrong(key, value, expected)
-        return float(value)
+        return float(self._get(key, default, expected, lambda one: _is_number(one) and low <= one <= high))
 
     def whole(self, key: str, low: int, high: int, default: int | None = None) -> int:
         """Return a whole number from `low` to `high`."""
         expected = f"a whole number from {low} to {high}; write {{key}} = {default or low}"
-        value = self._get(key, default, expected)
-        if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-            raise self._wrong(key, value, expected)
-        return value
+        number: int = self._get(key, default, expected, lambda one: type(one) is int and low <= one <= high)
+        return number
 
     def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
         """Return a list of texts, each once."""
         expected = 'a list of names; write {key} = ["…"]'
-        value = self._get(key, default, expected)
-        if not isinstance(value, list | tuple) or not value or not all(isinstance(one, str) for one in value):
-            raise self._wrong(key, value, expected)
-        return tuple(dict.fromkeys(value))
+        return tuple(dict.fromkeys(self._get(key, default, expected, _list_of(lambda one: isinstance(one, str)))))
 
     def numbers(self, key: str, low: float, high: float, default: tuple[float, ...] | None = None) -> tuple[float, ...]:
         """Return a list of numbers from `low` to `high`, each once, the lowest first."""
         expected = f"a list of numbers from {low:g} to {high:g}; write {{key}} = [{high:g}]"
-        value = self._get(key, default, expected)
-        fine = isinstance(value, list | tuple) and value and all(_is_number(one) for one in value)
-        if not fine or not all(low <= one <= high for one in value):
-            raise self._wrong(key, value, expected)
-        return tuple(sorted({float(one) for one in value}))
+        fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
+        return tuple(sorted({float(one) for one in self._get(key, default, expected, fits)}))
 
     def section(self, key: str) -> "TomlTable":
         """Return a table; one without values where there is none."""
-        value = self._get(key, {}, "")
-        if not isinstance(value, dict):
-            raise self._wrong(key, value, "a table; write [{key}] on a line of its own, its values below it")
+        expected = "a table; write [{key}] on a line of its own, its values below it"
+        value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
 
     def rest(self) -> dict[str, Any]:
@@ -94,18 +85,21 @@ class TomlTable:
         """Return an error of this table."""
         return CallerError(f"{self._where}: {seen}", hint)
 
-    def _get(self, key: str, default: Any, expected: str) -> Any:
+    def _get(self, key: str, default: Any, expected: str, fits: Callable[[Any], object]) -> Any:
+        """Return a value that fits, or the default."""
         self._asked.add(key)
-        if key in self._values:
-            return self._values[key]
-        if default is None:
+        value = self._values.get(key, default)
+        if value is None:  # which TOML does not have
             raise self.wrong(f"{key} is missing, expected {expected.format(key=key)}")
-        return default
-
-    def _wrong(self, key: str, value: object, expected: str) -> CallerError:
-        shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"
-        return self.wrong(f"{key} is {shown}, expected {expected.format(key=key)}")
+        if key in self._values and not fits(value):
+            shown = repr(value) if len(repr(value)) < 60 else f"{repr(value)[:60]}…"
+            raise self.wrong(f"{key} is {shown}, expected {expected.format(key=key)}")
+        return value
 
 
 def _is_number(value: object) -> bool:
     return not isinstance(value, bool) and isinstance(value, int | float) and math.isfinite(value)
+
+
+def _list_of(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and bool(value) and all(map(fits, value))

@@ -9,7 +9,7 @@ import secrets
 import subprocess
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
@@ -52,12 +52,8 @@ class ControlGroup(NamedTuple):
 def control_group(memory: int) -> Iterator[ControlGroup | None]:
     """Yield a new group that ends with the block; None where none can be had."""
     parent = group_parent()
-    group = _made(parent, memory) if parent else None
-    try:
+    with _group_in(parent, memory) if parent else nullcontext() as group:
         yield group
-    finally:
-        if group:
-            _end(group)
 
 
 @cache
@@ -83,16 +79,14 @@ def _serves(parent: Path) -> bool:
             if time.time() - left.stat().st_mtime > _OLD:
                 with suppress(OSError):  # somebody is in it
                     left.rmdir()
-        group = _made(parent, 2**26)
-        try:
+        with _group_in(parent, 2**26) as group:
             return subprocess.run([*group.joining(), "/bin/true"], capture_output=True, check=False).returncode == 0
-        finally:
-            _end(group)
     except OSError:
         return False
 
 
-def _made(parent: Path, memory: int) -> ControlGroup:
+@contextmanager
+def _group_in(parent: Path, memory: int) -> Iterator[ControlGroup]:
     group = ControlGroup(parent / f"roarbench-{os.getpid()}-{secrets.token_hex(4)}")
     group.folder.mkdir()
     limits = {"memory.max": memory, "memory.oom.group": 1, "pids.max": PROCESSES + _OWN_PROCESSES}
@@ -100,13 +94,11 @@ def _made(parent: Path, memory: int) -> ControlGroup:
     for path, value in ((group.folder / file, value) for file, value in limits.items()):
         if path.exists():  # not every kernel swaps
             path.write_text(str(value))
-    return group
-
-
-def _end(group: ControlGroup) -> None:
-    """Remove a group; the kernel takes a moment to forget processes that are dead."""
-    for _ in range(100):
-        with suppress(OSError):
-            group.folder.rmdir()
-            return
-        time.sleep(0.01)
+    try:
+        yield group
+    finally:
+        for _ in range(100):  # the kernel takes a moment to forget processes that are dead
+            with suppress(OSError):
+                group.folder.rmdir()
+                break
+            time.sleep(0.01)

@@ -132,7 +132,7 @@ def _explain(estimate: Estimate, parts: list[_ReceivedPart], answer: int) -> dic
             dims, any_drew = importance.ndim, any_drew or drew
             channel.write_map(answer, written, importance.numpy())
             written += importance.numel()
-        memory.append(_memory())
+        memory.append(1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)  # the most that this process has had
     seconds = time.process_time() - start
     return {"dims": dims, "drew": any_drew, "seconds": seconds, "memory": memory}
 
@@ -144,24 +144,15 @@ def _maps(estimate: Estimate, part: _ReceivedPart) -> Iterator[tuple[Tensor, boo
     batches; from the first draw on one at a time, so that no map depends on the other images of its batch.
     """
     kept, alone = _State.of(part.model), False
-    for rows in _batches(len(part.seeds), part.batch):
+    for first in range(0, len(part.seeds), part.batch):
+        stop = min(first + part.batch, len(part.seeds))
         if not alone:
-            importance, alone = _call(estimate, part, kept, rows)
-            if not alone or rows.stop - rows.start == 1:
+            importance, alone = _call(estimate, part, kept, slice(first, stop))
+            if not alone or stop - first == 1:
                 yield importance, alone
                 continue
-        for i in range(rows.start, rows.stop):
+        for i in range(first, stop):
             yield _call(estimate, part, kept, slice(i, i + 1))[0], True
-
-
-def _memory() -> int:
-    """Return the most bytes that this process has had."""
-    return 1024 * resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _batches(n: int, size: int) -> Iterator[slice]:
-    for first in range(0, n, size):
-        yield slice(first, min(first + size, n))
 
 
 def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) -> tuple[Tensor, bool]:

@@ -23,9 +23,8 @@ _PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch choose
 _DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")  # shared mappings of /dev/zero are memory without a limit
 _LABELLED = ("roarbench", "sklearn/datasets/data", "sklearn/datasets/tests")  # packages' own images and tables
 _DEBIAN = "/usr/lib/python3/dist-packages"
-_FIRST_UID = (
-    0x60000000  # far above the users of a machine; one for each sandbox, so that none counts another's processes
-)
+# far above the users of a machine; one for each sandbox, so that none counts another's processes
+_FIRST_UID = 0x60000000
 
 
 def sandboxed(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:

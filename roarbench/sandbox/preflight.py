@@ -50,6 +50,8 @@ def check_sandbox() -> None:
 
 def _send_canary() -> SandboxExit:
     """Put out what must not be reached, and let a program look for it inside."""
+    from roarbench.sandbox.policy import opened_policy  # imports libseccomp, which may be missing
+
     value = secrets.token_hex(16)
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
@@ -66,19 +68,11 @@ def _send_canary() -> SandboxExit:
         places = [str(folder / "canary"), str(tcp.getsockname()[1]), str(folder / "socket")]
         namespaces = {name: Path(f"/proc/self/ns/{name}").stat().st_ino for name in ("ipc", "mnt", "net", "pid", "uts")}
         arguments = [*places, str(process.pid), "ROARBENCH_CANARY", value, json.dumps(namespaces)]
-        return _run(arguments)
-
-
-def _run(arguments: list[str]) -> SandboxExit:
-    from roarbench.sandbox.policy import opened_policy  # imports libseccomp, which may be missing
-
-    read, write = os.pipe()
-    try:
-        with opened_policy() as rules:
-            return watch(sandboxed("canary.py", arguments, rules), [rules], read, _LIMITS)
-    finally:
-        os.close(read)
-        os.close(write)
+        pipe = os.pipe()
+        for end in pipe:
+            stack.callback(os.close, end)
+        rules = stack.enter_context(opened_policy())
+        return watch(sandboxed("canary.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
 def _found(death: SandboxExit) -> list[str]:

@@ -7,6 +7,7 @@ import subprocess
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,13 +32,6 @@ class SandboxExit(NamedTuple):
     peak: int  # most bytes of memory seen
 
 
-class _Group(NamedTuple):
-    """Resources that a process and all its descendants use."""
-
-    cpu: float
-    memory: int
-
-
 def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limits: Limits) -> SandboxExit:
     """Run bubblewrap or Python with an empty environment, and these open files, until it ends or goes over a limit.
 
@@ -56,81 +50,78 @@ def watch(command: Sequence[str], descriptors: Sequence[int], started: int, limi
         )
         assert process.stdout is not None  # a pipe was asked for
         with process.stdout as pipe:
+            os.set_blocking(pipe.fileno(), False)
             return _Watchdog(process, group, pipe.fileno(), started, limits, begin).until_dead()
 
 
+@dataclass
 class _Watchdog:
-    def __init__(
-        self,
-        process: "subprocess.Popen[bytes]",
-        group: ControlGroup | None,
-        pipe: int,
-        started: int,
-        limits: Limits,
-        begin: float,
-    ) -> None:
-        self._process, self._pipe, self._started, self._limits, self._begin = process, pipe, started, limits, begin
-        self._group = group
-        self._output = bytearray()
-        self._told = False
-        self._open = True  # somebody may still print
-        self._cpu, self._peak = 0.0, 0
-        self._from: tuple[float, float] | None = None  # processor time and moment when the submission's code began
-        self._first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
-        self._first_process = 0
-        os.set_blocking(pipe, False)
+    process: "subprocess.Popen[bytes]"
+    group: ControlGroup | None
+    pipe: int  # what its processes print
+    started: int  # told when the submission's code begins
+    limits: Limits
+    begin: float
+    output: bytearray = field(default_factory=bytearray)
+    told: bool = False
+    open: bool = True  # somebody may still print
+    cpu: float = 0.0
+    peak: int = 0
+    begun: tuple[float, float] | None = None  # processor time and moment when the submission's code began
+    first: int | None = None  # descriptor of the sandbox's first process: with it, all others end
+    first_process: int = 0
 
     def until_dead(self) -> SandboxExit:
         stopped: SubmissionFault | None = None
         try:
-            while self._process.poll() is None and stopped is None:
-                select.select([self._pipe] if self._open else [], [], [], _LOOK)
+            while self.process.poll() is None and stopped is None:
+                select.select([self.pipe] if self.open else [], [], [], _LOOK)
                 stopped = self._over()
         finally:
             self._kill()
         self._read()
-        if stopped is None and self._group and self._group.overflowed:
-            stopped, self._peak = SubmissionFault.MEMORY, max(self._peak, self._limits.memory)
-        stopped = stopped or (SubmissionFault.PRINTED if len(self._output) > OUTPUT else None)
-        code = self._process.returncode
+        if stopped is None and self.group and self.group.overflowed:
+            stopped, self.peak = SubmissionFault.MEMORY, max(self.peak, self.limits.memory)
+        stopped = stopped or (SubmissionFault.PRINTED if len(self.output) > OUTPUT else None)
+        code = self.process.returncode
         return SandboxExit(
             started=self._has_started(),
             stopped=stopped,
             code=128 - code if code < 0 else code,
-            output=bytes(self._output[:OUTPUT]),
-            cpu=self._cpu,
-            wall=time.monotonic() - self._begin,
-            peak=self._peak,
+            output=bytes(self.output[:OUTPUT]),
+            cpu=self.cpu,
+            wall=time.monotonic() - self.begin,
+            peak=self.peak,
         )
 
     def _over(self) -> SubmissionFault | None:
         """Return which limit was exceeded."""
         self._read()
         self._find_first()
-        use = _group(self._process.pid)
-        use = use._replace(cpu=self._group.cpu) if self._group else use
-        if use.memory > self._limits.memory:  # processes that share what they forked from were counted several times
-            use = use._replace(memory=sum(map(_share, _family(self._process.pid))))
-        self._cpu, self._peak = max(self._cpu, use.cpu), max(self._peak, use.memory)
-        if use.memory > self._limits.memory:
+        cpu, memory = _use(self.process.pid)
+        cpu = self.group.cpu if self.group else cpu
+        if memory > self.limits.memory:  # processes that share what they forked from were counted several times
+            memory = sum(map(_share, _family(self.process.pid)))
+        self.cpu, self.peak = max(self.cpu, cpu), max(self.peak, memory)
+        if memory > self.limits.memory:
             return SubmissionFault.MEMORY
-        if len(self._output) > OUTPUT:
+        if len(self.output) > OUTPUT:
             return SubmissionFault.PRINTED
         if self._scratch_files() > FILES:
             return SubmissionFault.FILES
         now = time.monotonic()
         if not self._has_started():
-            return SubmissionFault.TIME if now - self._begin > _START else None
-        self._from = self._from or (use.cpu, now)
-        cpu, begin = self._from
-        if use.cpu - cpu > self._limits.cpu:
+            return SubmissionFault.TIME if now - self.begin > _START else None
+        self.begun = self.begun or (cpu, now)
+        cpu_before, moment = self.begun
+        if cpu - cpu_before > self.limits.cpu:
             return SubmissionFault.TIME
-        return SubmissionFault.CLOCK if now - begin > self._limits.wall else None
+        return SubmissionFault.CLOCK if now - moment > self.limits.wall else None
 
     def _scratch_files(self) -> int:
         """Return how many files the sandbox's /tmp has; 0 where it has none of its own."""
         with suppress(OSError):
-            inside = Path(f"/proc/{self._first_process}/root/tmp")
+            inside = Path(f"/proc/{self.first_process}/root/tmp")
             if inside.stat().st_dev != Path("/tmp").stat().st_dev:
                 found = os.statvfs(inside)
                 return found.f_files - found.f_ffree
@@ -138,53 +129,49 @@ class _Watchdog:
 
     def _has_started(self) -> bool:
         """Return whether the submission's code was reached; what was told once cannot be taken back."""
-        self._told = self._told or bool(select.select([self._started], [], [], 0)[0] and os.read(self._started, 1))
-        return self._told
+        self.told = self.told or bool(select.select([self.started], [], [], 0)[0] and os.read(self.started, 1))
+        return self.told
 
     def _read(self) -> None:
         with suppress(BlockingIOError):
-            while self._open and len(self._output) <= OUTPUT:
-                piece = os.read(self._pipe, 65536)
-                self._open = bool(piece)
-                self._output += piece
+            while self.open and len(self.output) <= OUTPUT:
+                piece = os.read(self.pipe, 65536)
+                self.open = bool(piece)
+                self.output += piece
 
     def _find_first(self) -> None:
-        if self._first is None:
-            for child in _children(self._process.pid):
+        if self.first is None:
+            for child in _children(self.process.pid):
                 with suppress(OSError):
-                    self._first, self._first_process = os.pidfd_open(child), child
+                    self.first, self.first_process = os.pidfd_open(child), child
 
     def _kill(self) -> None:
         """End every process: the namespace dies with its first process, and that with bubblewrap."""
         self._find_first()
-        if self._first is not None:
+        if self.first is not None:
             with suppress(ProcessLookupError):
-                signal.pidfd_send_signal(self._first, signal.SIGKILL)
-            select.select([self._first], [], [])
-            os.close(self._first)
+                signal.pidfd_send_signal(self.first, signal.SIGKILL)
+            select.select([self.first], [], [])
+            os.close(self.first)
         with suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
-        self._process.wait()
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.process.wait()
 
 
-def _group(process: int) -> _Group:
+def _use(process: int) -> tuple[float, int]:
     """Count processor time and memory of a process and its descendants; the dead by what their parents were told."""
     cpu, memory = 0.0, 0
     for member in _family(process):
         with suppress(OSError, ValueError, IndexError):
             fields = Path(f"/proc/{member}/stat").read_text().rpartition(")")[2].split()
             cpu += sum(map(int, fields[11:15])) / _TICK  # utime, stime, cutime, cstime: proc_pid_stat(5)
-            memory += _memory(member)
-    return _Group(cpu, memory)
-
-
-def _memory(process: int) -> int:
-    """Return bytes that belong to nobody else's files: private, shared in a private file, and page tables."""
-    return _sum(process, "status", ("RssAnon", "RssShmem", "VmPTE"))
+            # what belongs to nobody else's files: private, shared in a private file, and page tables
+            memory += _sum(member, "status", ("RssAnon", "RssShmem", "VmPTE"))
+    return cpu, memory
 
 
 def _share(process: int) -> int:
-    """Return the same, of what several processes share only this one's part: exact, and slower to find out."""
+    """Return bytes of memory, of what several processes share only this one's part: exact, and slower to find out."""
     with suppress(OSError, ValueError):
         return _sum(process, "smaps_rollup", ("Pss_Anon", "Pss_Shmem")) + _sum(process, "status", ("VmPTE",))
     return 0  # it is gone

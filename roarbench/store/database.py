@@ -48,6 +48,9 @@ _ADVICE = {  # a piece of the database's own message -> what to do; the first th
 class Database:
     """A database at the newest schema.
 
+    Its methods raise StoreError where the database refuses for a reason that lies outside of the code, or stays away,
+    those that read also where a row is damaged; and those that write raise RunError where its file is no longer there.
+
     Attributes:
         where: How messages call it; never holds a password.
         patience: Seconds for which a server that is gone is waited for.
@@ -68,20 +71,12 @@ class Database:
         """Do some work in a writing transaction that others may overlap; on SQLite they come one after the other.
 
         While the server is gone the work is tried again; so it has to come out the same if it was done already.
-
-        Raises:
-            StoreError: The database refused, for a reason that lies outside of the code, or stays away.
-            RunError: Its file is no longer there.
         """
         with self._kept():
             return self._as_soon_as_possible(lambda: self._work(self._changer, work))
 
     def ask(self, work: Callable[[Connection], T]) -> T:
-        """Do some work that only reads, and try it again while the server is gone.
-
-        Raises:
-            StoreError: As `change`, or a row is damaged.
-        """
+        """Do some work that only reads, and try it again while the server is gone."""
         with self._sound():
             if held := self._held_connection:
                 with explained(self.where):
@@ -120,18 +115,13 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Connection]:
-        """Open a transaction that no other writing transaction of the store overlaps.
-
-        Raises:
-            StoreError: The database refused, for a reason that lies outside of the code.
-            RunError: Its file is no longer there.
-        """
+        """Open a transaction that no other writing transaction of the store overlaps."""
         with self._kept(), self._begun(self._engine) as connection:
             yield connection
 
     @contextmanager
     def read(self) -> Iterator[Connection]:
-        """Open a transaction that only reads, and never makes a writer wait; StoreError where a row is damaged."""
+        """Open a transaction that only reads, and never makes a writer wait."""
         held = self._held_connection
         with self._sound(), nullcontext(held) if held else self._begun(self._reader) as found, explained(self.where):
             yield found
@@ -233,7 +223,7 @@ def insert_new(
         return set()
     insert = _INSERT[connection.dialect.name](table)
     statement = insert.values(same) if same else insert
-    found = connection.execute(statement.on_conflict_do_nothing().returning(table.c.key), list(rows))
+    found = connection.execute(statement.on_conflict_do_nothing().returning(*table.primary_key), list(rows))
     return set(found.scalars())
 
 

@@ -7,7 +7,6 @@ import json
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, fields
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -50,8 +49,7 @@ def note_images(database: Database, new: Iterable[ImageNote]) -> None:
 
 def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
     """Store notes within a transaction."""
-    now = datetime.now(UTC)
-    insert_new(connection, images, [{"key": note.key, "created": now, **vars(note)} for note in new])
+    insert_new(connection, images, [{"key": note.key, **vars(note)} for note in new])
 
 
 def checked_note(note: ImageNote) -> ImageNote:

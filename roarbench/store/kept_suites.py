@@ -5,14 +5,14 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 
-from sqlalchemy import Connection, delete, insert, inspect, select
+from sqlalchemy import Connection, delete, inspect, select
 
 from roarbench.errors import CallerError
 from roarbench.identity import canonical
 from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import VERSIONS
-from roarbench.store.database import Database
+from roarbench.store.database import Database, insert_new
 from roarbench.store.schema import suites
 
 
@@ -20,21 +20,17 @@ def keep_suite(database: Database, suite: Suite) -> None:
     """Keep a suite from a file, and where its data lie now; what was kept of the same suite before is replaced."""
     with database.write() as connection:
         connection.execute(delete(suites).where(suites.c.id == suite.called))
-        _put(connection, suite)
+        put_suites(connection, [suite])
 
 
 def put_suites(connection: Connection, new: Iterable[Suite]) -> None:
     """Store suites within a transaction; one that is kept already stays as it is."""
-    known = set(connection.scalars(select(suites.c.id)))
-    for suite in new:
-        if suite.called not in known:
-            _put(connection, suite)
+    insert_new(connection, suites, [_row(suite) for suite in new])
 
 
-def _put(connection: Connection, suite: Suite) -> None:
+def _row(suite: Suite) -> dict[str, str]:
     dataset = suite.own.dataset if suite.own else None
-    row = {"id": suite.called, "record": canonical(suite_record(suite)), "folder": dataset.folder if dataset else ""}
-    connection.execute(insert(suites), row)
+    return {"id": suite.called, "record": canonical(suite_record(suite)), "folder": dataset.folder if dataset else ""}
 
 
 def kept_suites(database: Database) -> list[Suite]:

@@ -1,6 +1,6 @@
 """All rows of a store as a table for a spreadsheet, to be looked at and not read back; docs/words.md has its columns.
 
-What is left out are the answers to single images and the sources of submissions; `exchange` carries them.
+What is left out are the answers to single images and the sources of submissions; `transfer` carries them.
 """
 
 from collections.abc import Iterator

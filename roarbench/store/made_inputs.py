@@ -11,12 +11,12 @@ from roarbench.store.layout import Workspace
 from roarbench.store.ranking_parts import MANIFEST, checksum_of
 from roarbench.store.ranking_spec import ranking_spec
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.references import NetworkStore, StoredReference
+from roarbench.store.references import StoredNetwork, StoredReference
 
 
 def made_inputs(workspace: Workspace, suite: Suite, data: str, points: Iterable[Point]) -> SharedInputs:
     """Return what a folder has, whole, of what these points on the images of this fingerprint rest on."""
-    networks, rankings = NetworkStore(workspace.networks), RankingsStore(workspace.rankings)
+    rankings = RankingsStore(workspace.rankings)
     needed, shape = inputs_of(suite, points), suite.dataset_record.shape
 
     def predicted(number: int) -> bool:
@@ -29,7 +29,7 @@ def made_inputs(workspace: Workspace, suite: Suite, data: str, points: Iterable[
 
     def has(common: Common, *ranked_by: str) -> bool:
         key = common_network(suite, data, *common).key
-        return networks.has(tuned_key(key, *ranked_by) if ranked_by else key)
+        return StoredNetwork(workspace.networks, tuned_key(key, *ranked_by) if ranked_by else key).has()
 
     ranked = {row: found for row in needed.rankings if (found := checksum(row))}
     return SharedInputs(

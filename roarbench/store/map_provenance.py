@@ -1,6 +1,7 @@
 """How the maps behind stored rankings were computed: what may differ between two stores that have the same ones."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from typing import NamedTuple
 
 
@@ -26,12 +27,10 @@ class MapProvenance(NamedTuple):
 
 def merged(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     """Join neighbours that were made alike."""
-    found: list[ExplainedBatches] = []
-    for part in parts:
-        if found and found[-1][1:] == part[1:]:
-            part = part._replace(images=found.pop().images + part.images)
-        found.append(part)
-    return found
+    return [
+        ExplainedBatches(sum(part.images for part in alike), *how)
+        for how, alike in groupby(parts, lambda part: part[1:])
+    ]
 
 
 def without(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:

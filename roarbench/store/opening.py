@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import URL, Connection, Engine, create_engine, event, inspect, make_url, text
+from sqlalchemy import URL, Connection, Engine, create_engine, delete, event, insert, inspect, make_url, select
 from sqlalchemy.exc import ArgumentError
 from sqlalchemy.pool import NullPool, QueuePool
 
@@ -15,12 +15,16 @@ from roarbench.errors import EmptyStore, Hint, StoreError
 from roarbench.store import schema
 from roarbench.store.database import PATIENCE, Database, explained
 
-MIGRATIONS = Path(__file__).parent / "migrations"
 _MAGIC = b"SQLite format 3\0"  # https://sqlite.org/fileformat.html, section 1.3.1
 
 _BEGIN_WRITING = {"sqlite": "BEGIN IMMEDIATE", "postgresql": "SELECT pg_advisory_xact_lock(19081806)"}
 _BEGIN_READING = {"sqlite": "BEGIN"}  # psycopg begins by itself
 _BEGIN_CHANGING = {"sqlite": "BEGIN IMMEDIATE"}
+_STOP_WHAT_FAILED = """
+INSERT INTO stopped (key, what, data, reason, created)
+SELECT key, '', '', reason, created FROM failures
+WHERE id IN (SELECT max(id) FROM failures GROUP BY key) AND key NOT IN (SELECT key FROM results)
+"""
 
 
 def open_database(url: str, read_only: bool) -> Database:
@@ -39,8 +43,8 @@ def open_database(url: str, read_only: bool) -> Database:
         _check(database, read_only)
         if not read_only:
             with database.write() as connection:  # also finds out whether it can be written at all
-                if _version(connection, where) < schema.HEAD:
-                    _migrate(connection)
+                if (version := _version(connection, where)) < schema.HEAD:
+                    _upgrade(connection, version)
         if lite and not read_only:
             _use_wal(engine, where)
             database.watch()
@@ -141,21 +145,22 @@ def _check(database: Database, read_only: bool) -> None:
 def _version(connection: Connection, where: str) -> str:
     """Return the schema's number; empty for an empty database."""
     names = inspect(connection).get_table_names()
-    if schema.VERSION_TABLE in names:
-        return str(connection.scalar(text(f"SELECT version_num FROM {schema.VERSION_TABLE}")) or "")
+    if schema.version.name in names:
+        return connection.scalar(select(schema.version.c.version_num)) or ""
     if names:
         raise StoreError(f"{where} holds other tables ({names[0]}, …) and no results; name a database of its own")
     return ""
 
 
-def _migrate(connection: Connection) -> None:
-    from alembic import command  # half a second that only new and old stores need
-    from alembic.config import Config
-
-    config = Config()
-    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
-    config.attributes["connection"] = connection
-    command.upgrade(config, "head")
+def _upgrade(connection: Connection, version: str) -> None:
+    """Bring an empty database, or a store of an older schema, to the newest."""
+    if "" < version < "0008":
+        connection.exec_driver_sql("DROP TABLE claims")  # before leases; nobody works on it now: they are of the dead
+    schema.metadata.create_all(connection)
+    if version < "0008":
+        connection.exec_driver_sql(_STOP_WHAT_FAILED)
+    connection.execute(delete(schema.version))
+    connection.execute(insert(schema.version), {"version_num": schema.HEAD})
 
 
 def _use_wal(engine: Engine, where: str) -> None:

@@ -60,12 +60,6 @@ def chain_of(folder: Path, split: Split, count: int) -> list[tuple[RankedRange, 
     return chain
 
 
-def told_by(parts: Path, counts: Mapping[Split, int]) -> list[dict[str, Any]]:
-    """Return what each part that is used says of itself."""
-    used = [part.path for split, count in counts.items() for part, _ in chain_of(parts, split, count)]
-    return [read_planes(path).about for path in used]
-
-
 def refuse_mixed(parts: Path, told: Iterable[Mapping[str, Any]]) -> None:
     """Refuse maps by devices of different kinds, which round differently: no other machine could make them again."""
     kinds = {ExplainedBatches(*batches).device for about in told for batches in about.get("made", [])} - {""}

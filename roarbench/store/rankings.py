@@ -42,7 +42,6 @@ from roarbench.store.ranking_parts import (
     read_planes,
     refuse_mixed,
     remedy,
-    told_by,
     weights_of,
     write_planes,
 )
@@ -184,7 +183,8 @@ class RankingsStore:
         with locked(folder / "seal.lock", *self._folders(spec)), writing(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
-                told = told_by(parts, counts)
+                used = [part.path for split, count in counts.items() for part, _ in chain_of(parts, split, count)]
+                told = [read_planes(path).about for path in used]
                 about = {"format": FORMAT, **identity_of(spec), "weights": weights_of(parts, told)}
                 refuse_mixed(parts, told)
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}

@@ -11,9 +11,8 @@ import pickle
 import shutil
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 from zipfile import BadZipFile
 
 import numpy as np
@@ -36,43 +35,101 @@ class Predictions(NamedTuple):
     probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
 
 
-@dataclass(frozen=True)
-class StoredReference:
-    """A reference in a folder of all references, there or not.
+class StoredNetwork:
+    """A network in a folder of its own, there or not; it can be deleted and made again.
 
     Damaged files and a folder that cannot be written raise StoreError.
+
+    Args:
+        root: The folder of all networks of its kind.
+        key: Of what fixes it.
+        name: Of its own folder; the key if empty.
     """
 
-    root: Path
-    reference: Reference
+    what = "network"  # how messages call it
 
-    @property
-    def folder(self) -> Path:
-        """Return where it lies, or will."""
-        return self.root / f"{self.reference.dataset}-{self.reference.model}-{self.reference.key[:16]}"
+    def __init__(self, root: Path, key: str, name: str = "") -> None:
+        self.folder = root / (name or key)  # where it lies, or will
+        self._root, self._key = root, key
 
     def lock(self) -> AbstractContextManager[None]:
-        """Keep two processes from training the same reference, on whichever machines."""
-        return locked(self.root / f".{self.reference.key}.lock", self.root, self.folder)
+        """Keep two processes from training the same network, on whichever machines."""
+        return locked(self._root / f".{self._key}.lock", self._root, self.folder)
 
     def has(self) -> bool:
-        """Return whether its weights are there."""
+        """Return whether its weights are there, whole."""
         return self.folder.is_dir()
+
+    def save(self, model: nn.Module, about: Mapping[str, object]) -> None:
+        """Write the weights, their checksum and what is noted about them, under the lock: they are whole or not there.
+
+        About them there are JSON values.
+        """
+        partial = self.folder.with_name(f".{self.folder.name}.partial")
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
+        with writing(self.folder):
+            partial.mkdir(parents=True)
+            buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
+            torch.save(weights, buffer)
+            (partial / "weights.pt").write_bytes(buffer.getbuffer())
+            (partial / "manifest.json").write_text(json.dumps({**about, "weights": checksum(weights)}, indent=1))
+            for path in (*partial.iterdir(), partial):
+                sync(path)
+            partial.replace(self.folder)
+            sync(self._root)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Return its state dict, on the CPU."""
+        with self._readable():
+            loaded: dict[str, torch.Tensor] = torch.load(self.folder / "weights.pt", "cpu", weights_only=True)
+            if self.checksum() not in ("", checksum(loaded)):
+                raise ValueError("the weights are not those of the manifest")
+        return loaded
+
+    def checksum(self) -> str:
+        """Return the checksum of its weights; empty where they are missing, or were saved before this was noted."""
+        return str(self._noted().get("weights", ""))
+
+    def _noted(self) -> dict[str, Any]:
+        """Return what was noted about the weights; nothing where they are missing."""
+        with self._readable():
+            return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has() else {}
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
+            damaged = f"the {self.what} in {self.folder} is damaged ({' '.join(str(error).split())[:120]})"
+            raise StoreError(f"{damaged}; delete the folder and run again") from error
+
+
+class StoredReference(StoredNetwork):
+    """An explained network, with what it predicts for the untouched images."""
+
+    what = "reference"
+
+    def __init__(self, root: Path, reference: Reference) -> None:
+        super().__init__(root, reference.key, f"{reference.dataset}-{reference.model}-{reference.key[:16]}")
+        self._reference = reference
+
+    def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
+        """Save it, with the seconds of the training, and what images are normalised with if not as the data set's."""
+        about = {"reference": record(self._reference), "seconds": seconds}
+        self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
+
+    def norm(self) -> Normalisation | None:
+        """Return what images are normalised with for it; None for the data set's own, and while it is missing."""
+        noted = self._noted().get("norm")
+        return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
 
     def predicted(self, split: Split) -> bool:
         """Return whether its predictions on the untouched images of a split are stored."""
         return (self.folder / f"{split}.npz").exists()
 
-    def save(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
-        """Write the weights, the seconds of the training, and what images are normalised with if not as the data set's.
-
-        To be called under the lock.
-        """
-        about = {"reference": record(self.reference), "seconds": seconds} | ({"norm": norm._asdict()} if norm else {})
-        save_weights(self.folder, model, about)
-
     def save_predictions(self, split: Split, predictions: Predictions) -> None:
-        """Write what it says of the untouched images of a split; to be called under the lock, after `save`."""
+        """Write what it says of the untouched images of a split; to be called under the lock, after its weights."""
         path = self.folder / f"{split}.npz"
         with writing(path):
             write_whole(
@@ -81,89 +138,11 @@ class StoredReference:
                 path.with_name(f".{path.name}"),  # savez wants the ending
             )
 
-    def weights(self) -> dict[str, torch.Tensor]:
-        """Return its state dict, on the CPU."""
-        return load_weights(self.folder, "reference")
-
-    def checksum(self) -> str:
-        """Return the checksum of its weights; empty for one that was saved before this was noted."""
-        return noted_checksum(self.folder, "reference")
-
-    def norm(self) -> Normalisation | None:
-        """Return what images are normalised with for it; None for the data set's own, and while it is missing."""
-        if not self.has():
-            return None
-        with _readable(self.folder, "reference") as folder:
-            norm = json.loads((folder / "manifest.json").read_text()).get("norm")
-            return Normalisation(tuple(norm["mean"]), tuple(norm["std"])) if norm else None
-
     def predictions(self, split: Split) -> Predictions:
         """Return its predictions on the untouched images."""
-        with _readable(self.folder, "reference") as folder, (folder / f"{split}.npz").open("rb") as file:
+        with self._readable(), (self.folder / f"{split}.npz").open("rb") as file:
             arrays = np.load(file)
             return Predictions(arrays["targets"], arrays["probability"])
-
-
-@dataclass(frozen=True)
-class NetworkStore:
-    """The networks under one folder, each by the key of what fixes it; all can be deleted and made again.
-
-    Damaged files and a folder that cannot be written raise StoreError.
-    """
-
-    root: Path
-
-    def has(self, key: str) -> bool:
-        """Return whether a network's weights are there, whole."""
-        return (self.root / key).is_dir()
-
-    def save(self, key: str, model: nn.Module, about: dict[str, object]) -> None:
-        """Write a network's weights and what is noted about them; to be called under the lock."""
-        save_weights(self.root / key, model, about)
-
-    def weights(self, key: str) -> dict[str, torch.Tensor]:
-        """Return a network's state dict, on the CPU."""
-        return load_weights(self.root / key, "network")
-
-    def checksum(self, key: str) -> str:
-        """Return the checksum of a network's weights, as noted when it was saved; empty where it is missing."""
-        return noted_checksum(self.root / key, "network") if self.has(key) else ""
-
-    def lock(self, key: str) -> AbstractContextManager[None]:
-        """Keep two processes from training the same network, on whichever machines."""
-        return locked(self.root / f".{key}.lock", self.root)
-
-
-def save_weights(folder: Path, model: nn.Module, about: Mapping[str, object]) -> None:
-    """Write a network's weights, their checksum and what is noted about them, so that they are whole or not there."""
-    partial = folder.with_name(f".{folder.name}.partial")
-    weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
-    shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
-    with writing(folder):
-        partial.mkdir(parents=True)
-        buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
-        torch.save(weights, buffer)
-        (partial / "weights.pt").write_bytes(buffer.getbuffer())
-        (partial / "manifest.json").write_text(json.dumps({**about, "weights": checksum(weights)}, indent=1))
-        for path in (*partial.iterdir(), partial):
-            sync(path)
-        partial.replace(folder)
-        sync(folder.parent)
-
-
-def load_weights(folder: Path, what: str) -> dict[str, torch.Tensor]:
-    """Return a state dict that `save_weights` wrote, on the CPU; StoreError, about `what`, where it is damaged."""
-    with _readable(folder, what):
-        loaded: dict[str, torch.Tensor] = torch.load(folder / "weights.pt", map_location="cpu", weights_only=True)
-        if noted_checksum(folder, what) not in ("", checksum(loaded)):
-            raise ValueError("the weights are not those of the manifest")
-    return loaded
-
-
-def noted_checksum(folder: Path, what: str) -> str:
-    """Return the checksum of the weights that `save_weights` wrote; empty if they were saved before it was noted."""
-    with _readable(folder, what):
-        return str(json.loads((folder / "manifest.json").read_text()).get("weights", ""))
 
 
 def checksum(weights: Mapping[str, torch.Tensor]) -> str:
@@ -173,12 +152,3 @@ def checksum(weights: Mapping[str, torch.Tensor]) -> str:
         digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
         digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
     return digest.hexdigest()
-
-
-@contextmanager
-def _readable(folder: Path, what: str) -> Iterator[Path]:
-    try:
-        yield folder
-    except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
-        seen = " ".join(str(error).split())[:120]
-        raise StoreError(f"the {what} in {folder} is damaged ({seen}); delete the folder and run again") from error

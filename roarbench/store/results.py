@@ -95,16 +95,13 @@ class ResultsStore:
         Raises:
             LostLease: That lease is no longer there; nothing is written.
         """
-        return bool(self._add([result], number))
+        return bool(self.add_all([result], number))
 
-    def add_all(self, new: Iterable[Result]) -> set[str]:
+    def add_all(self, new: Iterable[Result], number: int | None = None) -> set[str]:
         """Store results in one transaction and give up the leases on their runs; the keys that were not stored before.
 
-        A run that is stored already keeps its row.
+        A run that is stored already keeps its row. A lease's number is that of a result alone, see `add`.
         """
-        return self._add(list(new), None)
-
-    def _add(self, new: list[Result], number: int | None) -> set[str]:
         rows = {row["key"]: row for row in map(row_of, new)}
         ordered = [rows[key] for key in sorted(rows)]
 

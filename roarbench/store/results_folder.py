@@ -204,11 +204,11 @@ def fetched(source: str) -> Iterator[list[Path]]:
 
 def _downloaded(address: str, path: Path) -> Path:
     try:
-        with urlopen(address, timeout=60) as answer, path.open("wb") as file:
-            while part := answer.read(2**20):
-                if file.tell() + len(part) > _FILE_BYTES:
-                    raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the file")
-                file.write(part)
+        with urlopen(address, timeout=60) as answer:
+            content = answer.read(_FILE_BYTES + 1)
+        if len(content) > _FILE_BYTES:
+            raise StoreError(f"{address} has more than {_FILE_BYTES:,} bytes; download it and name the file")
+        path.write_bytes(content)
     except (OSError, ValueError, HTTPException) as error:
         raise StoreError(f"cannot fetch {address}: {one_line(str(error), 200)}") from None
     return path

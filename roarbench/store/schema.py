@@ -1,8 +1,10 @@
 """The tables of the results store.
 
-`migrations/` makes them and a test holds that both agree. Scores are only ever added to, and so are results and
-failures until their owner has them forgotten, which keeps them whole in a table of their own; leases come and go while
-runs are under way.
+Scores are only ever added to, and so are results and failures until their owner has them forgotten, which keeps them
+whole in a table of their own; leases come and go while runs are under way.
+
+Since the first release only tables were added. Whoever changes one that is here raises `HEAD`, and says in
+`opening._upgrade` how older stores get the change.
 """
 
 from datetime import UTC, datetime
@@ -11,9 +13,8 @@ from typing import Any
 from sqlalchemy import JSON, BigInteger, Column, Double, Index, Integer, LargeBinary, MetaData, String, Table, Text
 from sqlalchemy.types import DateTime, TypeDecorator, TypeEngine
 
-HEAD = "0010"  # the newest migration; numbers of four digits, so that text order is time order
+HEAD = "0010"  # the newest schema; numbers of four digits, so that text order is time order
 READABLE = "0003"  # what was added since then can be missing from a store that is only read
-VERSION_TABLE = "roarbench_version"
 
 metadata = MetaData()
 
@@ -40,6 +41,8 @@ def _added() -> Column[datetime]:
 def _required(kind: type[TypeEngine[Any]], *names: str) -> list[Column[Any]]:
     return [Column(name, kind, nullable=False) for name in names]
 
+
+version = Table("roarbench_version", metadata, Column("version_num", String(32), primary_key=True))  # one row
 
 results = Table(
     "results",
@@ -156,7 +159,7 @@ images = Table(  # where images came from; missing from stores older than 0004
     *_required(Text, "data", "dataset"),
     Column("limit", Integer),
     *_required(Text, "kind", "folder", "files"),
-    Column("created", UtcDateTime, nullable=False),
+    _added(),
 )
 
 forgotten = Table(  # results and failures that were taken off the boards; missing from stores older than 0005
@@ -194,7 +197,7 @@ suites = Table(  # suites from somebody's file; missing from stores older than 0
     "suites",
     metadata,
     Column("id", Text, primary_key=True),  # NAME@VERSION
-    Column("record", Text, nullable=False),  # canonical JSON of `plan.own.suite_record`
+    Column("record", Text, nullable=False),  # canonical JSON of `plan.custom_suite.suite_record`
     Column("folder", Text, nullable=False),  # where its data lay on this machine
     _added(),
 )

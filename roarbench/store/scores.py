@@ -26,7 +26,7 @@ class ScoreSpec(Keyed):
     metric: str  # name of the metric
     parameters: str  # all that the metric's own code leaves open, as text
     images: int  # the first so many test images are scored, or all where there are fewer
-    maps: Making = Making.FLOAT32  # how the explained model's maps were to be made; see `plan.Run`
+    maps: Making = Making.FLOAT32  # how the explained model's maps were to be made; see `plan.runs.Run`
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ class Score:
 
 def put_scores(database: Database, new: Iterable[Score]) -> None:
     """Store scores in one transaction; one that is stored already keeps its row."""
-    rows = {score.spec.key: _row(score) for score in new}
     with database.write() as connection:
-        insert_new(connection, scores, [*rows.values()])
+        insert_new(connection, scores, [_row(score) for score in new])
 
 
 def score_values(database: Database, keys: Collection[str]) -> dict[str, float | None]:

@@ -22,7 +22,6 @@ from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.submissions.file import Refusal, Submission, Warned
-from roarbench.terms import Split
 from roarbench.text import duration, size
 
 _NETWORK = Network("resnet-quick", classes=10, channels=3, size=64)
@@ -120,7 +119,7 @@ def validate(
     # where something came before the second one, ask a sandbox where nothing did
     fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
     _compare(once, fresh, twice, turned)
-    if bool(_same(once, other_model).all()):  # it may have kept what it made of the first model: ask a fresh one
+    if _same(once, other_model):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
@@ -186,26 +185,25 @@ def _compare(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None
     if _bytes(once) != _bytes(fresh):
         words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
         raise Refusal(fault(SubmissionFault.NOT_REPEATABLE, words))
-    if not (bool(_same(once, twice).all()) and bool(_same(once, turned.flip(0)).all())):
+    if not (_same(once, twice) and _same(once, turned.flip(0))):
         words = (
             "an image's map depends on its batch or on earlier calls; explain each image by itself and keep no state"
         )
         raise Refusal(fault(SubmissionFault.BATCH_DEPENDENT, words))
 
 
-def _same(one: Tensor, other: Tensor) -> Tensor:
-    """Return whether maps are the same but for rounding, bool (n,)."""
+def _same(one: Tensor, other: Tensor) -> bool:
+    """Return whether all maps are the same but for rounding."""
     a, b = one.double().flatten(1), other.double().flatten(1)
-    same: Tensor = (a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)
-    return same
+    return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
 
 
 def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with the weights and the targets."""
     found = []
-    if bool(_same(first, other_model).all()):
+    if _same(first, other_model):
         found.append(Warned.NETWORK)
-    if bool(_same(first, other_target).all()):
+    if _same(first, other_target):
         found.append(Warned.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
         found.append(Warned.CONSTANT)
@@ -214,11 +212,10 @@ def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[
 
 def maps_of_run(suite: Suite, row: str) -> int:
     """Count the maps that a submission makes for its row of a suite and for the row's twins; twins may share them."""
-    record, joined = suite.dataset_record, with_entries(suite, [row])
-    counts = {Split.TRAIN: record.train_images, Split.TEST: record.test_images}
+    joined = with_entries(suite, [row])
     ranked = [each for each in inputs_of(joined, expand(joined)).rankings if each.estimator.submitted]
     made = {(job_group(each.estimator), each.reference, each.split) for each in ranked}
-    return sum(counts[split] for *_, split in made)
+    return sum(suite.dataset_record.images[split] for *_, split in made)
 
 
 def _cost_of(suite: Suite, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:

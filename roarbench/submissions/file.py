@@ -117,8 +117,7 @@ def read_submission(path: Path) -> Submission:
 def check_source(source: bytes) -> Submission:
     """Return the submission that these bytes are, or raise the Refusal."""
     _check_size(len(source))
-    names = _literals(_parse(_text_of(source)))
-    texts = _texts(names)
+    texts = _texts(_literals(_parse(_text_of(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
@@ -184,13 +183,10 @@ def _literals(tree: ast.Module) -> dict[str, object]:
     """Return the constants that the module gives to names at its top level; anything else is no constant."""
     found: dict[str, object] = {}
     for statement in tree.body:
-        targets = statement.targets if isinstance(statement, ast.Assign) else []
-        if isinstance(statement, ast.AnnAssign):
-            targets = [statement.target]
-        for target in targets:
-            if isinstance(target, ast.Name):
-                value = statement.value  # type: ignore[attr-defined]
-                found[target.id] = _literal(value)
+        if isinstance(statement, ast.Assign | ast.AnnAssign):
+            targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+            names = (target.id for target in targets if isinstance(target, ast.Name))
+            found |= dict.fromkeys(names, _literal(statement.value))
     return found
 
 

@@ -3,7 +3,7 @@
 import logging
 import time
 from collections.abc import Callable
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol
 
 from roarbench.devices import gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
@@ -31,7 +31,11 @@ class JobOutcome(NamedTuple):
 
 
 class Engine(Protocol):
-    """Workers that do jobs."""
+    """Workers that do jobs, all on the same kind of device."""
+
+    @property
+    def gpus(self) -> int:
+        """Return how many GPUs they have together; 0 where they compute on cores."""
 
     @property
     def idle(self) -> int:
@@ -40,16 +44,11 @@ class Engine(Protocol):
     def submit(self, job: Job) -> None:
         """Give a job to an idle worker."""
 
+    def stop(self, name: str) -> None:
+        """End the job of this name, if it is under way; its outcome is that of a worker that died."""
+
     def wait(self, timeout: float) -> list[JobOutcome]:
         """Return the jobs that ended, waiting `timeout` seconds at most for the first of them."""
-
-
-@runtime_checkable
-class Stopping(Protocol):
-    """Engine that can end a job under way, whose outcome is then that of a worker that died."""
-
-    def stop(self, name: str) -> None:
-        """End the job of this name."""
 
 
 def perform(job: Job) -> tuple[Any, Exception | None, float]:

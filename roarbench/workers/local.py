@@ -40,6 +40,7 @@ class _Worker(NamedTuple):
     connection: Connection
     number: int
     signs: "ctypes.c_long"  # of life, counted by the process
+    failed: frozenset[str]  # jobs in a row that it failed, and those that it replaces
 
 
 class LocalEngine(AbstractContextManager["LocalEngine"]):
@@ -60,7 +61,6 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         self._idle: list[_Worker] = [self._start(number) for number in range(workers)]
         self._busy: dict[Connection, tuple[_Worker, Job]] = {}
         self._waiting: list[Job] = []  # for another worker than the idle ones, which have failed them
-        self._in_a_row = defaultdict[int, set[str]](set)  # by worker, the jobs that it failed since it last did one
         self._failed_by = defaultdict[str, set[str | int]](set)  # by job, the GPUs or workers that failed it
         self._killed: dict[int, str] = {}  # by worker, why it was killed on purpose
         self._silence: dict[int, tuple[int, float]] = {}  # by worker, its signs of life and the seconds since the last
@@ -131,7 +131,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
     def _give(self, worker: _Worker, job: Job) -> None:
         if not worker.process.is_alive():  # it died while it waited
             _bury(worker)
-            worker = self._start(worker.number)
+            worker = self._start(worker.number, worker.failed)
         with suppress(OSError):  # it dies right now: the wait for its answer will tell
             worker.connection.send(job)
         self._silence[worker.number] = (worker.signs.value, 0.0)
@@ -165,27 +165,22 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         if isinstance(error, MachineError):  # a process whose GPU failed once can compute nothing any more
             worker.process.kill()
             _bury(worker)
-            self._last = str(error)
+            failed, self._last = worker.failed, str(error)
             if not stopped:
                 self._failed_by[job.name].add(self._place(worker.number))
-            if stopped or not self._leaves(worker.number, job.name):
-                self._idle.append(self._start(worker.number))
+                failed |= {job.name}
+            if len(failed) < IN_A_ROW:
+                self._idle.append(self._start(worker.number, failed))
         else:
-            self._in_a_row.pop(worker.number, None)
             self._failed_by.pop(job.name, None)
-            self._idle.append(worker)
+            self._idle.append(worker._replace(failed=frozenset()))
         return JobOutcome(job.name, value, error, seconds)
-
-    def _leaves(self, number: int, name: str) -> bool:
-        """Note that a worker failed a job; return whether it has failed too many different ones in a row."""
-        self._in_a_row[number].add(name)
-        return len(self._in_a_row[number]) >= IN_A_ROW
 
     def _place(self, number: int) -> str | int:
         """Return what fails with a worker: its GPU, or it alone."""
         return self._shown[number] or number
 
-    def _start(self, number: int) -> _Worker:
+    def _start(self, number: int, failed: frozenset[str] = frozenset()) -> _Worker:
         here, there = self._context.Pipe()
         gpu, signs = self._shown[number], self._context.Value("l", 0, lock=False)
         counts = (self._shown.count(gpu), len(self._shown))
@@ -194,7 +189,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         with _STARTING, _deaf_to_interrupts(), _without_main():
             process.start()
         there.close()
-        return _Worker(process, here, number, signs)
+        return _Worker(process, here, number, signs, failed)
 
 
 def _bury(worker: _Worker) -> None:

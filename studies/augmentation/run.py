@@ -19,9 +19,8 @@ NAMES = {"none": "untouched", "random": "Random", "grad": "GRAD", "sgsq-grad": "
 
 def recorded() -> dict[str, str]:
     """Return the table of the shipped results: percent, images / masks alone, of the first reference."""
-    found = {
-        tuple(line[1:5]): line[5] for line in json.loads((FOLDER / "results.json").read_text("utf-8")) if line[0] == 0
-    }
+    lines = json.loads((FOLDER / "results.json").read_text("utf-8"))
+    found = {tuple(line[1:5]): line[5] for line in lines if line[0] == 0}
 
     def cell(epochs: int, kind: str, row: str) -> str:
         images, masks = (percent(found.get((epochs, kind, row, alone))) for alone in (False, True))

@@ -19,32 +19,30 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.stats.bootstrap import Estimate
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.text import interval, markdown_table
-from studies.page import program, write
+from roarbench.text import MISSING, interval, markdown_table
+from studies.page import opened, program, write
 
 HERE = Path(__file__).parent
 BASELINES = {"mean": "mean", "zero": "black", "blur": "blur"}  # by fill
+NAMES = tuple(BASELINES.values())
+Distances = dict[tuple[str, str], float]  # by baseline and fill
 
 
-def distances(data: ImageData) -> dict[tuple[str, str], float]:
-    """Return mean |baseline - fill| over the test images by baseline and fill, in standard deviations of a channel."""
+def distances(data: ImageData) -> Distances:
+    """Return mean |baseline - fill| over the test images, in standard deviations of a channel."""
     norm = Normalisation(data.mean, data.std)
     images = normalise(torch.from_numpy(data.test.pixels), norm)
     black = (-torch.tensor(norm.mean) / torch.tensor(norm.std))[:, None, None]
-    made = {name: baseline_images(name, images, black) for name in BASELINES.values()}
+    made = {name: baseline_images(name, images, black) for name in NAMES}
     return {(one, fill): float((made[one] - made[BASELINES[fill]]).abs().mean()) for one in made for fill in BASELINES}
 
 
 def gains(evidence: Evidence, protocol: Protocol) -> str:
     """Return a table of gains: a line for each row, a column for each fill."""
-    drawn = {fill: evidence.drawn(protocol, evidence.unit, fill) for fill in BASELINES}
-    rows = [
-        [f"`{name}`", *(interval(each.area(name)) for each in drawn.values())]
-        for name in evidence.suite_results.suite.placed
-    ]
-    return markdown_table((f"{protocol.name} gain [95 %]", *(f"fill `{fill}`" for fill in drawn)), rows)
+    drawn = [evidence.drawn(protocol, evidence.unit, fill) for fill in BASELINES]
+    rows = evidence.suite_results.suite.placed
+    lines = ([f"`{name}`", *(interval(each.area(name)) for each in drawn)] for name in rows)
+    return markdown_table((f"{protocol.name} gain [95 %]", *(f"fill `{fill}`" for fill in BASELINES)), lines)
 
 
 def row_of(base: str, baseline: str) -> str:
@@ -52,19 +50,17 @@ def row_of(base: str, baseline: str) -> str:
     return find_estimator(f"{base}(baseline={baseline})").id
 
 
-def orders(evidence: Evidence, far: dict[tuple[str, str], float]) -> str:
+def orders(evidence: Evidence, far: Distances) -> str:
     """Return rank correlations of gain and distance over baselines and fills, by estimator and protocol."""
     lines = []
-    for base, names in (("ig", BASELINES.values()), ("deeplift", ("mean", "black")), ("deviation", BASELINES.values())):
+    for base, names in (("ig", NAMES), ("deeplift", ("mean", "black")), ("deviation", NAMES)):
         pairs = list(product(names, BASELINES))
         line = [f"`{base}`", str(len(pairs))]
         for protocol in (MATCHED, SPECIFIC):
-            areas = [evidence.drawn(protocol, evidence.unit, fill).area(row_of(base, name)) for name, fill in pairs]
-            known = all(area.value is not None for area in areas)
-            found = (
-                spearmanr([far[pair] for pair in pairs], [area.value for area in areas]).statistic if known else None
-            )
-            line.append("–" if found is None else f"{found:+.2f}")
+            drawn = {fill: evidence.drawn(protocol, evidence.unit, fill) for fill in BASELINES}
+            areas = [drawn[fill].area(row_of(base, name)).value for name, fill in pairs]
+            known = None not in areas
+            line.append(f"{spearmanr([far[pair] for pair in pairs], areas).statistic:+.2f}" if known else MISSING)
         lines.append(line)
     return markdown_table(("estimator", "pairs", "matched", "specific"), lines)
 
@@ -74,14 +70,13 @@ def differences(evidence: Evidence) -> str:
     lines = []
     for protocol, (fill, own) in product((MATCHED, SPECIFIC), BASELINES.items()):
         drawn = evidence.drawn(protocol, evidence.unit, fill)
-        areas = {name: drawn.areas.get(row_of("ig", name)) for name in BASELINES.values()}
-        over = [
-            "" if name == own else interval(drawn.estimate(mine.minus(other)) if mine and other else Estimate())
-            for name, other in areas.items()
-            for mine in [areas[own]]
-        ]
-        lines.append([protocol.name, f"`{fill}`", *over])
-    return markdown_table(("gain", "fill", *(f"over IG from {name} [95 %]" for name in BASELINES.values())), lines)
+        areas = {name: drawn.areas.get(row_of("ig", name)) for name in NAMES}
+        line, mine = [protocol.name, f"`{fill}`"], areas[own]
+        for name, other in areas.items():
+            over = drawn.estimate(mine.minus(other) if mine and other else None)
+            line.append("" if name == own else interval(over))
+        lines.append(line)
+    return markdown_table(("gain", "fill", *(f"over IG from {name} [95 %]" for name in NAMES)), lines)
 
 
 def main() -> None:
@@ -90,11 +85,11 @@ def main() -> None:
     parser.add_argument("--store", type=Path, required=True)
     parser.add_argument("--limit", type=int)
     options = parser.parse_args()
-    with ResultsStore.open(default_url(options.store)) as store:
+    with opened(options.store) as store:
         evidence = Evidence.of(collect(read_suite(HERE / "baselines.toml"), store, options.limit))
     decoded = (open_decoded(path.parent) for path in (options.store / "data").rglob("manifest.json"))
     far = distances(next(data for data in decoded if data.fingerprint == evidence.suite_results.data))
-    apart = [[f"`{one}`", *(f"{far[one, fill]:.2f}" for fill in BASELINES)] for one in BASELINES.values()]
+    apart = ([f"`{name}`", *(f"{far[name, fill]:.2f}" for fill in BASELINES)] for name in NAMES)
     tables = {
         "distances": markdown_table(("distance of baseline", *(f"from fill `{fill}`" for fill in BASELINES)), apart),
         **{protocol.name: gains(evidence, protocol) for protocol in (MATCHED, SPECIFIC)},

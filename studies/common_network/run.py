@@ -9,6 +9,7 @@ networks is in the history: `git show c9528ed:studies/common_network/run.py`.
 """
 
 import json
+from itertools import product
 from pathlib import Path
 
 from roarbench.text import MISSING, markdown_table
@@ -20,25 +21,16 @@ MASKS = ("own", "mixed", "exchanged")
 NETWORKS = {"quick": "`resnet-quick`", "plain": "convolutions and poolings alone"}
 
 
-def table(found: list[list[object]]) -> str:
-    """Return accuracies in percent, own mask / another image's on the test images; a line for each row and network."""
-    at = {(network, row, masks): (own, other) for network, row, masks, own, other, _ in found}
-    lines = []
-    for network, name in NETWORKS.items():
-        for row in ROWS:
-            pairs = [at.get((network, row, masks)) for masks in MASKS]
-            lines.append([name, f"`{row}`", *(_percent(pair) for pair in pairs)])
-    heads = ["network", "row", "trained on own masks", "on either", "on other images' masks"]
-    return markdown_table(heads, lines)
-
-
-def _percent(pair: tuple[object, object] | None) -> str:
-    return MISSING if pair is None else " / ".join(f"{100 * float(str(each)):.1f}" for each in pair)
-
-
 def recorded() -> dict[str, str]:
-    """Return the table of the shipped results."""
-    return {"exchange": table(json.loads((FOLDER / "results.json").read_text("utf-8")))}
+    """Return the table of the shipped results: percent, own mask / another image's on the test images."""
+    found = json.loads((FOLDER / "results.json").read_text("utf-8"))
+    at = {(network, row, masks): f"{100 * own:.1f} / {100 * other:.1f}" for network, row, masks, own, other, _ in found}
+    lines = (
+        [name, f"`{row}`", *(at.get((network, row, masks), MISSING) for masks in MASKS)]
+        for (network, name), row in product(NETWORKS.items(), ROWS)
+    )
+    heads = ("network", "row", "trained on own masks", "on either", "on other images' masks")
+    return {"exchange": markdown_table(heads, lines)}
 
 
 if __name__ == "__main__":

@@ -6,10 +6,8 @@ Run: python -m studies.corpus.run writes the tables of results.npz, which studie
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
-
-from roarbench.text import markdown_table
-from studies.matched.run import CORPUS, LEVELS, Answers, Gains, errors_above, gain, stored
+from roarbench.text import MISSING, markdown_table
+from studies.matched.run import CORPUS, errors_above, gain, points, stored
 from studies.page import write_recorded
 
 CONTROLS = (
@@ -17,21 +15,15 @@ CONTROLS = (
     *("deviation", "deviation-blurred", "low-saturation", "own-product", "linear-classifier"),
 )
 ASKING = ("ig-mean", "class-evidence", "half-images", "input-x-grad", "abs-ixg", "grad", "sgsq", "sg-ixg-abs")
-MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits"}
+MASKS = {"specific": "other", "matched": "dev-blur-8x8 bits", "augmented": None}  # that count for a map
 COMPARED = ("class-evidence", "half-images", "ig-mean", "input-x-grad", "class-mean-centre-entropy", "own-product")
+KINDS = ("linear", "ridge", "logistic", "gaussian", "kernel", "colours", "words")  # of fitted maps
 FITTED = ("map", "asks a network", "matched gain", "over linear-classifier")
 CLEAR = 1.96  # standard errors
 HEADS = (
     *("gain", "maps", "better than Random", "better than all nine controls", "best control"),
     *("IG from the mean over it, in standard errors", "class-evidence over it"),
 )
-
-
-def gains(made: Answers, protocol: str) -> Gains:
-    """Return a row's gain image by image; under augmented gain minus its accuracy."""
-    if protocol in MASKS:
-        return gain(made, MASKS[protocol])
-    return np.asarray(np.mean([-made[f"{t} own"].astype(float) for t in LEVELS], 0))
 
 
 def recorded() -> dict[str, str]:
@@ -41,8 +33,8 @@ def recorded() -> dict[str, str]:
 
 def _lines() -> Iterator[list[str]]:
     found = stored(CORPUS)
-    for protocol in ("specific", "matched", "augmented"):
-        each = {name: gains(made, protocol) for name, made in found.items()}
+    for protocol, mask in MASKS.items():
+        each = {name: gain(made, mask) for name, made in found.items()}
         controls = {name: each[name] for name in CONTROLS}
         best = max(controls, key=lambda name: float(controls[name].mean()))
         others = [each[name] for name in each if name not in (*CONTROLS, *ASKING)]
@@ -57,19 +49,10 @@ def _lines() -> Iterator[list[str]]:
 def _fitted() -> Iterator[list[str]]:
     """Return the maps of `fitted.py` and some to compare, by matched gain in accuracy points, with standard errors."""
     found = stored(CORPUS)
-    each = {name: gains(made, "matched") for name, made in found.items() if name in COMPARED or _is_fitted(name)}
+    each = {name: gain(made, MASKS["matched"]) for name, made in found.items() if name.startswith((*COMPARED, *KINDS))}
     for name, one in sorted(each.items(), key=lambda item: -item[1].mean()):
-        apart = one - each["linear-classifier"]
-        over = "–" if name == "linear-classifier" else _points(apart)
-        yield [name, "yes" if name in ASKING else "no", _points(one), over]
-
-
-def _is_fitted(name: str) -> bool:
-    return name.startswith(("linear", "ridge", "logistic", "gaussian", "kernel", "colours", "words"))
-
-
-def _points(one: Gains) -> str:
-    return f"{100 * one.mean():+.1f} ± {100 * one.std() / len(one) ** 0.5:.1f}"
+        over = MISSING if name == "linear-classifier" else points(one - each["linear-classifier"])
+        yield [name, "yes" if name in ASKING else "no", points(one), over]
 
 
 if __name__ == "__main__":

@@ -6,10 +6,11 @@ python -m studies.coverage.specific prints a table of specific gains.
 
 import json
 import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import product
+from itertools import pairwise, product
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -45,7 +46,8 @@ TAU_HEADS = (
     "estimators, spread of true gains in standard errors, correlation of true gains",
     *("this interval: holds, width", "percentiles of draws: holds, width"),
 )
-Summary = dict[str, tuple[float, float]]  # mean and standard error of every share
+Shares = dict[str, float]  # by what they are of, in [0, 1]
+Summary = dict[str, dict[str, tuple[float, float]]]  # mean and standard error of every share
 
 
 class Judged(NamedTuple):
@@ -64,34 +66,26 @@ def judged(scores: Scores, bootstrap: Bootstrap) -> Judged:
     return Judged(draws, spread, gain_samples(scores, ROAR, draws), gain_samples(scores, ROAR, draws.replication))
 
 
-class Kept(NamedTuple):
-    """Shares of one board's intervals that held what they promise, in [0, 1]; None where there was nothing."""
+def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Shares:
+    """Return how many of a board's intervals hold the truth, and how many the gains of a replication.
 
-    accuracies: float  # of cells
-    gains: float  # of the explained rows
-    controls: float  # of the controls beside Random
-    over_sobel: float  # of the explained rows, over Sobel
-    between: float  # differences between the gains of two explained rows
-    predicted: float  # gains of a replication of the explained rows
-    network: float  # gains of the explained rows, true for these references only
-
-
-def kept(world: World, found: Judged, done: Experiment, again: dict[str, Sample]) -> Kept:
-    """Compare the intervals of a board with the truth and with the gains of a replication."""
+    Those of the accuracies of cells, of the gains of the explained rows and of the controls beside Random, over Sobel,
+    between two explained rows, and of the explained rows' gains in a replication and with these references alone.
+    """
     accuracies = truth(world)
     gains, exact = gains_of(world, accuracies), gains_of(world, done.accuracies)
     rows, own = found.gains, world.explained
     cells = [(sample, accuracies[point]) for point in accuracies if (sample := found.draws.accuracy(point))]
-    pairs = zip(own, own[1:], strict=False)
-    return Kept(
-        _share(cells),
-        _share([(rows[name], gains[name]) for name in own]),
-        _share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
-        _share([(rows[name].minus(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
-        _share([(rows[one].minus(rows[other]), gains[one] - gains[other]) for one, other in pairs]),
-        _share([(found.replicated[name], again[name].value) for name in own]),
-        _share([(rows[name], exact[name]) for name in own]),
-    )
+    between = [(rows[one].minus(rows[other]), gains[one] - gains[other]) for one, other in pairwise(own)]
+    return {
+        "accuracies": _share(cells),
+        "gains": _share([(rows[name], gains[name]) for name in own]),
+        "controls": _share([(rows[name], gains[name]) for name in CONTROLS[1:]]),
+        "over_sobel": _share([(rows[name].minus(rows["sobel"]), gains[name] - gains["sobel"]) for name in own]),
+        "between": _share(between),
+        "predicted": _share([(found.replicated[name], again[name].value) for name in own]),
+        "network": _share([(rows[name], exact[name]) for name in own]),
+    }
 
 
 def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
@@ -99,23 +93,11 @@ def _share(pairs: Sequence[tuple[Sample, float]]) -> float:
     return float(np.mean([abs(sample.value - value) <= half_width(sample, 0.95) for sample, value in pairs]))
 
 
-class Outcome(NamedTuple):
-    """One board: what the intervals held, the same told that there is one reference, and the rest of the promises."""
+def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> dict[str, dict[str, float | None]]:
+    """Simulate an experiment and its replication, judge both, and compare with the truth and with each other.
 
-    here: Kept
-    one_reference: Kept
-    false_discoveries: float
-    all_places: float
-    width: float
-    detectable: float
-    power: float
-    freedom: float | None
-    equal_verdicts: float
-    opposed_verdicts: float
-
-
-def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) -> Outcome:
-    """Simulate an experiment and its replication, judge both, and compare with the truth and with each other."""
+    Returns what the intervals held, the same told that there is one reference, and the rest of the promises.
+    """
     given = setting(world, generator)
     done, other = (experiment(world, given, generator) for _ in range(2))
     found, again = judged(done.scores, bootstrap), judged(other.scores, bootstrap)
@@ -124,19 +106,21 @@ def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) 
     one, two = (
         board_of(run.scores, ROAR, bootstrap, seen.spread, seen.draws) for run, seen in ((done, found), (other, again))
     )
-    alike = replication(one, two)
-    return Outcome(
-        kept(world, found, done, again.gains),
-        kept(world, told, done, again.gains),
-        _false_discoveries(one, gains),
-        all(_place_holds(row, gains) for row in one.rows),
-        float(np.mean([half_width(found.gains[name], 0.95) for name in world.explained])),
-        one.detectable or 0.0,
-        _power(found, one.detectable or 0.0, gains, world.explained),
-        one.reference_freedom,
-        alike.equal_share or 0.0,
-        alike.opposed_share or 0.0,
-    )
+    alike, detectable = replication(one, two), one.detectable or 0.0
+    return {
+        "here": {**kept(world, found, done, again.gains)},
+        "one_reference": {**kept(world, told, done, again.gains)},
+        "other": {
+            "false_discoveries": _false_discoveries(one, gains),
+            "all_places": all(_place_holds(row, gains) for row in one.rows),
+            "width": float(np.mean([half_width(found.gains[name], 0.95) for name in world.explained])),
+            "detectable": detectable,
+            "power": _power(found, detectable, gains, world.explained),
+            "freedom": one.reference_freedom,
+            "equal_verdicts": alike.equal_share or 0.0,
+            "opposed_verdicts": alike.opposed_share or 0.0,
+        },
+    }
 
 
 def _false_discoveries(judged: Board, gains: dict[str, float]) -> float:
@@ -164,32 +148,26 @@ def _place_holds(row: Row, gains: dict[str, float]) -> bool:
 def _power(found: Judged, shift: float, gains: dict[str, float], rows: Sequence[str]) -> float:
     """Return how often a single comparison finds a difference of this size between two rows, in [0, 1]."""
     shares = []
-    for one, other in zip(rows, rows[1:], strict=False):
+    for one, other in pairwise(rows):
         difference = found.gains[one].minus(found.gains[other])
         off = difference.value - (gains[one] - gains[other])
         shares.append(off + shift > half_width(difference, 0.95))
     return float(np.mean(shares))
 
 
-def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> list[Outcome]:
-    """Simulate this many boards; each has its own stream of chance, and one of a few sets of drawn images."""
-    return [
-        outcome(world, np.random.default_rng([seed, number]), Bootstrap(resamples, seed=number % WEIGHTS))
-        for number in range(boards)
-    ]
+def simulate(world: World, boards: int, seed: int, resamples: int = 600) -> Summary:
+    """Return mean and standard error of every share over this many boards.
 
-
-def summary(outcomes: Sequence[Outcome]) -> dict[str, Summary]:
-    """Return mean and standard error, over boards, of every share."""
-    parts: dict[str, Summary] = {"here": {}, "one_reference": {}, "other": {}}
-    for name in ("here", "one_reference"):
-        for field in Kept._fields:
-            parts[name][field] = _mean([getattr(getattr(one, name), field) for one in outcomes])
-    for field in Outcome._fields[2:]:
-        values = [getattr(one, field) for one in outcomes if getattr(one, field) is not None]
-        if values:
-            parts["other"][field] = _mean(values)
-    return parts
+    Each board has its own stream of chance, and one of a few sets of drawn images.
+    """
+    found: defaultdict[str, defaultdict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for number in range(boards):
+        bootstrap = Bootstrap(resamples, seed=number % WEIGHTS)
+        for part, shares in outcome(world, np.random.default_rng([seed, number]), bootstrap).items():
+            for name, share in shares.items():
+                if share is not None:
+                    found[part][name].append(share)
+    return {part: {name: _mean(values) for name, values in shares.items()} for part, shares in found.items()}
 
 
 def _mean(values: Sequence[float]) -> tuple[float, float]:
@@ -206,13 +184,13 @@ def tables(record: dict[str, Any]) -> dict[str, str]:
     }
 
 
-def _shares(world: dict[str, Summary]) -> Iterator[str]:
-    yield from (_percent(*world["here"][field]) for field in Kept._fields)
+def _shares(world: Summary) -> Iterator[str]:
+    yield from (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in world["here"].values())
     yield from (f"{100 * world['other'][key][0]:.1f}" for key in ("false_discoveries", "all_places"))
     yield from (f"*{100 * world['one_reference'][key][0]:.1f}*" for key in ("gains", "predicted"))
 
 
-def _design(world: dict[str, Summary]) -> Iterator[str]:
+def _design(world: Summary) -> Iterator[str]:
     other = {key: mean for key, (mean, _) in world["other"].items()}
     yield f"{other['freedom']:.1f}" if "freedom" in other else MISSING
     yield from (f"{other[key]:.2f}" for key in ("width", "detectable"))
@@ -224,33 +202,29 @@ def _held(tau: dict[str, float]) -> tuple[str, str]:
     return f"{100 * tau['held']:.0f}%, {tau['width']:.2f}", f"*{plain}*"
 
 
-def _percent(mean: float, error: float) -> str:
-    return f"{100 * mean:.1f} ± {100 * error:.1f}"
-
-
 def recorded() -> dict[str, str]:
     """Return the tables of the shipped results."""
     return tables(json.loads((FOLDER / "results.json").read_text("utf-8")))
 
 
 def main() -> None:
-    """Simulate all worlds, print the table, write numbers and figure."""
+    """Simulate all worlds, write numbers and tables."""
     parser = program(__doc__)
     parser.add_argument("--boards", type=int, default=1000, help="synthetic boards per design; other lines a fifth")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     share_images()
-    results = {}
+    worlds = {}
     for number, world in enumerate(WORLDS):
         start = time.process_time()
         boards = options.boards if number < DESIGNS else options.boards // 5
-        results[world.name] = summary(simulate(world, boards, options.seed))
+        worlds[world.name] = simulate(world, boards, options.seed)
         print(f"{world.name} ({boards} boards, {time.process_time() - start:.0f} s)", flush=True)
     taus = {
-        f"{rows}, {spread:g}, {likeness:g}": simulate_agreement(rows, spread, likeness, 300, options.seed)._asdict()
+        f"{rows}, {spread:g}, {likeness:g}": simulate_agreement(rows, spread, likeness, 300, options.seed)
         for rows, spread, likeness in product((8, 20), (3.0, 10.0), (0.0, 0.6, 1.0))
     }
-    record = {"boards": options.boards, "seed": options.seed, "worlds": results, "agreement": taus}
+    record = {"boards": options.boards, "seed": options.seed, "worlds": worlds, "agreement": taus}
     (FOLDER / "results.json").write_text(json.dumps(record, indent=1) + "\n")
     write(FOLDER / "README.md", tables(record))
 

@@ -11,7 +11,7 @@ control beats every control, and how often the first row does; half the width of
 accuracy points.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,21 +20,25 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights
 from roarbench.stats.draws import draw
-from roarbench.stats.judging import board_of, covers_of
+from roarbench.stats.judging import board_of
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import markdown_table
 from studies.page import program
 
+HEADS = (
+    *("", "controls inside", "explained rows inside", "the odd row", "false verdicts", "3 points found"),
+    *("boards with a false 'beats every control'", "3 points above every control found", "half width"),
+)
 LEVELS = (0.1, 0.5, 0.9)
 OTHER = {0.1: 0.62, 0.5: 0.52, 0.9: 0.35}  # accuracy with another image's map
 CONTROLS = {"random": 0.0, "sobel": -3.0, "random-blurred": 0.0}
 EXPLAINED = {"e1": 3.0, "e2": 0.0, "e3": -3.0, "e4": 0.0, "e5": 1.0}  # true specific gain, accuracy points
 EIGHT = CONTROLS | {f"c{number}": 0.0 for number in range(4, 8)} | {"best": 2.0}
+NEAR = dict.fromkeys(EXPLAINED, 2.0) | {"e1": 5.0}  # rows that know no more than the best of these, and one that does
 ODD = "e5"
 SHARED, OWN = 0.6, 0.25  # variances of an image's difficulty: for all cells, and for one
 
@@ -53,16 +57,6 @@ class SpecificWorld(NamedTuple):
     controls: Mapping[str, float] = CONTROLS  # True gains of the controls, in accuracy points
     explained: Mapping[str, float] = EXPLAINED  # those of the explained rows
 
-    @property
-    def best(self) -> float:
-        """Return the gain of the best control."""
-        return max(self.controls.values())
-
-
-def equal_to(best: float) -> dict[str, float]:
-    """Return explained rows that know no more than the best control, and one that does."""
-    return dict.fromkeys(EXPLAINED, best) | {"e1": best + 3.0}
-
 
 WORLDS = (
     SpecificWorld("2 networks", 2),
@@ -74,10 +68,8 @@ WORLDS = (
     SpecificWorld("3 networks, 20 trial rows", 3, trials=20),
     SpecificWorld("3 networks, an odd row", 3, odd=1.9),
     SpecificWorld("5 networks, an odd row", 5, odd=1.9),
-    SpecificWorld("3 networks, 8 controls", 3, images=1000, controls=EIGHT, explained=equal_to(2.0)),
-    SpecificWorld(
-        "3 networks, 8 controls, an odd row", 3, odd=1.9, images=1000, controls=EIGHT, explained=equal_to(2.0)
-    ),
+    SpecificWorld("3 networks, 8 controls", 3, images=1000, controls=EIGHT, explained=NEAR),
+    SpecificWorld("3 networks, 8 controls, an odd row", 3, odd=1.9, images=1000, controls=EIGHT, explained=NEAR),
 )
 
 
@@ -108,14 +100,6 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
     return replace(held, correct=correct, differences=held, silent=frozenset(world.controls))
 
 
-def judged(scores: Scores, bootstrap: Bootstrap) -> Board:
-    """Judge a synthetic board as a real one."""
-    assert scores.differences
-    spread = spread_of([scores.differences])
-    assert covers_of(SPECIFIC, spread)
-    return board_of(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
-
-
 class SpecificOutcome(NamedTuple):
     """Shares of one board's rows, in [0, 1]."""
 
@@ -131,7 +115,11 @@ class SpecificOutcome(NamedTuple):
 
 def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Bootstrap) -> SpecificOutcome:
     """Simulate an experiment and compare what its board says with the truth."""
-    rows = {row.estimator: row for row in judged(experiment(world, generator), bootstrap).rows}
+    scores = experiment(world, generator)
+    assert scores.differences
+    spread = spread_of([scores.differences])
+    judged = board_of(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
+    rows = {row.estimator: row for row in judged.rows}
     share = float(area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}
     for name, gain in true.items():
@@ -140,6 +128,7 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
         inside[name], halves[name] = low <= share * gain <= high, (high - low) / 2
     words = {name: row.random.verdict if row.random else Verdict.SAME for name, row in rows.items()}
     beats = {name: one.verdict for name in world.explained if (one := rows[name].beating)}
+    best = max(world.controls.values())
     idle = [words[name] for name, gain in true.items() if gain == 0 and name != "random"]
     return SpecificOutcome(
         float(np.mean([inside[name] for name in world.controls])),
@@ -147,7 +136,7 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
         float(inside[ODD]),
         float(np.mean([word is not Verdict.SAME for word in idle])),
         float(words["e1"] is Verdict.BETTER),
-        float(any(beats[name] for name, gain in world.explained.items() if gain <= world.best)),
+        float(any(beats[name] for name, gain in world.explained.items() if gain <= best)),
         float(beats["e1"]),
         float(np.mean([halves[name] for name in world.explained])),
     )
@@ -160,20 +149,13 @@ def simulate(world: SpecificWorld, boards: int, seed: int, resamples: int = 600)
     )
 
 
-def table(worlds: Sequence[SpecificWorld], boards: int, seed: int) -> str:
-    """Return a Markdown table, percent with standard errors."""
-    heads = (
-        *("", "controls inside", "explained rows inside", "the odd row", "false verdicts", "3 points found"),
-        *("boards with a false 'beats every control'", "3 points above every control found", "half width"),
-    )
-    rows = []
-    for world in worlds:
-        found = simulate(world, boards, seed)
-        errors = found.std(0) / np.sqrt(boards)
-        shares = zip(found.mean(0)[:-1], errors[:-1], strict=True)
-        cells = (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in shares)
-        rows.append([world.name, *cells, f"{found[:, -1].mean():.2f}"])
-    return markdown_table(heads, rows)
+def line(world: SpecificWorld, boards: int, seed: int) -> Iterator[str]:
+    """Yield the cells of a world, percent with standard errors."""
+    found = simulate(world, boards, seed)
+    *shares, (width, _) = zip(found.mean(0), found.std(0) / np.sqrt(boards), strict=True)
+    yield world.name
+    yield from (f"{100 * mean:.1f} ± {100 * error:.1f}" for mean, error in shares)
+    yield f"{width:.2f}"
 
 
 def main() -> None:
@@ -183,8 +165,8 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--world", default="", help="only those whose name begins so")
     arguments = parser.parse_args()
-    asked = [world for world in WORLDS if world.name.startswith(arguments.world)]
-    print(table(asked, arguments.boards, arguments.seed))
+    asked = (world for world in WORLDS if world.name.startswith(arguments.world))
+    print(markdown_table(HEADS, (line(world, arguments.boards, arguments.seed) for world in asked)))
 
 
 if __name__ == "__main__":

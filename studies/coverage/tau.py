@@ -1,25 +1,16 @@
 """Does the interval of Kendall's tau between two boards hold the true one? Boards with normal gains."""
 
-from typing import NamedTuple
-
 import numpy as np
 
-from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import Floats
+from roarbench.stats.replication import agreement
+
+OUTCOME = ("held", "width", "held_by_percentiles", "width_of_percentiles")
 
 
-class TauOutcome(NamedTuple):
-    """Share of intervals that hold the true Kendall's tau, and their width."""
-
-    held: float
-    width: float
-    held_by_percentiles: float
-    width_of_percentiles: float
-
-
-def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, seed: int = 0) -> TauOutcome:
-    """Simulate the agreement of two boards with normal gains.
+def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, seed: int = 0) -> dict[str, float]:
+    """Return which share of intervals holds the true Kendall's tau of two boards, and how wide they are on average.
 
     Args:
         rows: Number of estimators.
@@ -39,11 +30,10 @@ def simulate_agreement(rows: int, spread: float, likeness: float, repeats: int, 
         found = agreement(boards[0], boards[1], 0.95)
         assert found is not None and found.tau.low is not None and found.tau.high is not None
         tau = float(_tau(true[0], true[1]))
-        low, high = np.quantile(_tau(draws[0], draws[1]), (0.025, 0.975))
-        held = found.tau.low - 1e-9 <= tau <= found.tau.high + 1e-9
-        by_percentiles = low - 1e-9 <= tau <= high + 1e-9
-        outcomes.append((held, found.tau.high - found.tau.low, by_percentiles, high - low))
-    return TauOutcome(*np.mean(outcomes, axis=0).tolist())
+        for low, high in ((found.tau.low, found.tau.high), np.quantile(_tau(draws[0], draws[1]), (0.025, 0.975))):
+            outcomes += [low - 1e-9 <= tau <= high + 1e-9, high - low]
+    means = np.reshape(outcomes, (repeats, len(OUTCOME))).mean(0)
+    return dict(zip(OUTCOME, means.tolist(), strict=True))
 
 
 def _tau(one: Floats, other: Floats) -> Floats:

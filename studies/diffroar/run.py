@@ -7,16 +7,15 @@ on masks of other images, by the recipes of `quick` 2 and `study-cifar10` 2. Wha
 Run: python -m studies.diffroar.run --store DIR [--data FOLDER] [--only NAME] (FOLDER with CIFAR-10 in the hub's layout)
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
-from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.analysis.evidence import Evidence
 from roarbench.errors import RunError
 from roarbench.execution.local_workers import workers_here
 from roarbench.execution.runner import Request, run_suite
@@ -26,10 +25,11 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.exchanged import KAR_EXCHANGED, ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.stats.bootstrap import Estimate, estimate
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.draws import Draws
 from roarbench.stats.draws import draw as draw_images
+from roarbench.stats.judging import Drawn
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Making
@@ -84,36 +84,7 @@ TRIALS = {
 }
 
 
-class Line(NamedTuple):
-    """One level of one data set."""
-
-    t: float  # fraction removed
-    # most, least: accuracy in [0, 1] with the most (ROAR) and the least important features removed (KAR)
-    most: Estimate
-    least: Estimate
-    gap: Estimate  # `least` minus `most`, in accuracy points
-    most_masks: Estimate  # most_masks, least_masks: accuracy of masks alone, where it was asked for
-    least_masks: Estimate
-
-
-def lines_of(evidence: Evidence) -> list[Line]:
-    """Return accuracies and differences at every level.
-
-    The features that KAR leaves at t are those that ROAR removes at 1 - t, so one mask says as much as the other.
-    """
-    roar, masks = evidence.roar, evidence.masks
-    kar = evidence.drawn(KAR, evidence.unit)
-    return [
-        Line(
-            t,
-            roar.accuracy(ROW, t),
-            kar.accuracy(ROW, t),
-            gap(evidence, t),
-            masks.accuracy(ROW, t),
-            masks.accuracy(ROW, round(1 - t, 6)),
-        )
-        for t in roar.levels
-    ]
+HEADS = ("t removed", "most important removed", "least important removed", "difference [95 %]")
 
 
 def gap(evidence: Evidence, t: float, orders: tuple[Protocol, Protocol] = (ROAR, KAR)) -> Estimate:
@@ -123,17 +94,16 @@ def gap(evidence: Evidence, t: float, orders: tuple[Protocol, Protocol] = (ROAR,
     """
     both = [evidence.drawn(protocol, evidence.unit) for protocol in orders]
     again = all(drawn.repeated for drawn in both)
-    draws = [drawn.draws if again else images_alone(drawn, evidence) for drawn in both]
-    most, least = (each.accuracy((ROW, t)) for each in draws)
-    if most is None or least is None:
+    most, least = (drawn.draws if again else images_alone(drawn, evidence) for drawn in both)
+    return points_over(least.accuracy((ROW, t)), most.accuracy((ROW, t)))
+
+
+def points_over(one: Sample | None, other: Sample | None) -> Estimate:
+    """Return an accuracy minus another, in points; nothing where one is missing."""
+    if one is None or other is None:
         return Estimate()
-    found = estimate(least.minus(most), evidence.bootstrap.confidence)
-    return Estimate(*(None if value is None else POINTS * value for value in found))
-
-
-def repeated(evidence: Evidence) -> bool:
-    """Return whether both orders say how trainings vary."""
-    return evidence.roar.repeated and evidence.drawn(KAR, evidence.unit).repeated
+    found = estimate(one.minus(other), Bootstrap().confidence)
+    return Estimate(*(None if end is None else POINTS * end for end in found))
 
 
 def images_alone(drawn: Drawn, evidence: Evidence) -> Draws:
@@ -141,24 +111,20 @@ def images_alone(drawn: Drawn, evidence: Evidence) -> Draws:
     return draw_images(drawn.scores, evidence.bootstrap, None)
 
 
-def table(lines: Sequence[Line], published: ReportedCurve) -> str:
-    """Return the lines of one data set as a table."""
-    heads = (
-        "t removed",
-        "most important removed",
-        "least important removed",
-        "difference [95 %]",
-        f"{published.name} (Shah et al.), ± sd",
-        "masks alone, most",
-        "masks alone, least",
-    )
-    rows = []
-    for line, points, deviation in zip(lines, published.points, published.deviations, strict=True):
-        accuracies = (percent(each.value) for each in (line.most, line.least))
-        masks = (percent(each.value) for each in (line.most_masks, line.least_masks))
+def table(evidence: Evidence, published: ReportedCurve) -> str:
+    """Return accuracies and differences at every level.
+
+    The features that KAR leaves at t are those that ROAR removes at 1 - t, so one mask says as much as the other.
+    """
+    roar, kar, masks = evidence.roar, evidence.drawn(KAR, evidence.unit), evidence.masks
+    lines = []
+    for t, points, deviation in zip(roar.levels, published.points, published.deviations, strict=True):
+        accuracies = (percent(each.accuracy(ROW, t).value) for each in (roar, kar))
+        alone = (percent(masks.accuracy(ROW, at).value) for at in (t, round(1 - t, 6)))
         beside = f"{signed(points)} ± {deviation:.1f}"
-        rows.append([f"{line.t:g}", *accuracies, interval(line.gap), beside, *masks])
-    return markdown_table(heads, rows)
+        lines.append([f"{t:g}", *accuracies, interval(gap(evidence, t)), beside, *alone])
+    heads = (*HEADS, f"{published.name} (Shah et al.), ± sd", "masks alone, most", "masks alone, least")
+    return markdown_table(heads, lines)
 
 
 def section(trial: Trial, results: SuiteResults, evidence: Evidence) -> str:
@@ -166,14 +132,15 @@ def section(trial: Trial, results: SuiteResults, evidence: Evidence) -> str:
     untouched = evidence.roar.draws.accuracy(("none", 0.0))
     random = evidence.roar.draws.accuracy(("random", 0.9))
     area = evidence.retrained.area(ROW)
-    covered = "test images and trainings" if repeated(evidence) else "test images alone: one training each"
+    repeated = evidence.roar.repeated and evidence.drawn(KAR, evidence.unit).repeated
+    covered = "test images and trainings" if repeated else "test images alone: one training each"
     small = f", a small version of {results.limit:,} training images" if results.limit else ""
     known = [f"on untouched images {percent(untouched.value)} %"] if untouched else []
     known += [f"on Random's at t = .9 {percent(random.value)} %"] if random else []
     return (
         f"**{trial.title}**{small}: `{trial.suite.model}` by `{trial.suite.recipe}`, {results.reference_words}; "
         f"networks {', '.join(known)}.\n\n"
-        f"{table(lines_of(evidence), trial.beside)}\n\n"
+        f"{table(evidence, trial.beside)}\n\n"
         f"Intervals over {covered}, for this network only. Area between both curves: {interval(area)} points."
         f"{exchanged(evidence)}"
     )
@@ -192,20 +159,24 @@ def exchanged(evidence: Evidence) -> str:
     )
 
 
-def collected(store: ResultsStore) -> dict[str, tuple[Trial, SuiteResults, Evidence]]:
-    """Return what a store has of each data set with a difference, with its draws."""
-    found = {}
+def tables(store: ResultsStore) -> str:
+    """Return the sections of all data sets of which a store has a difference, as they stand on the page."""
+    sections = {}
     for name, trial in TRIALS.items():
         for results in collect_all(trial.suite, store):
             evidence = Evidence.of(results)
-            if any(line.gap.value is not None for line in lines_of(evidence)):
-                found[name] = (trial, results, evidence)
-    return found
+            if any(gap(evidence, t).value is not None for t in evidence.roar.levels):
+                sections[name] = section(trial, results, evidence)
+    return "\n\n".join(sections.values())
 
 
-def tables(store: ResultsStore) -> str:
-    """Return the sections of all data sets, as they stand on the page."""
-    return "\n\n".join(section(*each) for each in collected(store).values())
+def computed(suite: Suite, folder: Path, store: ResultsStore, workers: int | None, **local: Any) -> SuiteResults:
+    """Compute what a store lacks of a suite, and return its results; RunError where a run failed."""
+    asked = Request(suite, workers=workers_here(workers), **local)
+    done = run_suite(asked, Workspace(folder), store, Console(stderr=True, highlight=False, markup=False))
+    if done.failed:
+        raise RunError(f"{done.failed} runs failed; the reasons are in {folder}")
+    return done.suite_results
 
 
 def main() -> None:
@@ -217,14 +188,10 @@ def main() -> None:
     parser.add_argument("--workers", type=int, help="processes; one per core by default")
     parser.add_argument("--only", choices=TRIALS, help="one data set")
     options = parser.parse_args()
-    console, workspace = Console(stderr=True, highlight=False, markup=False), Workspace(options.store)
     with ResultsStore.open(default_url(options.store)) as store:
         for name in [options.only] if options.only else TRIALS:
-            suite, workers = TRIALS[name].suite, workers_here(options.workers)
             local = {"data": options.data, "limit": options.limit} if name == "cifar10" else {}
-            done = run_suite(Request(suite, workers=workers, **local), workspace, store, console)
-            if done.failed:
-                raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
+            computed(TRIALS[name].suite, options.store, store, options.workers, **local)
         write(Path(__file__).with_name("README.md"), {"tables": tables(store)})
 
 

@@ -7,6 +7,7 @@ Run: OMP_NUM_THREADS=1 python -m studies.estimators.costs
 """
 
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import torch
@@ -17,30 +18,28 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.engine import importance_maps, passes
 from roarbench.estimators.parameters import written
 from roarbench.models.build import build
-from studies.page import program, write
+from roarbench.text import markdown_table
+from studies.page import write_recorded
 
 PAGE = Path(__file__).parents[2] / "docs" / "estimators.md"
-_IMAGES = 16
-_PLANTED = ("truth", "leak")  # of generated images alone
+IMAGES = 16
+PLANTED = ("truth", "leak")  # of generated images alone
+COUNTED = {"score-cam": "1 + channels, 0", "shapley": "2^features, 0"}
+HEADS = ("estimator", "what it is", "parameters", "passes", "ms")
 
 
-def main() -> None:
-    """Measure every estimator and write the page's table."""
-    parser = program(__doc__)
-    parser.parse_args()
+def costs() -> dict[str, str]:
+    """Measure every estimator: id, what it is, parameters, passes forward and back, milliseconds."""
     torch.set_num_threads(1)
-    listed = [estimator for estimator in ESTIMATORS.values() if estimator.placed and estimator.base not in _PLANTED]
-    write(PAGE, {"costs": table([(estimator, _milliseconds(estimator)) for estimator in listed])})
+    return {"costs": markdown_table(HEADS, _lines())}
 
 
-def table(rows: list[tuple[Estimator, float]]) -> str:
-    """Return the rows as Markdown: id, what it is, parameters, passes forward and back, milliseconds."""
-    lines = ["| estimator | what it is | parameters | passes | ms |", "| --- | --- | --- | --- | --- |"]
-    for row, milliseconds in rows:
-        values = ", ".join(f"{name}={written(value)}" for name, value in row.parameters.items())
-        time_taken = f"{float(f'{milliseconds:.2g}'):g}"  # 260, not 2.6e+02
-        lines.append(f"| `{row.id}` | {row.about} | {values} | {cost(row)} | {time_taken} |")
-    return "\n".join(lines)
+def _lines() -> Iterator[list[str]]:
+    for row in ESTIMATORS.values():
+        if row.placed and row.base not in PLANTED:
+            values = ", ".join(f"{name}={written(value)}" for name, value in row.parameters.items())
+            took = f"{float(f'{milliseconds(row):.2g}'):g}"  # 260, not 2.6e+02
+            yield [f"`{row.id}`", row.about, values, cost(row), took]
 
 
 def cost(estimator: Estimator) -> str:
@@ -48,22 +47,22 @@ def cost(estimator: Estimator) -> str:
     if estimator.control:
         return "none"
     forward, backward = passes([estimator])
-    counted = {"score-cam": "1 + channels, 0", "shapley": "2^features, 0"}
-    return counted.get(estimator.base, f"{forward}, {backward}")
+    return COUNTED.get(estimator.base, f"{forward}, {backward}")
 
 
-def _milliseconds(estimator: Estimator) -> float:
+def milliseconds(estimator: Estimator) -> float:
+    """Measure the processor time of an image."""
     generator = torch.Generator().manual_seed(0)
     name, shape = ("mlp", (10, 1, 1)) if estimator.base == "shapley" else ("resnet-quick", (3, 64, 64))
     model = build(name, 10, shape[0], shape[1], generator).eval()
-    images = torch.randn(_IMAGES, *shape, generator=generator)
-    batch = Batch(images, torch.arange(_IMAGES) % 10, torch.arange(_IMAGES), by_class=ClassImages(images, images))
+    images = torch.randn(IMAGES, *shape, generator=generator)
+    batch = Batch(images, torch.arange(IMAGES) % 10, torch.arange(IMAGES), by_class=ClassImages(images, images))
     black, asked = torch.full((shape[0], 1, 1), -2.0), [estimator]
     importance_maps(asked, model, batch.part(slice(1)), black)
     start = time.process_time()
     importance_maps(asked, model, batch, black)
-    return 1000 * (time.process_time() - start) / _IMAGES
+    return 1000 * (time.process_time() - start) / IMAGES
 
 
 if __name__ == "__main__":
-    main()
+    write_recorded(__doc__, PAGE, costs)

@@ -6,73 +6,52 @@ each row on masks alone. What a store has is not done again: one with `quick` 2 
 Run: python -m studies.fills.run --store DIR [--rows grad,random] [--limit N] [--workers N]
 """
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.errors import RunError
-from roarbench.execution.local_workers import workers_here
-from roarbench.execution.runner import Request, run_suite
 from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.curves import POINTS
-from roarbench.store.layout import Workspace
+from roarbench.stats.bootstrap import Sample
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import FILLS, Unit
+from roarbench.terms import FILLS
 from roarbench.text import interval, markdown_table, percent
-from studies.diffroar.run import images_alone
+from studies.diffroar.run import computed, images_alone, points_over
 from studies.page import program, write
 
 LEVEL = 0.9
+HEADS = ("row", "fill", "on images", "masks alone", "images minus masks [95 %]", "minus Random's [95 %]")
 
 
-def suite_of(rows: tuple[str, ...]) -> Suite:
+def suite_of(rows: Sequence[str]) -> Suite:
     """Return the trainings: each row with each fill, and on masks alone, one seed on one reference."""
-    blocks = (
-        *(Block(ROAR, rows, (LEVEL,), seeds=1, fill=fill) for fill in FILLS),
-        Block(MASK_ONLY, rows, (LEVEL,), seeds=1),
-    )
+    asked = (*((ROAR, fill) for fill in FILLS), (MASK_ONLY, "mean"))  # masks have no fill
+    blocks = tuple(Block(protocol, tuple(rows), (LEVEL,), seeds=1, fill=fill) for protocol, fill in asked)
     return replace(find_suite("quick@2"), name="quick-fills", version=1, blocks=blocks, references=1)
 
 
-def lines_of(results: SuiteResults, rows: tuple[str, ...]) -> list[list[str]]:
-    """Return the cells of the table: a line for each row and fill that was run, intervals over test images."""
-    evidence = Evidence(results, Unit.SCALAR, Bootstrap())
+def table(results: SuiteResults, rows: Sequence[str]) -> str:
+    """Return a line for each row and fill that was run, intervals over test images."""
+    evidence = Evidence.of(results)
 
     def accuracy(row: str, fill: str = "") -> Sample | None:
         drawn = evidence.drawn(ROAR, evidence.unit, fill) if fill else evidence.masks
         return images_alone(drawn, evidence).accuracy((row, LEVEL))
 
-    def over(one: Sample | None, other: Sample | None) -> Estimate:
-        if one is None or other is None:
-            return Estimate()
-        found = estimate(one.minus(other), evidence.bootstrap.confidence)
-        return Estimate(*(None if end is None else POINTS * end for end in found))
-
     lines = []
     for row in rows:
         masks = accuracy(row)
         for fill in FILLS:
-            images, random = accuracy(row, fill), accuracy(RANDOM, fill)
-            if images is None:
-                continue
-            shares = [percent(images.value), percent(masks.value if masks else None)]
-            beside = interval(over(images, random)) if row != RANDOM else ""
-            lines.append([f"`{row}`", f"`{fill}`", *shares, interval(over(images, masks)), beside])
-    return lines
-
-
-def table(results: SuiteResults, rows: tuple[str, ...]) -> str:
-    """Return the table as it stands on the page."""
-    heads = ("row", "fill", "on images", "masks alone", "images minus masks [95 %]", "minus Random's [95 %]")
-    return markdown_table(heads, lines_of(results, rows))
+            if images := accuracy(row, fill):
+                shares = (percent(images.value), percent(masks.value if masks else None))
+                over_random = "" if row == RANDOM else interval(points_over(images, accuracy(RANDOM, fill)))
+                lines.append([f"`{row}`", f"`{fill}`", *shares, interval(points_over(images, masks)), over_random])
+    return markdown_table(HEADS, lines)
 
 
 def main() -> None:
@@ -83,14 +62,10 @@ def main() -> None:
     parser.add_argument("--limit", type=int, help="images of each split; all if not given")
     parser.add_argument("--workers", type=int, help="processes; one per core by default")
     options = parser.parse_args()
-    rows = tuple(options.rows.split(","))
-    suite, console = suite_of(rows), Console(stderr=True, highlight=False, markup=False)
+    rows = options.rows.split(",")
     with ResultsStore.open(default_url(options.store)) as store:
-        asked = Request(suite, workers=workers_here(options.workers), limit=options.limit)
-        done = run_suite(asked, Workspace(options.store), store, console)
-        if done.failed:
-            raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
-    write(Path(__file__).with_name("README.md"), {"leakage": table(done.suite_results, rows)})
+        done = computed(suite_of(rows), options.store, store, options.workers, limit=options.limit)
+    write(Path(__file__).with_name("README.md"), {"leakage": table(done, rows)})
 
 
 if __name__ == "__main__":

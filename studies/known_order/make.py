@@ -4,10 +4,9 @@ Run: python -m studies.known_order.make --decoded DIR [--seeds 0,1] [--retrain] 
 is the folder of the decoded photographs in a store.
 """
 
-import copy
 import time
-from collections.abc import Callable
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -17,21 +16,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench import degraded
-from roarbench.estimators.base import Batch
-from roarbench.estimators.pairing import other_images
-from roarbench.kernels.bit_planes import bin_codes, encode, removed_bits
+from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.fill import change_numbers
-from roarbench.kernels.inputs import Inputs, normalise
-from roarbench.kernels.matching import matched, strata
-from roarbench.kernels.ranking import features, sort_keys, tie_order
+from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.streaming import Cut
-from roarbench.kernels.train import fit
-from roarbench.models.build import build
 from roarbench.terms import Order, Unit
 from studies.known_order.run import BASES, KINDS, RESULTS, RETRAINED, SHARES
-from studies.matched.lab import LAYOUT, RECIPE, SHAPE, TRAINED, Lab, asking, keep, not_asking
+from studies.matched.lab import LAYOUT, Lab, Maps, asking, keep, not_asking
 from studies.matched.run import LEVELS, Answers, stored
 from studies.page import program
 
@@ -60,34 +52,13 @@ def worse(importance: Tensor, donors: NDArray[np.int64], share: float, kind: str
     return torch.where(taken < share, chance, degraded(importance, importance, 0))
 
 
-def planes_of(lab: Lab, importance: Tensor) -> NDArray[np.uint8]:
-    """Return the bit-planes of maps of the images that a lab explains."""
-    return encode(sort_keys(features(importance.numpy(), SHAPE, Unit.SCALAR), lab.ties), LAYOUT)
-
-
 def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tensor) -> Answers:
     """Return the answers of one map by level and mask."""
-    d, planes, made = LAYOUT.features, planes_of(lab, importance), {}
-    codes = bin_codes(planes, LAYOUT)
-    model = lab.tuned(common, planes)
-    for t in LEVELS:
-        packed = removed_bits(planes, t, Order.MORF, LAYOUT)
-        own = np.unpackbits(packed, axis=1, count=d).view(bool)
-        made[f"{t} own"] = lab.correct(model, packed)
-        made[f"{t} other"] = lab.correct(model, packed[lab.others])
-        given = matched(own, codes[lab.others], lab.found, Order.MORF, lab.turns)
-        made[f"{t} matched"] = lab.correct(model, np.packbits(given, axis=1))
-        made[f"{t} morf"] = lab.correct(reference, packed)
-        made[f"{t} lerf"] = lab.correct(reference, removed_bits(planes, t, Order.LERF, LAYOUT))
+    planes = lab.planes(importance)
+    made = lab.answers(lab.tuned(common, planes), planes)
+    for t, order in product(LEVELS, (Order.MORF, Order.LERF)):
+        made[f"{t} {order}"] = lab.correct(reference, removed_bits(planes, t, order, LAYOUT))
     return made
-
-
-def on_training_images(lab: Lab) -> Lab:
-    """Return a lab that explains the images which networks are trained on."""
-    ids, training = torch.arange(TRAINED), copy.copy(lab)
-    training.batch = Batch(normalise(lab.train, lab.norm), torch.zeros(0), ids)
-    training.ties, training.others = tie_order(ids.numpy(), LAYOUT.features), other_images(TRAINED, 0, lab.seed)
-    return training
 
 
 def retrained(lab: Lab, tested: NDArray[np.uint8], learnt: NDArray[np.uint8]) -> Answers:
@@ -101,15 +72,13 @@ def retrained(lab: Lab, tested: NDArray[np.uint8], learnt: NDArray[np.uint8]) ->
     exchanged = ExchangedImages(lab.train, [cut], lab.fill, Unit.SCALAR, chance)
 
     def asked(inputs: Inputs, order: Order) -> NDArray[np.bool_]:
-        model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(lab.seed))
-        fit(model, inputs, lab.train_labels, lab.norm, RECIPE, lab.seed)
-        return lab.correct(model, removed_bits(tested, RETRAINED, order, LAYOUT))
+        return lab.correct(lab.network(inputs, lab.seed), removed_bits(tested, RETRAINED, order, LAYOUT))
 
     asks = {"roar": (most, Order.MORF), "kar": (least, Order.LERF), "exchanged": (exchanged, Order.MORF)}
     return {f"{RETRAINED} {name}": asked(*each) for name, each in asks.items()}
 
 
-def maps_of(lab: Lab, reference: nn.Module) -> dict[str, Callable[[], Tensor]]:
+def maps_of(lab: Lab, reference: nn.Module) -> Maps:
     """Return what makes the maps of the images that a lab explains, by row."""
     made = asking(lab, reference) | not_asking(lab) | {"gradcam": partial(grad_cam, reference, lab.batch.images)}
     return {base: made[base] for base in BASES}
@@ -125,8 +94,7 @@ def make(decoded: Path, seeds: list[int], retrain: bool) -> None:
     found = stored(RESULTS)
     for seed in seeds:
         lab = Lab(decoded, seed)
-        lab.found = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
-        reference, common, training = lab.reference(), lab.common(), on_training_images(lab)
+        reference, common, training = lab.reference(), lab.common(), lab.on_training_images()
         learning = maps_of(training, reference) if retrain else {}
         for base, explain in maps_of(lab, reference).items():
             importance = explain().detach()
@@ -138,7 +106,7 @@ def make(decoded: Path, seeds: list[int], retrain: bool) -> None:
                     made |= answers(lab, common, reference, mixed)
                 if learnt is not None and f"{RETRAINED} roar" not in made:
                     other = worse(learnt, training.others, share, kind, 7 + seed)
-                    made |= retrained(lab, planes_of(lab, mixed), planes_of(training, other))
+                    made |= retrained(lab, lab.planes(mixed), training.planes(other))
                 keep(found, RESULTS)
                 print(seed, base, kind, share, round(time.process_time() - start, 1), flush=True)
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from roarbench.text import markdown_table
-from studies.matched.run import IMAGES, LEVELS, Answers, Gains, errors_above, stored
+from studies.matched.run import LEVELS, Answers, Gains, errors_above, gain, stored
 from studies.page import write_recorded
 
 FOLDER = Path(__file__).parent
@@ -45,16 +45,6 @@ def asked(found: Answers, protocol: str) -> list[float]:
     return [t for t in LEVELS if f"{t} {plus or minus}" in found]
 
 
-def gains(found: Answers, protocol: str) -> Gains:
-    """Return the mean over levels of a protocol's gain, image by image; larger is better."""
-    plus, minus = PROTOCOLS[protocol]
-
-    def right(t: float, mask: str | None) -> Gains:
-        return found[f"{t} {mask}"].astype(float) if mask else np.zeros(IMAGES)
-
-    return np.asarray(np.mean([right(t, plus) - right(t, minus) for t in asked(found, protocol)], 0))
-
-
 def curve(found: Mapping[str, Answers], base: str, kind: str, protocol: str) -> list[Gains]:
     """Return a map's gains by share, image by image, the mean over the networks that were asked; empty if none was."""
     steps = []
@@ -62,7 +52,7 @@ def curve(found: Mapping[str, Answers], base: str, kind: str, protocol: str) -> 
         end = f"-{base}-{'image' if share == 0 else kind}-{share:g}"
         networks = [made for name, made in found.items() if name[1:] == end and asked(made, protocol)]
         if networks:
-            steps.append(np.mean([gains(made, protocol) for made in networks], 0))
+            steps.append(np.mean([gain(made, *PROTOCOLS[protocol], asked(made, protocol)) for made in networks], 0))
     return steps if len(steps) == len(SHARES) else []
 
 

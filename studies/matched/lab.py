@@ -10,13 +10,15 @@ asks it about the other 2,469 with every candidate's masks.
 import copy
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
+from types import ModuleType
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from roarbench.datasets.decoded import open_decoded
 from roarbench.estimators.base import Batch
@@ -25,11 +27,11 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import noisy_copies
 from roarbench.estimators.pairing import other_images
-from roarbench.kernels.bit_planes import Layout, encode, removed_bits
+from roarbench.kernels.bit_planes import Layout, bin_codes, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.exchange import ExchangedImages
 from roarbench.kernels.fill import change_numbers
-from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
@@ -39,7 +41,7 @@ from roarbench.models.build import build
 from roarbench.plan.common import tuning_of
 from roarbench.plan.recipes import find_recipe
 from roarbench.terms import PAPER_LEVELS, Order, Unit
-from studies.corpus.corpus import SHUFFLED, TEMPLATES, WITHOUT, shuffled
+from studies.corpus import corpus
 from studies.corpus.fitted import Fitted, fitted_rows
 from studies.matched.run import CORPUS, LEVELS, RESULTS, Answers, stored
 from studies.page import program
@@ -49,6 +51,9 @@ SHAPE, TRAINED = (3, 64, 64), 7000
 LAYOUT = Layout(SHAPE, Unit.SCALAR, PAPER_LEVELS)
 TEST_IDS = 2**32
 RECIPE = find_recipe("quick@2")
+BITS = "dev-blur-8x8 bits"  # the strata that were chosen, with the bins of a stored ranking
+Maps = dict[str, Callable[[], Tensor]]  # what makes them, by row
+Strata = NDArray[np.unsignedinteger[Any]]  # of each feature, (images, features)
 
 
 class Lab:
@@ -62,39 +67,57 @@ class Lab:
         self.train, self.test = (torch.from_numpy(pixels[rows]) for rows in (order[:TRAINED], order[TRAINED:]))
         self.train_labels, self.labels = torch.from_numpy(labels[order[:TRAINED]]), labels[order[TRAINED:]]
         self.norm, self.fill = Normalisation(data.mean, data.std), torch.tensor(data.mean)
-        self.batch = Batch(normalise(self.test, self.norm), torch.zeros(0), TEST_IDS + torch.arange(len(self.test)))
-        self.ties = tie_order(self.batch.ids.numpy(), LAYOUT.features)
+        self._explain(self.test, TEST_IDS)
         self.turns = np.argsort(self.ties, axis=1)  # the place of each feature among equals in other images' masks
-        self.others = other_images(len(self.test), TEST_IDS, seed)
+        self.numbers = change_numbers(self.test, self.fill[:, None, None], Unit.SCALAR)
+        self.strata = strata(self.numbers)
+
+    def _explain(self, images: Tensor, first: int) -> None:
+        ids = first + torch.arange(len(images))
+        self.batch = Batch(normalise(images, self.norm), torch.zeros(0), ids)
+        self.ties = tie_order(ids.numpy(), LAYOUT.features)
+        self.others = other_images(len(images), first, self.seed)
+
+    def on_training_images(self) -> "Lab":
+        """Return a lab that explains the images which networks are trained on."""
+        training = copy.copy(self)
+        training._explain(self.train, 0)
+        return training
+
+    def network(self, inputs: Inputs, seed: int) -> nn.Module:
+        """Train a network."""
+        model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(seed))
+        fit(model, inputs, self.train_labels, self.norm, RECIPE, seed)
+        return model
 
     def reference(self) -> nn.Module:
         """Train the network that is explained."""
-        model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(1000 + 2 * self.seed))
         untouched = DegradedImages(self.train, None, self.fill, Unit.SCALAR)
-        fit(model, untouched, self.train_labels, self.norm, RECIPE, 1000 + 2 * self.seed)
-        return model.eval()
+        return self.network(untouched, 1000 + 2 * self.seed).eval()
 
     def common(self) -> nn.Module:
         """Train a network on the exchanged masks of the three controls."""
-        model = build("resnet-quick", 10, 3, 64, torch.Generator().manual_seed(self.seed))
-        ids, cuts = torch.arange(TRAINED), []
-        batch = Batch(normalise(self.train, self.norm), torch.zeros(0), ids)
-        ties = tie_order(ids.numpy(), LAYOUT.features)
-        for made in (control("random", batch), control("sobel", batch), blurred(control("random", batch))):
-            planes = encode(sort_keys(features(made.numpy(), SHAPE, Unit.SCALAR), ties), LAYOUT)
-            cuts += [Cut(planes, LAYOUT, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)]
+        training = self.on_training_images()
+        random, sobel = (control(name, training.batch) for name in ("random", "sobel"))
+        cuts = [cut for made in (random, sobel, blurred(random)) for cut in cuts_of(training.planes(made))]
         inputs = ExchangedImages(self.train, cuts, self.fill, Unit.SCALAR, torch.Generator().manual_seed(4))
-        fit(model, inputs, self.train_labels, self.norm, RECIPE, self.seed)
-        return model
+        return self.network(inputs, self.seed)
 
     def tuned(self, common: nn.Module, planes: NDArray[np.uint8]) -> nn.Module:
         """Tune it for an epoch on a row's masks of test images, each on a training image drawn at random."""
-        cuts = [Cut(planes, LAYOUT, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)]
         generator = torch.Generator().manual_seed(5 + self.seed)
-        inputs = ExchangedImages(self.train, cuts, self.fill, Unit.SCALAR, generator, lent=True)
+        inputs = ExchangedImages(self.train, cuts_of(planes), self.fill, Unit.SCALAR, generator, lent=True)
         model = copy.deepcopy(common)
         fit(model, inputs, self.train_labels, self.norm, tuning_of(RECIPE), 1_000_000 + self.seed)
         return model
+
+    def keys(self, importance: Tensor) -> NDArray[Any]:
+        """Return what orders the features of each map, ascending."""
+        return sort_keys(features(importance.detach().numpy(), SHAPE, Unit.SCALAR), self.ties)
+
+    def planes(self, importance: Tensor) -> NDArray[np.uint8]:
+        """Return the bit-planes of maps of the images that are explained."""
+        return encode(self.keys(importance), LAYOUT)
 
     def correct(self, model: nn.Module, removed: NDArray[np.uint8]) -> NDArray[np.bool_]:
         """Return whether each test image is answered correctly without these features."""
@@ -102,25 +125,49 @@ class Lab:
         right: NDArray[np.bool_] = predict(model, images, self.norm, 128).argmax(1).numpy() == self.labels
         return right
 
+    def answers(self, model: nn.Module, planes: NDArray[np.uint8], name: str = "matched") -> Answers:
+        """Return the answers by level with the own mask, another image's, and a matched one, which has this name."""
+        codes, made = bin_codes(planes, LAYOUT)[self.others], {}
+        for t in LEVELS:
+            packed = removed_bits(planes, t, Order.MORF, LAYOUT)
+            given = matched(unpacked(packed), codes, self.strata, Order.MORF, self.turns)
+            made[f"{t} own"] = self.correct(model, packed)
+            made[f"{t} other"] = self.correct(model, packed[self.others])
+            made[f"{t} {name}"] = self.correct(model, np.packbits(given, axis=1))
+        return made
 
-def gradient(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
-    """Return d logit / d x."""
-    parts = []
-    for x, y in zip(images.split(256), targets.split(256), strict=True):
-        x = x.detach().requires_grad_()
-        model(x).gather(1, y[:, None]).sum().backward()
-        parts.append(x.grad)
-    return torch.cat(parts)
+
+def cuts_of(planes: NDArray[np.uint8]) -> list[Cut]:
+    """Return what maps remove at every level."""
+    return [Cut(planes, LAYOUT, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)]
 
 
-def asking(lab: Lab, model: nn.Module) -> dict[str, Callable[[], Tensor]]:
+def unpacked(removed: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    """Return which features are removed, bool (images, features)."""
+    return np.unpackbits(removed, axis=1, count=LAYOUT.features).view(np.bool_)
+
+
+def in_parts(make: Callable[..., Tensor], *tensors: Tensor) -> Tensor:
+    """Return what is made of 256 images at a time."""
+    return torch.cat([make(*part) for part in zip(*(each.split(256) for each in tensors), strict=True)])
+
+
+def answered(model: nn.Module, images: Tensor) -> Tensor:
+    """Return the classes that a network answers."""
+    with torch.no_grad():
+        return in_parts(model, images).argmax(1)
+
+
+def asking(lab: Lab, model: nn.Module) -> Maps:
     """Return maps that ask a network, by row."""
     x, ids = lab.batch.images, lab.batch.ids
-    with torch.no_grad():
-        targets = torch.cat([model(part).argmax(1) for part in x.split(256)])
+    targets = answered(model, x)
 
     def grad(at: Tensor) -> Tensor:
-        return gradient(model, at, targets)
+        return in_parts(partial(corpus.gradient, model), at, targets)
+
+    def submitted(module: ModuleType) -> Callable[[], Tensor]:
+        return lambda: in_parts(lambda a, b: module.estimate(model, a, b, None), x, targets)
 
     return {
         "ig-mean": lambda: x * sum(grad(x * (i + 1) / 16) for i in range(16)),
@@ -128,12 +175,8 @@ def asking(lab: Lab, model: nn.Module) -> dict[str, Callable[[], Tensor]]:
         "abs-ixg": lambda: (x * grad(x)).abs(),
         "grad": lambda: grad(x),
         "sgsq": lambda: sum(grad(noisy_copies(x, ids, j, 0)) ** 2 for j in range(8)),
-        **{
-            name: lambda estimate=made.estimate: torch.cat(
-                [estimate(model, a, b, None) for a, b in zip(x.split(256), targets.split(256), strict=True)]
-            )
-            for name, made in (("half-images", half_images), ("class-evidence", class_evidence))
-        },
+        "half-images": submitted(half_images),
+        "class-evidence": submitted(class_evidence),
         "sg-ixg-abs": lambda: (x * sum(grad(noisy_copies(x, ids, j, 0)) for j in range(8))).abs(),
     }
 
@@ -143,16 +186,11 @@ def control(name: str, batch: Batch) -> Tensor:
     return importance_maps([find_estimator(name)], None, batch, torch.zeros(3, 1, 1))[name]
 
 
-def not_asking(lab: Lab) -> dict[str, Callable[[], Tensor]]:
+def not_asking(lab: Lab) -> Maps:
     """Return maps that ask none, by row."""
     batch, x = lab.batch, lab.batch.images
     away = x.abs()
-    laplace = torch.tensor([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]])[None, None]
-
-    def filtered(made: Tensor) -> Tensor:
-        return F.conv2d(F.pad(made, (1, 1, 1, 1), mode="reflect").flatten(0, 1)[:, None], laplace).view(made.shape)
-
-    grey = x.mean(1, keepdim=True).expand_as(x)
+    laplace = torch.tensor([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]])
     return {
         "random": lambda: control("random", batch),
         "random-blurred": lambda: blurred(control("random", batch)),
@@ -160,86 +198,62 @@ def not_asking(lab: Lab) -> dict[str, Callable[[], Tensor]]:
         "deviation-blurred": lambda: blurred(away),
         "deviation-sq-blurred": lambda: blurred(x**2, 0.02),
         "blur-deviation": lambda: blurred(x, 0.03).abs(),
-        "grey-deviation": lambda: grey.abs(),
+        "grey-deviation": lambda: corpus.grey(x).abs(),
         "contrast": lambda: control("contrast", batch),
         "sobel": lambda: control("sobel", batch),
-        "laplace": lambda: filtered(x).abs(),
+        "laplace": lambda: corpus.filtered(x, laplace).abs(),
         "bright": lambda: x,
         "dark": lambda: -x,
         "deviation-x-contrast": lambda: away * control("contrast", batch),
         "deviation-x-sobel": lambda: away * control("sobel", batch),
         "sharp-product": lambda: x * (x - blurred(x, 0.03)),
-        "centre-product": lambda: (
-            away * torch.exp(-(torch.linspace(-2, 2, 64)[:, None] ** 2 + torch.linspace(-2, 2, 64) ** 2) / 2)
-        ),
-        "image-deviation": lambda: (x - x.mean((2, 3), keepdim=True)).abs(),
-        "saturation": lambda: (x.amax(1, keepdim=True) - x.amin(1, keepdim=True)).expand_as(x),
+        "centre-product": lambda: away * corpus.centre(x),
+        "image-deviation": lambda: corpus.WITHOUT["image-deviation"](x),
+        "saturation": lambda: corpus.spread(x),
     }
 
 
-def corpus_rows(lab: Lab, reference: nn.Module) -> dict[str, Callable[[], Tensor]]:
+def corpus_rows(lab: Lab, reference: nn.Module) -> Maps:
     """Return the maps of the corpus, by row."""
-    x, model = lab.batch.images, shuffled(reference)
-    targets = torch.cat([reference(part).argmax(1) for part in x.split(256)])
-    asking = {
-        name: lambda make=make: torch.cat(
-            [make(model, a, b) for a, b in zip(x.split(256), targets.split(256), strict=True)]
-        )
-        for name, make in SHUFFLED.items()
-    }
+    x, targets = lab.batch.images, answered(reference, lab.batch.images)
     seen = normalise(lab.train, lab.norm)
     means = torch.stack([seen[lab.train_labels == number].mean(0) for number in range(10)]) - seen.mean(0)
-    told = {name: lambda make=make: make(x, means[targets]) for name, make in TEMPLATES.items()}
-    made = {name: lambda make=make: make(x) for name, make in WITHOUT.items()}
-    return made | told | asking | fitted_rows(Fitted(seen, lab.train_labels, x, targets))
+    made = {name: partial(make, x) for name, make in corpus.WITHOUT.items()}
+    told = {name: partial(make, x, means[targets]) for name, make in corpus.TEMPLATES.items()}
+    model = corpus.shuffled(reference)
+    asked = {name: partial(in_parts, partial(make, model), x, targets) for name, make in corpus.SHUFFLED.items()}
+    return made | told | asked | fitted_rows(Fitted(seen, lab.train_labels, x, targets))
 
 
-def candidates(lab: Lab) -> dict[str, NDArray[np.uint16]]:
-    """Return the strata of each candidate, uint16 (n, d)."""
-    raw = lab.test.float()
-    away = (raw - lab.fill[:, None, None]).abs()
-
-    def number(made: Tensor) -> NDArray[np.uint8]:
-        return made.round().clamp(0, 255).to(torch.uint8).flatten(1).numpy()
-
-    first, second = number(away), number(blurred(away))
-    third = number(control("contrast", lab.batch._replace(images=raw)))
-    found = {f"dev-{bins}": strata([first], bins) for bins in (8, 16, 64)}
-    found |= {f"dev-blur-{bins}x{bins}": strata([first, second], bins) for bins in (4, 8)}
-    found |= {f"dev-blur-contrast-{bins}^3": strata([first, second, third], bins) for bins in (4,)}
-    return found
+def candidates(lab: Lab) -> dict[str, Strata]:
+    """Return the strata of each candidate."""
+    contrast = control("contrast", lab.batch._replace(images=lab.test.float()))
+    third = contrast.round().clamp(0, 255).to(torch.uint8).flatten(1).numpy()
+    found = {f"dev-{bins}": strata(lab.numbers[:1], bins) for bins in (8, 16, 64)}
+    found |= {f"dev-blur-{bins}x{bins}": strata(lab.numbers, bins) for bins in (4, 8)}
+    return found | {"dev-blur-contrast-4^3": strata([*lab.numbers, third], 4)}
 
 
-def scored(lab: Lab, common: nn.Module, importance: Tensor) -> dict[str, NDArray[np.bool_]]:
-    """Return the answers of a row by level and mask."""
-    d, made = LAYOUT.features, {}
-    keys = sort_keys(features(importance.detach().numpy(), SHAPE, Unit.SCALAR), lab.ties)
-    places = np.empty(keys.shape, np.int32)
-    order = np.argsort(keys, axis=1)[:, ::-1]
-    np.put_along_axis(places, order, np.arange(d, dtype=np.int32)[None], axis=1)
+def scored(lab: Lab, common: nn.Module, importance: Tensor, tried: dict[str, Strata]) -> Answers:
+    """Return the answers of a row by level and mask, of masks matched by each candidate and by energy, too, if any."""
+    keys = lab.keys(importance)
     planes = encode(keys, LAYOUT)
-    bounds = np.array(LAYOUT.boundaries)
-    bins = np.searchsorted(bounds, places, side="right").astype(np.int16)
-    fine = (places.astype(np.int64) * 1000 // d).astype(np.int16)  # a thousand bins stand for the whole ranking
     model = lab.tuned(common, planes)
-
-    def asked(given: NDArray[np.int16], found: NDArray[np.uint16]) -> NDArray[np.bool_]:
-        return lab.correct(model, np.packbits(matched(own, given[lab.others], found, Order.MORF, lab.turns), axis=1))
-
+    made = lab.answers(model, planes, BITS)
+    if not tried:
+        return made
+    order = np.argsort(keys, axis=1)[:, ::-1]
+    fine = np.argsort(order, axis=1) * 1000 // LAYOUT.features  # a thousand bins stand for the whole ranking
+    given, fine = order[lab.others], fine[lab.others].astype(np.uint16)
     energy = (lab.test.float() - lab.fill[:, None, None]).square().flatten(1).numpy()
     for t in LEVELS:
-        packed = removed_bits(planes, t, Order.MORF, LAYOUT)
-        own = np.unpackbits(packed, axis=1, count=d).astype(bool)
-        made[f"{t} own"] = lab.correct(model, packed)
-        made[f"{t} other"] = lab.correct(model, packed[lab.others])
-        for name, found in lab.strata.items():
-            made[f"{t} {name}"] = asked(fine, found)
-        made[f"{t} dev-blur-8x8 bits"] = asked(bins, lab.chosen)
-        if lab.strata:
-            given, equal = order[lab.others], np.zeros_like(own)
-            spent = np.take_along_axis(energy, given, 1).cumsum(1)
-            np.put_along_axis(equal, given, spent <= (energy * own).sum(1, keepdims=True), axis=1)
-            made[f"{t} energy"] = lab.correct(model, np.packbits(equal, axis=1))
+        own = unpacked(removed_bits(planes, t, Order.MORF, LAYOUT))
+        equal = np.zeros_like(own)
+        spent = np.take_along_axis(energy, given, 1).cumsum(1)
+        np.put_along_axis(equal, given, spent <= (energy * own).sum(1, keepdims=True), axis=1)
+        masks = {name: matched(own, fine, found, Order.MORF, lab.turns) for name, found in tried.items()}
+        for name, mask in (masks | {"energy": equal}).items():
+            made[f"{t} {name}"] = lab.correct(model, np.packbits(mask, axis=1))
     return made
 
 
@@ -258,16 +272,14 @@ def main() -> None:
     torch.set_num_threads(1)
     path = CORPUS if options.corpus else RESULTS
     lab, found = Lab(options.decoded, 0), stored(path) if path.exists() else {}
-    lab.chosen = strata(change_numbers(lab.test, lab.fill[:, None, None], Unit.SCALAR))
-    lab.strata = {} if options.corpus else candidates(lab)
     reference, common = lab.reference(), lab.common()
     rows = not_asking(lab) | asking(lab, reference)
-    if options.corpus:
-        rows |= corpus_rows(lab, reference)
+    rows |= corpus_rows(lab, reference) if options.corpus else {}
+    tried = {} if options.corpus else candidates(lab)
     for name, make in rows.items():
         if name not in found:
             start = time.process_time()
-            found[name] = scored(lab, common, make())
+            found[name] = scored(lab, common, make(), tried)
             keep(found, path)
             print(name, round(time.process_time() - start, 1), flush=True)
 

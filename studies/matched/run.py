@@ -3,7 +3,7 @@
 Run: python -m studies.matched.run writes the table of results.npz, which studies.matched.lab makes, into the page.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,9 +32,18 @@ def stored(path: Path = RESULTS) -> dict[str, Answers]:
     return found
 
 
-def gain(found: Answers, mask: str, own: str = "own") -> Gains:
-    """Return accuracy with a mask minus that with the own one, image by image, the mean over levels."""
-    return np.asarray(np.mean([found[f"{t} {mask}"].astype(float) - found[f"{t} {own}"] for t in LEVELS], 0))
+def gain(found: Answers, plus: str | None, minus: str | None = "own", levels: Iterable[float] = LEVELS) -> Gains:
+    """Return accuracy with one mask minus that with another, 0 for None, image by image, the mean over levels."""
+
+    def right(t: float, mask: str | None) -> Gains | float:
+        return found[f"{t} {mask}"].astype(float) if mask else 0.0
+
+    return np.asarray(np.mean([right(t, plus) - right(t, minus) for t in levels], 0))
+
+
+def points(one: Gains) -> str:
+    """Return the mean in accuracy points with its standard error."""
+    return f"{100 * one.mean():+.1f} ± {100 * one.std() / len(one) ** 0.5:.1f}"
 
 
 def errors_above(difference: Gains) -> float:
@@ -50,8 +59,7 @@ def recorded() -> dict[str, str]:
 def _lines() -> Iterator[list[str]]:
     for row, made in stored().items():
         if f"{LEVELS[0]} dev-8" in made:
-            gains = (100 * gain(made, mask) for mask in MASKS)
-            yield [row, *(f"{each.mean():+.1f} ± {each.std() / len(each) ** 0.5:.1f}" for each in gains)]
+            yield [row, *(points(gain(made, mask)) for mask in MASKS)]
 
 
 if __name__ == "__main__":

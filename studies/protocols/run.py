@@ -7,9 +7,10 @@ The known order comes from the generator (`known_gains`), everything else from t
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -17,6 +18,7 @@ from scipy.stats import norm
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
+from roarbench.analysis.evidence import Evidence
 from roarbench.datasets.planted import generate
 from roarbench.errors import RunError
 from roarbench.estimators.base import Batch
@@ -35,17 +37,15 @@ from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.stats.board import RANDOM
+from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import gain
-from roarbench.stats.draws import draw
-from roarbench.stats.judging import board_of, gain_samples, spread_for
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Order, Retrain, Split, Unit
 from roarbench.text import markdown_table, percent, signed
-from studies.page import SIGNS, write_stored
+from studies.page import by_gain, verdict, write_stored
 
 NAMES = ("planted-protocols", "planted-leaky", "planted-smooth")  # those that the rule was written for
 BLIND = "planted-placed"  # where `specific` has to fail; made later, and no part of the rule
@@ -54,7 +54,6 @@ ASKED = (ROAR, KAR, ROAR_EXCHANGED, SPECIFIC, AUGMENTED, MORF, LERF)
 EQUAL = 2.0  # points of known gain; rows that are nearer to each other are no pair
 IGNORANT = ("random-blurred", "leak")  # rows that know nothing of the image
 BACKWARD = 2  # passes that a training image takes beside the forward one
-SHORT: dict[Verdict | None, str] = {verdict: SIGNS[verdict] for verdict in Verdict} | {None: ""}
 PAGE = Path(__file__).with_name("tables.md")
 PLANTED = Path(__file__).parents[2] / "examples" / "planted"
 FILES = tuple(PLANTED / f"{name}.toml" for name in ("planted", "leaky", "smooth", "placed"))
@@ -66,8 +65,7 @@ HEAD = (
 )
 
 
-@dataclass(frozen=True)
-class JudgedProtocol:
+class JudgedProtocol(NamedTuple):
     """Results of a protocol on one data set."""
 
     suite: str  # name of the suite
@@ -76,19 +74,18 @@ class JudgedProtocol:
     right: int  # right, wrong, undecided: pairs of rows by what the intervals of 95% say of their order
     wrong: int
     undecided: int
-    verdicts: Mapping[str, Verdict]  # of rows beside Random, by estimator
+    rows: Mapping[str, Row]
     z: float  # of the gain of `truth`, in standard errors
     seconds: float  # core-seconds of all its rows
+
+    def better(self, name: str) -> bool:
+        """Return whether a row is called better than Random."""
+        return name in self.rows and verdict(self.rows[name].random) == Verdict.BETTER
 
     @property
     def errors(self) -> int:
         """Count pairs the wrong way round and rows that know nothing and are called better than Random."""
-        return self.wrong + sum(self.verdicts.get(name) is Verdict.BETTER for name in IGNORANT)
-
-    @property
-    def failed(self) -> bool:
-        """Return whether it does not call the truth better than Random."""
-        return self.verdicts["truth"] is not Verdict.BETTER
+        return self.wrong + sum(map(self.better, IGNORANT))
 
     @property
     def power(self) -> float:
@@ -134,28 +131,29 @@ def judge(found: SuiteResults, protocol: Protocol, rate: float) -> JudgedProtoco
         protocol: One of the suite's.
         rate: Seconds that a pass of one image through the network takes.
     """
-    scores, bootstrap = found.scores(protocol, Unit.SCALAR), Bootstrap()
-    assert scores is not None, "the suite has it"
-    spread = spread_for(protocol, found.spread(protocol))
-    draws = draw(scores, bootstrap, spread)
-    gains = gain_samples(scores, protocol, draws)
-    if protocol.paired:  # 0 by construction
-        gains[RANDOM] = Sample(0.0, np.zeros(bootstrap.resamples))
-    rows = {row.estimator: row for row in board_of(scores, protocol, bootstrap, spread, draws).rows}
-    right, wrong, undecided = pairs(known_gains(found.suite, protocol.order, scores.levels), gains)
+    evidence = Evidence.of(found)
+    scores = evidence.drawn(protocol, evidence.unit).scores
+    board = evidence.board(protocol, evidence.unit, scores.estimators)
+    assert board is not None, "the suite has it"
+    rows = by_gain(board)
     truth = rows["truth"].gain
     assert truth.value is not None and truth.high is not None, "every cell has several seeds or references"
     return JudgedProtocol(
         found.suite.name,
         found.suite.dataset,
         protocol.name,
-        right,
-        wrong,
-        undecided,
-        {name: row.random.verdict for name, row in rows.items() if row.random},
-        truth.value / (truth.high - truth.value) * float(norm.ppf((1 + bootstrap.confidence) / 2)),
+        *pairs(known_gains(found.suite, protocol.order, scores.levels), gains(evidence, protocol)),
+        rows,
+        truth.value / (truth.high - truth.value) * float(norm.ppf((1 + evidence.bootstrap.confidence) / 2)),
         rate * passes(found.suite, protocol),
     )
+
+
+def gains(evidence: Evidence, protocol: Protocol) -> dict[str, Sample]:
+    """Return the gains of a protocol's rows with their draws; Random's is 0 by construction."""
+    drawn = evidence.drawn(protocol, evidence.unit)
+    rows = {name: sample for name, sample in drawn.areas.items() if name not in drawn.scores.checks}
+    return rows | {RANDOM: Sample(0.0, np.zeros(evidence.bootstrap.resamples))}
 
 
 def pairs(known: Mapping[str, float], gains: Mapping[str, Sample]) -> tuple[int, int, int]:
@@ -187,37 +185,20 @@ def seconds_a_pass(found: Sequence[SuiteResults]) -> float:
     )
 
 
-def leader(judged: Sequence[JudgedProtocol]) -> list[tuple[str, int, int, float]]:
-    """Return name, errors, failures and least power of every protocol, the one first that leads by the rule."""
+def leader(judged: Sequence[JudgedProtocol]) -> Iterator[list[str]]:
+    """Yield name, errors, failures and least power of every protocol, the one first that leads by the rule."""
     sums = []
     for protocol in ASKED:
         own = [one for one in judged if one.protocol == protocol.name and one.suite in NAMES]
-        errors, failures = sum(one.errors for one in own), sum(one.failed for one in own)
-        sums.append((protocol.name, errors, failures, min(one.power for one in own)))
-    return sorted(sums, key=lambda one: (one[1] + one[2], -one[3]))
-
-
-def tables(found: Sequence[SuiteResults]) -> str:
-    """Return the tables of the page."""
-    rate = seconds_a_pass(found)
-    judged = [judge(each, protocol, rate) for each in found for protocol in ASKED]
-    whole = markdown_table(HEAD, map(_line, judged))
-    rule = markdown_table(
-        ["protocol", "errors", "failures", "least power"],
-        ([f"`{name}`", str(errors), str(failures), signed(power)] for name, errors, failures, power in leader(judged)),
-    )
-    alone = markdown_table(["data set", "row", "masks alone"], _masks(found))
-    return "\n\n".join((whole, rule, alone))
-
-
-def lent_table(lent: Sequence[SuiteResults], found: Sequence[SuiteResults]) -> str:
-    """Return the table of the suites whose networks are tuned on masks of test images; `found` says the rate."""
-    rate = seconds_a_pass(found)
-    return markdown_table(HEAD, (_line(judge(each, protocol, rate)) for each in lent for protocol in LENT))
+        errors, failures = sum(one.errors for one in own), sum(not one.better("truth") for one in own)
+        sums.append((errors + failures, -min(one.power for one in own), protocol.name, errors, failures))
+    for _, power, name, errors, failures in sorted(sums):
+        yield [f"`{name}`", str(errors), str(failures), signed(-power)]
 
 
 def _line(one: JudgedProtocol) -> list[str]:
-    beside = [SHORT[one.verdicts.get(name)] for name in ("truth", "truth-inverted", "random-blurred", "leak")]
+    asked = ("truth", "truth-inverted", "random-blurred", "leak")
+    beside = [verdict(one.rows[name].random) if name in one.rows else "" for name in asked]
     counts = [str(one.right), str(one.wrong), str(one.undecided)]
     return [one.dataset, f"`{one.protocol}`", *counts, *beside, signed(one.z), f"{one.seconds:.0f}", signed(one.power)]
 
@@ -246,11 +227,19 @@ def read(store: ResultsStore, suites: Sequence[Suite] = NAMED) -> list[SuiteResu
     return found
 
 
-def written(store: ResultsStore) -> dict[str, str]:
-    """Return what stands on the page."""
-    found = read(store)
-    return {"known": tables(found), "lent": lent_table(read(store, list(map(read_suite, FILES))), found)}
+def tables(store: ResultsStore) -> dict[str, str]:
+    """Return what stands on the page; the second is of networks that are tuned on masks of test images."""
+    found, lent = read(store), read(store, list(map(read_suite, FILES)))
+    rate = seconds_a_pass(found)
+    judged = [judge(each, protocol, rate) for each in found for protocol in ASKED]
+    known = (
+        markdown_table(HEAD, map(_line, judged)),
+        markdown_table(["protocol", "errors", "failures", "least power"], leader(judged)),
+        markdown_table(["data set", "row", "masks alone"], _masks(found)),
+    )
+    on_lent = (_line(judge(each, protocol, rate)) for each in lent for protocol in LENT)
+    return {"known": "\n\n".join(known), "lent": markdown_table(HEAD, on_lent)}
 
 
 if __name__ == "__main__":
-    write_stored(__doc__, PAGE, written)
+    write_stored(__doc__, PAGE, tables)

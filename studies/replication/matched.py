@@ -3,7 +3,6 @@
 What to type: README.md.
 """
 
-import argparse
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import combinations, permutations
@@ -12,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from roarbench.plan.suites import find_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.stats.board import Board
 from roarbench.stats.curves import Scores
@@ -19,8 +19,8 @@ from roarbench.stats.judging import board
 from roarbench.stats.replication import replication
 from roarbench.terms import Unit
 from roarbench.text import markdown_table
-from studies.page import write
-from studies.replication.run import boards, common, row_of, runs, sums, sums_of, table
+from studies.page import opened, program, write
+from studies.replication.run import boards, common, held, sums, sums_of, table
 
 
 def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
@@ -31,10 +31,9 @@ def beats(pairs: Sequence[tuple[Board, Board]]) -> str:
 
 def leading(made: Sequence[Board], names: Sequence[str]) -> str:
     """Return the verdict that leads of each row that asks a network, a column for each run."""
-    asking = [name for name in common(made) if row_of(made[0], name).beating]
-    words = [[found.words for each in made if (found := row_of(each, name).beating)] for name in asking]
-    rows = [[f"`{name}`", *said] for name, said in zip(asking, words, strict=True)]
-    return markdown_table(("beats every control", *names), rows)
+    said = {name: [row.beating.words for row in rows if row.beating] for name, rows in common(made).items()}
+    lines = ([f"`{name}`", *words] for name, words in said.items() if words)
+    return markdown_table(("beats every control", *names), lines)
 
 
 def half(scores: Scores, second: bool) -> Scores:
@@ -46,20 +45,22 @@ def half(scores: Scores, second: bool) -> Scores:
 
 def main() -> None:
     """Write the tables into the page."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = program(__doc__)
     parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
     parser.add_argument("--suite", default="quick-matched", help="with @ a version")
     asked = parser.parse_args()
-    found = [(run, machine) for machine, store in enumerate(asked.store, 1) for run in runs(store, asked.suite)]
-    held = [run for run, _ in found]
-    names = [
-        (f"replication {run.suite.replication}" if run.suite.replication else "first run")
-        + f", machine {machine}" * (machine > 1)
-        for run, machine in found
-    ]
-    version = held[0].suite.version
-    made = boards(held, MATCHED)
-    scores = [told for each in held if (told := each.scores(MATCHED, Unit.SCALAR))]
+    runs, names = [], []
+    for machine, folder in enumerate(asked.store, 1):
+        with opened(folder) as store:
+            for run in held(find_suite(asked.suite), store):
+                number = run.suite.replication
+                names.append(
+                    (f"replication {number}" if number else "first run") + f", machine {machine}" * (machine > 1)
+                )
+                runs.append(run)
+    version = runs[0].suite.version
+    made = boards(runs, MATCHED)
+    scores = [told for run in runs if (told := run.scores(MATCHED, Unit.SCALAR))]
     halves = [[board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
     apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
     again = beats(list(combinations(made, 2)))

@@ -3,64 +3,59 @@
 Run: roarbench import studies/replication/quick-2.parquet --store DIR; python -m studies.replication.run --store DIR
 """
 
-import argparse
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
+import numpy as np
+
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect, with_entered
+from roarbench.analysis.collecting import with_entered
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite, leading
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, Row
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.judging import board
 from roarbench.stats.replication import Replication, replication
-from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
-from roarbench.text import MISSING, markdown_table, signed
-from studies.page import SIGNS, write
+from roarbench.text import interval, markdown_table
+from studies.page import by_gain, runs, verdict, write_stored
+from studies.protocols.networks import some
 
-MOST = 10  # replications that are looked for
-
-
-def runs(store: Path, name: str = "quick") -> list[SuiteResults]:
-    """Return the runs of a suite that a store holds, with what was submitted: its own, then its replications."""
-    with ResultsStore.open(default_url(store), read_only=True) as results:
-        suite = with_entered(find_suite(name), results)
-        held = [collect(replace(suite, replication=number), results) for number in range(MOST)]
-    return [each for each in held if each.results]
+SUITE = find_suite("quick@2")
 
 
-def boards(held: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
+def held(suite: Suite, store: ResultsStore) -> list[SuiteResults]:
+    """Return the runs of a suite that a store has, with what was submitted: its own, then its replications."""
+    return runs(with_entered(suite, store), store)
+
+
+def boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
     """Return the boards of these runs under a protocol, of those that have verdicts under it."""
-    found = [made for each in held if (made := each.board(protocol, Unit.SCALAR))]
-    return [made for made in found if any(row.random for row in made.rows)]
+    found = [judged for each in made if (judged := each.board(protocol, Unit.SCALAR))]
+    return [judged for judged in found if any(row.random for row in judged.rows)]
 
 
-def common(made: Sequence[Board]) -> list[str]:
+def common(made: Sequence[Board]) -> dict[str, list[Row]]:
     """Return the rows that have a verdict against Random in every run, best of the first run first."""
-    first = sorted(made[0].rows, key=lambda row: -(row.gain.value or 0.0))
-    return [row.estimator for row in first if all(row_of(board, row.estimator).random for board in made)]
-
-
-def row_of(board: Board, name: str) -> Row:
-    """Return the row of an estimator."""
-    return next(row for row in board.rows if row.estimator == name)
+    rows = [by_gain(judged) for judged in made]
+    return {name: [run[name] for run in rows] for name in rows[0] if all(run[name].random for run in rows)}
 
 
 def table(made: Sequence[Board], names: Sequence[str] = ()) -> str:
     """Return gains and verdicts against Random, a column for each run; the names are those of runs after the first."""
-    rows = [[name, *(_cell(row_of(board, name)) for board in made)] for name in common(made)]
     later = names or [f"replication {n}" for n in range(1, len(made))]
-    return markdown_table(("estimator", "first run", *later), rows)
+    lines = ([name, *map(_cell, rows)] for name, rows in common(made).items())
+    return markdown_table(("estimator", "first run", *later), lines)
 
 
 def _cell(row: Row) -> str:
-    gain = MISSING if row.gain.value is None else signed(row.gain.value)
-    return f"{gain} {SIGNS[row.random.verdict] if row.random else MISSING}"
+    return f"{interval(Estimate(row.gain.value))} {verdict(row.random)}"
 
 
 def sums(made: Sequence[Board]) -> str:
@@ -85,10 +80,11 @@ def sums_of(pairs: Sequence[Replication]) -> str:
     )
 
 
-def tables(held: Sequence[SuiteResults]) -> dict[str, str]:
+def tables(store: ResultsStore) -> dict[str, str]:
     """Return the tables of the README by name: a table and a sentence for each protocol, and one of all methods."""
-    made = {protocol.name: boards(held, protocol) for protocol in leading(find_suite("quick"))}
-    return {name: f"{table(each)}\n\n{sums(each)}" for name, each in made.items()} | {"methods": methods(held)}
+    found = held(SUITE, store)
+    made = {protocol.name: boards(found, protocol) for protocol in leading(SUITE)}
+    return {name: f"{table(each)}\n\n{sums(each)}" for name, each in made.items()} | {"methods": methods(found)}
 
 
 def told_of_one(scores: Scores) -> Scores:
@@ -97,46 +93,30 @@ def told_of_one(scores: Scores) -> Scores:
     return replace(scores, references={}, differences=differences)
 
 
-def networks(scores: Scores) -> list[str]:
-    """Return the names of the explained networks."""
-    return sorted({name for names in scores.references.values() for name in names})
-
-
 def explaining(scores: Scores, network: str) -> Scores:
     """Return the answers of a run that explained this one of its networks alone, beside all those of its controls."""
-    correct = {
-        point: bits[[name == network for name in scores.references[point]]] if point in scores.references else bits
-        for point, bits in scores.correct.items()
-    }
-    differences = scores.differences and explaining(scores.differences, network)
-    return replace(scores, correct=correct, references={}, differences=differences)
+    part = some(scores, lambda _, names: np.array(names) == network if names else slice(None))
+    return told_of_one(part)
 
 
-def methods(held: Sequence[SuiteResults]) -> str:
+def methods(found: Sequence[SuiteResults]) -> str:
     """Return how many gains lie in the other run's prediction interval, by this method and by those before it."""
     lines = []
-    for protocol in leading(find_suite("quick")):
-        has = [each for each in held if boards([each], protocol)]
+    for protocol in leading(SUITE):
+        has = [each for each in found if boards([each], protocol)]
         all_scores = [scores for each in has if (scores := each.scores(protocol, Unit.SCALAR))]
         ways = {
             "references crossed, as here": [[made] for made in boards(has, protocol)],
             "the same answers, told of one network": [[board(told_of_one(each), protocol)] for each in all_scores],
             "one network explained in each run": [
-                [board(explaining(each, name), protocol) for name in networks(each)] for each in all_scores
+                [board(explaining(each, name), protocol) for name in sorted(each.networks)] for each in all_scores
             ],
         }
         for way, made in ways.items():
             pairs = [replication(*pair) for one, other in combinations(made, 2) for pair in product(one, other)]
             lines.append([f"`{protocol.name}`", way, str(len(pairs)), *_held(pairs), _verdicts(pairs)])
-    heads = (
-        "protocol",
-        "intervals",
-        "pairs",
-        "all rows inside",
-        "explained rows inside",
-        "verdicts the same / opposed",
-    )
-    return markdown_table(heads, lines)
+    inside = ("all rows inside", "explained rows inside")
+    return markdown_table(("protocol", "intervals", "pairs", *inside, "verdicts the same / opposed"), lines)
 
 
 def _held(pairs: Sequence[Replication]) -> Iterator[str]:
@@ -152,12 +132,5 @@ def _verdicts(pairs: Sequence[Replication]) -> str:
     return f"{equal} of {verdicts} ({100 * equal / verdicts:.0f} %) / {opposed}"
 
 
-def main() -> None:
-    """Write the tables into the README."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--store", type=Path, required=True)
-    write(Path(__file__).with_name("README.md"), tables(runs(parser.parse_args().store)))
-
-
 if __name__ == "__main__":
-    main()
+    write_stored(__doc__, Path(__file__).with_name("README.md"), tables)

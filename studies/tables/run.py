@@ -14,12 +14,11 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.stats.board import RANDOM, Board, Row
+from roarbench.stats.board import Board
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Unit
-from roarbench.text import MISSING, interval, markdown_table, percent
-from studies.page import SIGNS, write_stored
+from roarbench.text import MISSING, markdown_table, percent
+from studies.page import board, by_gain, judged_gain, write_stored
 
 REFERENCES = {"breast-cancer": 20, "breast-cancer-10": 5, "digits": 5}  # that were run
 ASKED = (MATCHED, SPECIFIC, ROAR, MORF)
@@ -27,12 +26,9 @@ COUNTS = (3, 5, 10, 20)
 _LAST = 0.9  # the level at which answers are shown
 
 
-def judged(store: ResultsStore, suite: str, protocol: Protocol, count: int | None = None) -> Board:
-    """Return the board of the first so many references and seeds of a suite, of all that were run if None."""
-    seeds = count or REFERENCES[suite]
-    found = collect(select(find_suite(suite), seeds=seeds, protocol=protocol), store).board(protocol, Unit.SCALAR)
-    assert found is not None, "the suite has it"
-    return found
+def judged(store: ResultsStore, suite: str, protocol: Protocol, count: int) -> Board:
+    """Return the board of the first so many references and seeds of a suite."""
+    return board(collect(select(find_suite(suite), seeds=count, protocol=protocol), store), protocol)
 
 
 def power(store: ResultsStore) -> str:
@@ -40,19 +36,18 @@ def power(store: ResultsStore) -> str:
     lines = []
     for suite, most in REFERENCES.items():
         for protocol in (MATCHED, SPECIFIC, ROAR):
-            boards = (judged(store, suite, protocol, count) if count <= most else None for count in COUNTS)
-            said = list(map(_settled, boards))
+            said = [_settled(judged(store, suite, protocol, count)) if count <= most else MISSING for count in COUNTS]
             if set(said) != {MISSING}:  # what was not run
                 lines.append([f"`{suite}`", f"`{protocol.name}`", *said])
     return markdown_table(["table", "protocol", *(f"{count} references" for count in COUNTS)], lines)
 
 
-def _settled(board: Board | None) -> str:
+def _settled(found: Board) -> str:
     """Return the minimum detectable difference with the numbers of rows better and worse than Random."""
-    if board is None or board.detectable is None:
+    if found.detectable is None:
         return MISSING
-    said = [row.random.verdict for row in board.rows if row.random]
-    return f"{board.detectable:.1f} ({said.count(Verdict.BETTER)} better, {said.count(Verdict.WORSE)} worse)"
+    said = [row.random.verdict for row in found.rows if row.random]
+    return f"{found.detectable:.1f} ({said.count(Verdict.BETTER)} better, {said.count(Verdict.WORSE)} worse)"
 
 
 def gains(store: ResultsStore) -> str:
@@ -61,25 +56,18 @@ def gains(store: ResultsStore) -> str:
     Beside them the percentage that networks answer correctly at the last level, on images and on masks alone.
     """
     lines = []
-    for suite in REFERENCES:
-        boards = [{row.estimator: row for row in judged(store, suite, protocol).rows} for protocol in ASKED]
-        answers = [_answered(judged(store, suite, protocol)) for protocol in (ROAR, MASK_ONLY)]
-        for row in sorted(boards[0].values(), key=lambda row: -(row.gain.value or 0.0)):
-            name = row.estimator
-            said = (_gain(each[name]) if name in each else MISSING for each in boards)
+    for suite, most in REFERENCES.items():
+        boards = [by_gain(judged(store, suite, protocol, most)) for protocol in ASKED]
+        answers = [_answered(judged(store, suite, protocol, most)) for protocol in (ROAR, MASK_ONLY)]
+        for name in boards[0]:
+            said = (judged_gain(each[name]) if name in each else MISSING for each in boards)
             lines.append([f"`{suite}`", f"`{name}`", *said, *(each.get(name, MISSING) for each in answers)])
     asked = (f"`{protocol.name}`" for protocol in ASKED)
     return markdown_table(["table", "row", *asked, "images", "masks alone"], lines)
 
 
-def _answered(board: Board) -> dict[str, str]:
-    last = board.levels.index(_LAST)
-    return {row.estimator: percent(row.accuracies[last].value) for row in board.rows if row.accuracies}
-
-
-def _gain(row: Row) -> str:
-    verdict = "" if row.estimator == RANDOM or row.random is None else f" {SIGNS[row.random.verdict]}"
-    return f"{interval(row.gain)}{verdict}"
+def _answered(found: Board) -> dict[str, str]:
+    return {row.estimator: percent(found.curve(row)[_LAST].value) for row in found.rows if row.accuracies}
 
 
 def tables(store: ResultsStore) -> dict[str, str]:

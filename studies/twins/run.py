@@ -3,7 +3,6 @@
 Run: python -m studies.twins.run --store DIR, where suites of this folder have run; other tables stay.
 """
 
-from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from roarbench.analysis.collecting import collect
@@ -11,11 +10,10 @@ from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board import Board
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Unit
 from roarbench.text import interval, markdown_table, signed
-from studies.page import write_stored
+from studies.page import board, write_stored
 
 HERE = Path(__file__).parent
 DECOY = "decoy"
@@ -26,23 +24,26 @@ def tables(store: ResultsStore) -> dict[str, str]:
     found = {}
     for file in HERE.glob("*.toml"):
         results = collect(read_suite(file), store)
-        asked = dict.fromkeys(block.protocol for block in results.suite.blocks)
-        boards = [board for protocol in asked if (board := results.board(protocol, Unit.SCALAR))]
         if results.complete:
+            asked = dict.fromkeys(block.protocol for block in results.suite.blocks)
+            boards = [board(results, protocol) for protocol in asked]
             found[file.stem] = squares(*boards) if asked.keys() == {SPECIFIC, AUGMENTED} else over(boards[0])
     return found
 
 
-def over(board: Board) -> str:
+def over(judged: Board) -> str:
     """Return each row that has twins with its gain, and what it has over each of them."""
-    rows = [row for row in board.rows if row.over_twins]
+    rows = [row for row in judged.rows if row.over_twins]
     kinds = list(dict.fromkeys(kind for row in rows for kind in row.over_twins))
-    return markdown_table(("row", "gain [95 %]", *(f"over {kind}" for kind in kinds)), list(_lines(rows, kinds)))
+    lines = (
+        [f"`{row.estimator}`", interval(row.gain), *(interval(row.over_twins[kind]) for kind in kinds)] for row in rows
+    )
+    return markdown_table(("row", "gain [95 %]", *(f"over {kind}" for kind in kinds)), lines)
 
 
 def squares(specific: Board, augmented: Board) -> str:
     """Return augmented gains with the image's own and another image's masks, of the trained network and of a decoy."""
-    knows, own = ({row.estimator: row.gain for row in board.rows if row.gain} for board in (specific, augmented))
+    knows, own = ({row.estimator: row.gain for row in judged.rows} for judged in (specific, augmented))
 
     def other(name: str) -> float:
         whole, part = own[name].value, knows[name].value
@@ -50,25 +51,14 @@ def squares(specific: Board, augmented: Board) -> str:
         return whole - part
 
     lines = []
-    for row in (row for row in augmented.rows if DECOY in row.over_twins):
-        line = [f"`{row.estimator}`"]
-        for name in (row.estimator, twin_id(row.estimator, DECOY)):
-            line += [interval(own[name]), signed(other(name))]
-        lines.append([*line, interval(row.over_twins[DECOY])])
-    heads = (
-        "row",
-        "trained: own masks",
-        "another image's",
-        "decoy: own masks",
-        "another image's",
-        "trained over decoy",
-    )
-    return markdown_table(heads, lines)
-
-
-def _lines(rows: Sequence[Row], kinds: Sequence[str]) -> Iterator[list[str]]:
-    for row in rows:
-        yield [f"`{row.estimator}`", interval(row.gain), *(interval(row.over_twins[kind]) for kind in kinds)]
+    for row in augmented.rows:
+        if DECOY in row.over_twins:
+            line = [f"`{row.estimator}`"]
+            for name in (row.estimator, twin_id(row.estimator, DECOY)):
+                line += [interval(own[name]), signed(other(name))]
+            lines.append([*line, interval(row.over_twins[DECOY])])
+    masks = ("trained: own masks", "another image's", "decoy: own masks", "another image's")
+    return markdown_table(("row", *masks, "trained over decoy"), lines)
 
 
 if __name__ == "__main__":

@@ -62,10 +62,10 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
 def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tmp_path, monkeypatch):
     score = jobs.score
 
-    def sometimes(explained, judge, run, row):
+    def sometimes(work, run):
         if (run.cell.estimator, run.cell.t, run.cell.order) == ("truth", 0.5, "morf"):
             raise RunError("the loss went away")
-        return score(explained, judge, run, row)
+        return score(work, run)
 
     monkeypatch.setattr(jobs, "score", sometimes)
     answer = call("run", *PART, "--store", tmp_path)
@@ -210,7 +210,6 @@ QUESTION = ("plan", "--question", "beats random")
 RUN = "roarbench run --suite planted --store none --limit 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
-    (("run", "--suite", "quikc"), "no suite 'quikc'; did you mean 'quick'? (list: roarbench suites)"),
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
     (("run", *SMALL, "--estimators", "truth,grad"), "has no 'grad'; it has: truth, random, truth-inverted"),
     (("run", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
@@ -233,7 +232,6 @@ BAD = [
     (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),
     (("plan", "--suite", "quick", "--protocol", "best"), "no protocol 'best'"),
-    (("plan", "--suite", "quick", "--protocol", "kar"), "suite 'quick' has no kar; it has: matched, "),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
     (("table", *SMALL, "--estimators", " , "), "--estimators ' , ' names none; write ids with commas between"),
     (("table", "--suite", "quick@1", "--protocol", "kar", "--estimators", "ig~blurred"), "has no kar of ig~blurred"),
@@ -250,7 +248,6 @@ BAD = [
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
     (("export", "x"), "; write x.parquet"),
     (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; make it"),
-    (("table", *SMALL, "--store", "none"), NO_STORE),
     (("plot", *SMALL, "--store", "none", "-o", "x.png"), NO_STORE),
 ]
 

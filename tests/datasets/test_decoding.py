@@ -86,7 +86,7 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._manifest", "Path.rename"])
+@pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._moments", "Path.rename"])
 def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     store = tmp_path / "store"
     before = f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)"

@@ -150,8 +150,8 @@ def test_networks_begin_with_published_weights_whatever_their_seed(work, publish
     rank_all(work, *CONTROLS)
     for seed in (0, 1):
         common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
-        networks.train_common(work.place, common, work.control_specs(common.unit))
-        found = parameters(work.place.networks.weights(common.key))
+        networks.train_common(work, common)
+        found = parameters(work.stored(common.key).weights())
         torch.testing.assert_close(found, parameters(torch.load(published)), rtol=0, atol=0)
     runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is Retrain.IMAGES)
     run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
@@ -165,7 +165,7 @@ def test_another_file_under_their_name_is_refused(work, monkeypatch):
     monkeypatch.setitem(PUBLISHED, NAME, record)
     (given_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
     with pytest.raises(CallerError, match="is not torchvision's file: its checksum is another; delete it"):
-        work.place.start(SUITE.model, find_recipe("started@1"), 0)
+        work.start(find_recipe("started@1"), 0)
 
 
 @pytest.mark.parametrize("classes", (5, 3))

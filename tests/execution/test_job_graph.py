@@ -12,8 +12,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress
 from roarbench.execution.job_graph import Step, steps
 from roarbench.execution.progress import Watch, cost
-from roarbench.execution.reach import out_of_reach
-from roarbench.execution.schedule import Schedule
+from roarbench.execution.schedule import Schedule, out_of_reach
 from roarbench.execution.scheduler import Event
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import count_work
@@ -110,7 +109,7 @@ CLEAN_RUN = bind(SUITE, expand(SUITE)[0], "da7a", None)
 
 
 def make_step(kind, number=0):
-    return Step(kind, Job(f"{kind} {number}", print, ()), (), CLEAN_RUN if kind == "run" else None)
+    return Step(kind, Job(f"{kind} {number}", print, ()), (), run=CLEAN_RUN if kind == "run" else None)
 
 
 @pytest.fixture
@@ -173,8 +172,8 @@ def test_what_steps_cost_by_hand(tmp_path, monkeypatch):
     costs = {step.run.cell.retrain.value: cost(work, step, RATES) for step in made if step.run}
     trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
     assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
-    run = next(step.run for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
-    linear = make_step("run")._replace(run=replace(run, cell=replace(run.cell, fill="linear")))
+    step = next(step for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
+    linear = step._replace(run=replace(step.run, cell=replace(step.run.cell, fill="linear")))
     filled = epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)

@@ -50,7 +50,7 @@ def removed_by_hand(work, model, targets):
 
 
 def test_the_untrained_twin_explains_other_weights_by_the_references_targets(work):
-    model = work.place.network("resnet-planted", 1001)
+    model = work.network(1001)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
             module.weight.data[:] = 1
@@ -72,11 +72,11 @@ def test_the_other_target_twin_explains_a_class_that_is_not_predicted(work):
 
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
     spec = spec_of(other, "random")
-    shards.rank_shard(other.explained, [spec], Split.TRAIN, 0, 16)
+    shards.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
     monkeypatch.delattr(shards, "maps_and_ties")  # by which maps are made
     with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
-        shards.rank_shard(other.explained, [spec], Split.TRAIN, 16, TRAIN)
+        shards.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
 def test_rankings_and_runs_know_the_weights_that_they_depend_on(work):
@@ -93,10 +93,10 @@ def test_rankings_and_runs_know_the_weights_that_they_depend_on(work):
 def test_rankings_of_another_reference_are_refused(work, other):
     shutil.copytree(work.workspace.rankings, other.workspace.rankings)
     shutil.rmtree(other.workspace.references)
-    model = work.place.network("resnet-planted", 5)
+    model = work.network(5)
     said = work.explained[0].store.predictions(Split.TEST)
     with other.explained[0].store.lock():
-        other.explained[0].store.save(model, 1.0)
+        other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (Retrain.NONE, Retrain.IMAGES):
         with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
@@ -138,8 +138,8 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
             kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
         assert found.kept == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
         assert 0 < found.kept < 1
-        assert other.place.rankings.kept_shares()[found.checksum] == found.kept
-    assert len(other.place.rankings.kept_shares()) == len(counted)
+        assert other.rankings.kept_shares()[found.checksum] == found.kept
+    assert len(other.rankings.kept_shares()) == len(counted)
 
 
 def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
@@ -151,8 +151,8 @@ def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
 def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypatch):
     run = run_of(work, "grad", seed=5)
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
-    assert work.place.checkpoint(run.key, score(work, run).rankings).load()["step"] > 0
-    assert work.place.checkpoint(run.key, "0ther").load() is None
+    assert work.checkpoint(run.key, score(work, run).rankings).load()["step"] > 0
+    assert work.checkpoint(run.key, "0ther").load() is None
 
 
 def donors(work, handed, split):

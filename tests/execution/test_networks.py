@@ -84,7 +84,7 @@ def cuts(work, names, number=0, split=Split.TRAIN):
 def trained(work, seed, chosen, model=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs, or tuned."""
     recipe = tuning_of(find_recipe("planted@1")) if model else find_recipe("planted@1")
-    model, mean = model or work.place.network("resnet-planted", seed), mean or work.images.mean
+    model, mean = model or work.network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
     inputs = ExchangedImages(pixels, chosen, torch.tensor(mean), Unit.SCALAR, generator, lent=lent)
@@ -112,9 +112,9 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
     key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
-    assert checksum(work.place.networks.weights(key)) == weights_of(common)
+    assert checksum(work.stored(key).weights()) == weights_of(common)
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
-    assert weights_of(networks.scoring_network(work.place, run, rankings_of(work, run))) == weights_of(tuned)
+    assert weights_of(networks.scoring_network(work, run, rankings_of(work, run))) == weights_of(tuned)
 
 
 def answers(work, run, donors):
@@ -122,7 +122,7 @@ def answers(work, run, donors):
     rankings = rankings_of(work, run)
     bits = removed_bits(rankings.planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
     images = without(work.images, Split.TEST, bits[donors], run.cell)
-    model = networks.scoring_network(work.place, run, rankings)
+    model = networks.scoring_network(work, run, rankings)
     return predict(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
@@ -147,11 +147,11 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         assert [run.cell.fill for run in untouched] == ["zero", "mean"]
         assert len({run.network for run in runs}) == 2
         common = trained(work, 0, cuts(work, CONTROLS), mean=black)
-        assert checksum(work.place.networks.weights(untouched[0].network)) == weights_of(common)
+        assert checksum(work.stored(untouched[0].network).weights()) == weights_of(common)
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
-            own = networks.scoring_network(work.place, run, rankings_of(work, run))
+            own = networks.scoring_network(work, run, rankings_of(work, run))
             assert weights_of(own) == weights_of(tuned)
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
@@ -228,7 +228,7 @@ def run_at(runs, name, t, retrain=Retrain.RECURSIVE):
 
 
 def gone(work, run, split):
-    stage = recursive_stage(work.place, run, rankings_of(work, run))
+    stage = recursive_stage(work, run, rankings_of(work, run))
     return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
 
 
@@ -254,7 +254,7 @@ def test_the_gradient_at_its_second_level_again(chained):
     run, low = run_at(runs, "grad", 0.3), gone(work, run_at(runs, "grad", 0.1), Split.TRAIN)
     train, norm = work.images.train, Normalisation.of(work.images)
     images = without(work.images, Split.TRAIN, np.packbits(low, axis=1), run.cell)
-    model = work.place.start(run.cell.model, run.recipe_record, 0)
+    model = work.start(run.recipe_record, 0)
     fit(model, images, torch.from_numpy(train.labels), norm, run.recipe_record, 0)
     weights, removed_before = model.state_dict(), low.reshape(train.pixels.shape)
     left = slow.normalised(slow.degraded(train.pixels, removed_before, work.images.mean), *norm)
@@ -282,7 +282,7 @@ def test_what_cannot_be_explained_anew_fails_in_one_line(chained, name):
     work, run = chained[0], run_at(chained[1], "grad", 0.3)
     other = replace(run, cell=replace(run.cell, estimator=name))
     with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
-        recursive_stage(work.place, other, None if name == "random-redrawn" else rankings_of(work, run))
+        recursive_stage(work, other, None if name == "random-redrawn" else rankings_of(work, run))
 
 
 def test_a_submission_gets_no_row_and_the_fill_is_the_mean():

@@ -121,10 +121,10 @@ def test_runs_that_fail_are_recorded_and_told_again_and_the_others_go_on(fresh, 
             raise Diverged("loss nan at step 3")
         return 0.5
 
-    def sometimes(explained, judge, run, row):
+    def sometimes(work, run):
         if run == bad:
             raise RunError("the loss went away")
-        return scored(explained, judge, run, row)
+        return scored(work, run)
 
     def broken(subjects, *rest):
         (found,) = maps(subjects, *rest)

@@ -144,8 +144,8 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for number in (0, 1):
         specs.append([spec_of(alone, name, number) for name in names])
         rank_all(alone, *names, number=number)
-    shards.rank_shard(together.explained, specs[0][1:], Split.TRAIN, 8, 24)
-    shards.rank_shard(together.explained, specs[1], Split.TEST, 0, TEST)
+    shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
+    shards.rank_shard(together, specs[1], Split.TEST, 0, TEST)
     graph_steps = steps(together, make_runs(together, suite))
     ranking = [step.job for step in graph_steps if step.kind == "rank"]
     counts = {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name}
@@ -154,6 +154,6 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
     for job in (*ranking, *(step.job for step in graph_steps if step.kind == "seal")):
         assert not job.call(*job.arguments)
     for spec in (*specs[0], *specs[1]):
-        found, expected = (each.place.rankings.open(spec) for each in (together, alone))
+        found, expected = (each.rankings.open(spec) for each in (together, alone))
         assert (found.checksum, found.kept) == (expected.checksum, expected.kept)
-        assert found.weights == expected.weights == shards._explained_by(spec, alone.explained).store.checksum()
+        assert found.weights == expected.weights == alone.explained_in(spec).store.checksum()

@@ -12,7 +12,6 @@ from sqlalchemy import select, update
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import beats, jobs, scheduler, shards
 from roarbench.execution.job_graph import steps
-from roarbench.execution.leasing import wanted
 from roarbench.execution.scheduler import complete
 from roarbench.plan.suite import Block
 from roarbench.protocols.specific import SPECIFIC
@@ -52,7 +51,7 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
     other, engine, names = Owner.here(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
     shard = next(step for step in steps(work, runs) if step.job.name == "rank controls train 0")
-    assert store.claim([wanted(shard, work.images.fingerprint)], other, 1).granted
+    assert store.claim([shard.wanted(work.images.fingerprint)], other, 1).granted
     assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
 
     def look():

@@ -110,7 +110,7 @@ class Slow:
         self.reference = torch.load(stored, weights_only=True)
         names = ("truth", "truth-inverted", "grad", "random")
         self.maps = {(name, split): self._importance(name, split) for name in names for split in COUNTS}
-        self.network = lambda seed: work.place.network("resnet-planted", seed)
+        self.network = lambda seed: work.network(seed)
 
     def normalised(self, images):
         return slow.normalised(images.astype(np.float32), self.means, self.deviations)

@@ -96,7 +96,7 @@ def test_a_run_does_what_was_counted(store, tmp_path, monkeypatch):
         with register_module_forward_pre_hook(passed):
             return maps_together(*given)
 
-    note("trained", train._Training, "_add_gradients", lambda self, index, drawn: index)
+    note("trained", train.Training, "_add_gradients", lambda self, index, drawn: index)
     note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
     note("ranked", shards, "planes_of", lambda importance, *_: importance)
     note("drawn", ensembles, "noise_draws", lambda images, ids, *_: ids)

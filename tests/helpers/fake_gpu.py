@@ -120,14 +120,6 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
     return model
 
 
-def _no_backward(loss: Tensor) -> None:
-    """Gradients are torch's business: none come back, and the optimiser has nothing to do."""
-
-
-def _empty_gradients(output: Tensor, inputs: Tensor, **options: Any) -> tuple[Tensor]:
-    return (torch.zeros_like(inputs),)
-
-
 @contextmanager
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
@@ -139,8 +131,8 @@ def fake_gpu() -> Iterator[FakeGpu]:
     with ExitStack() as stack:
         for place, name, instead in (
             (nn.Module, "to", _with_moved_weights),
-            (Tensor, "backward", _no_backward),
-            (torch.autograd, "grad", _empty_gradients),
+            (Tensor, "backward", lambda loss: None),  # gradients are torch's business: the optimiser has nothing to do
+            (torch.autograd, "grad", lambda output, inputs, **options: (torch.zeros_like(inputs),)),
             (torch, "compile", lambda model, **options: model),
             (torch.cuda, "is_available", lambda: True),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),

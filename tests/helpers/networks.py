@@ -50,7 +50,7 @@ def randomised(model: nn.Module, generator: torch.Generator) -> nn.Module:
                 (module.running_mean, -0.5, 0.5),
                 (module.running_var, 0.5, 1.5),
             ):
-                nn.init.uniform_(values, low, high, generator=generator)
+                nn.init.uniform_(values, low, high, generator=generator)  # type: ignore[arg-type]
         elif isinstance(module, nn.Linear):
             nn.init.normal_(module.weight, generator=generator)
     return model.eval()
@@ -77,7 +77,7 @@ class CountingPasses(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         self.forwards += len(images)
-        logits = self.model(images)
+        logits: Tensor = self.model(images)
         if logits.requires_grad:
             logits.register_hook(self.count)
         return logits
@@ -101,4 +101,5 @@ class Small(nn.Module):
             if self.error is not None:
                 raise self.error
             torch.empty(2**50)
-        return self.model(images)
+        logits: Tensor = self.model(images)
+        return logits

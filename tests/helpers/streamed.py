@@ -24,15 +24,10 @@ def encoded(importance, layout):
     return encode(sort_keys(features(importance, layout.shape, layout.unit), ties), layout)
 
 
-def drawn(n=20, unit=Unit.SCALAR):
-    pixels = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=seeded(1))
-    layout = LAYOUTS[unit]
-    keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
-    return pixels, encode(keys, layout)
-
-
 def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):
     """Streamed images, and the same held in memory."""
-    pixels, planes = drawn(n, unit)
-    held = DegradedImages(pixels, torch.from_numpy(removed_bits(planes, t, order, LAYOUTS[unit])), FILL, unit)
-    return StreamedImages(pixels, Cut(planes, LAYOUTS[unit], t, order), FILL, CPU), held
+    pixels, layout = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=seeded(1)), LAYOUTS[unit]
+    keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
+    planes = encode(keys, layout)
+    held = DegradedImages(pixels, torch.from_numpy(removed_bits(planes, t, order, layout)), FILL, unit)
+    return StreamedImages(pixels, Cut(planes, layout, t, order), FILL, CPU), held

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, job_graph, jobs, leasing, shards
+from roarbench.execution import importance, job_graph, jobs, shards
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
@@ -57,12 +57,12 @@ def make_runs(work: SuiteWork, suite: Suite = SUITE) -> list[Run]:
 
 def score(work: SuiteWork, run: Run) -> Result:
     """Do a run in this process."""
-    return jobs.score(*work.scoring(run)).result
+    return jobs.score(work, run).result
 
 
 def rankings_of(work: SuiteWork, run: Run) -> Rankings:
     """The rankings of a run's row."""
-    return work.place.rankings.open(work.row_spec(run))
+    return work.rankings.open(work.row_spec(run))
 
 
 def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:
@@ -72,7 +72,7 @@ def spec_of(work: SuiteWork, name: str, number: int = 0) -> RankingSpec:
 
 def ranked_by(work: SuiteWork, name: str, number: int = 0) -> Rankings:
     """The rankings by this estimator of a reference, scalar by scalar."""
-    return work.place.rankings.open(spec_of(work, name, number))
+    return work.rankings.open(spec_of(work, name, number))
 
 
 def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
@@ -86,8 +86,8 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
     for name in names:
         spec = spec_of(work, name, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-            shards.rank_shard(work.explained, [spec], split, 0, count)
-        shards.seal(work.place, spec)
+            shards.rank_shard(work, [spec], split, 0, count)
+        shards.seal(work, spec)
 
 
 def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, Result]:
@@ -108,7 +108,7 @@ def completed(folder: Path, suite: Suite) -> Iterator[tuple[SuiteWork, list[Run]
 
 def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
     """Explain so many images together, and rank so many in a job."""
-    for module in (shards, importance, job_graph, leasing):
+    for module in (shards, importance, job_graph):
         patch.setattr(module, "EXPLAINED", explained)
     patch.setattr(job_graph, "SHARD", shard)
 

@@ -14,7 +14,7 @@ from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.inputs import normalise
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.kernels.train import _Training, fit
+from roarbench.kernels.train import Training, fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation
 from roarbench.terms import Order, Precision, Unit
@@ -46,7 +46,7 @@ def test_degraded_and_redrawn_images_are_the_same(unit):
 
 def begun(recipe=RECIPE):
     _, held = both(n=40)
-    return _Training(network(8).to(GPU), on_gpu(held), LABELS, NORM, recipe, seed=3)
+    return Training(network(8).to(GPU), on_gpu(held), LABELS, NORM, recipe, seed=3)
 
 
 def weights_after(training, steps):
@@ -126,7 +126,7 @@ def test_a_step_by_its_graph_is_the_step_by_itself(kind, micro_batch, monkeypatc
     assert_alike(*weights)
 
 
-class Waiting(_Training):
+class Waiting(Training):
     """A training that waits for the GPU while its step is recorded."""
 
     def compute(self, parts, rate):

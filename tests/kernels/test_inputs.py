@@ -14,15 +14,11 @@ from roarbench.kernels import streaming
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.inputs import Streamed
-from roarbench.kernels.scoring import predict
 from roarbench.kernels.streaming import RING, Cut, StreamedImages
-from roarbench.kernels.train import fit
 from roarbench.terms import Order, Unit
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
-from tests.helpers.trainings import NORM, RECIPE, network
 
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
 
@@ -158,16 +154,6 @@ def test_batches_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
         streamed.batch(batches[number])
     assert sorted(index for index, _ in read) == [index.tolist() for index in batches]
     assert here not in {thread for _, thread in read}
-
-
-def test_a_network_trained_on_streamed_images_is_the_same():
-    models = []
-    for images in both():
-        model = network(8)
-        loss = fit(model, images, torch.arange(20) % 4, NORM, replace(RECIPE, micro_batch=3), seed=3)
-        models.append((model.state_dict(), loss, predict(model, images, NORM, batch=6)))
-    assert [isinstance(images, Streamed) for images in both()] == [True, False]
-    torch.testing.assert_close(*models, rtol=0, atol=0)
 
 
 @pytest.mark.slow

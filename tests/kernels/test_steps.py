@@ -14,7 +14,7 @@ from roarbench.kernels import cuda_graphs as graphs
 from roarbench.kernels import degrade, room, train
 from roarbench.kernels.cuda_graphs import Graphs
 from roarbench.kernels.room import find_room
-from roarbench.kernels.train import _Training
+from roarbench.kernels.train import Training
 from roarbench.plan.recipe import Augmentation, Optimiser
 from roarbench.terms import Precision
 from tests.helpers.networks import Small
@@ -35,7 +35,7 @@ def training(monkeypatch):
     monkeypatch.setattr(graphs, "_FAILED", [])
 
     def make(recipe=GROWING, model=None):
-        return _Training(model or network(), *pictures(40), NORM, recipe, seed=5)
+        return Training(model or network(), *pictures(40), NORM, recipe, seed=5)
 
     return make
 
@@ -73,14 +73,14 @@ def test_a_state_that_is_taken_back_is_no_longer_the_graphs(training):
     torch.testing.assert_close(begun.changing(), done(alone, False)[0], rtol=0, atol=0)
 
 
-class ByNumber(_Training):
+class ByNumber(Training):
     """A training whose learning rate goes into the graph as a number."""
 
     def compute(self, parts, rate):
         return super().compute(parts, float(rate))
 
 
-class Unrecordable(_Training):
+class Unrecordable(Training):
     """A training with a kernel that cannot be recorded."""
 
     def compute(self, parts, rate):
@@ -125,7 +125,7 @@ def plain():
 def training_of(model, images):
     """A training with memory for so many images."""
     limited = Small(model, images, torch.OutOfMemoryError("CUDA out of memory"))
-    return _Training(limited, *pictures(24), NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
+    return Training(limited, *pictures(24), NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
 
 
 def weights_after(training, finding):

@@ -13,9 +13,9 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.shown_images import answers_of, chosen
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs
-from roarbench.execution.matched_masks import matched_bits
-from roarbench.kernels.changes import changes
+from roarbench.execution.placed_inputs import matched_bits
 from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.matching import changes
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols import SHOWN
@@ -121,7 +121,7 @@ def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_pa
 
 def test_what_is_left_by_slow_loops(ranked):
     makes = Makes(ranked.images, np.array([2, 4]), MORF, 0.9)
-    rankings = ranked.place.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
+    rankings = ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
     (left,) = makes.lines(rankings, ["own"])
     gone = makes.mask(rankings, "own").reshape(makes.pixels.shape)
     for at, c, y, x in np.ndindex(gone.shape):
@@ -134,7 +134,7 @@ def test_what_is_left_by_slow_loops(ranked):
 
 def test_rankings_that_are_damaged_are_named_and_the_others_shown(tmp_path):
     work = ranked_in(tmp_path, MORF)
-    file = work.place.rankings.folder(work.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
+    file = work.rankings.folder(work.ranking_spec(find_estimator("grad"), UNIT)) / "test.arrow"
     file.write_bytes(file.read_bytes()[:-100])
     found = read_pictures(stored(MORF, work.images.fingerprint), tmp_path)
     assert found is not None and (found.rows, found.damaged, found.kinds) == (("random",), ("grad",), ("map", "own"))

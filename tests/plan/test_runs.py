@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import canonical, fingerprint, record
 from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
 from roarbench.plan.points import Point, expand, select, with_seeds
@@ -138,15 +137,6 @@ def runs_of(suite):
     return [bind(suite, point, "da7a", None) for point in expand(suite)]
 
 
-def test_a_bound_run_has_all_that_fixes_it():
-    run = bound("grad", 1, limit=40)
-    assert run.cell == cell("grad")
-    assert (run.seed, run.recipe, run.data, run.limit) == (1, "quick@1", "da7a", 40)
-    assert run.estimator == find_estimator("grad").fingerprint
-    assert bound(cell(CLEAN, t=0.0)).estimator == ""
-    assert bound(cell("grad", Retrain.NONE)).recipe == "quick-reference@1"  # that of the network which is scored
-
-
 def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
     reference = reference_of(QUICK, "da7a")
     assert reference == Reference("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
@@ -165,6 +155,7 @@ def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
     other = replace(QUICK, name="other", version=7, reference_recipe="planted@1")  # trains alike
     assert bound("random").key == bound("random", suite=other).key
     assert bound("grad").key != bound("grad", suite=other).key
+    assert (bound("grad", limit=40).limit, bound("grad").limit) == (40, None)
 
 
 def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():

@@ -9,7 +9,8 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Twin, panel
+from roarbench.analysis.marks import flag_of
+from roarbench.analysis.validity import panel, twins_of
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
@@ -18,6 +19,7 @@ from roarbench.report.claim_table import claim_records, claims_text, gain_record
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.judging import Drawn
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
 from roarbench.terms import Retrain, Unit
@@ -71,39 +73,30 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     assert significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
 
 
-def test_a_replication_of_the_same_truth_gives_the_same_verdicts_and_both_are_told():
-    first, again = held(), held(AGAIN)
-    assert not set(first.results) & set(again.results)  # no seed is shared
-    found = compare(first, again, Unit.SCALAR)
-    assert {"random", "sobel", "grad", "var-grad"} <= {row.estimator for row in found.rows}
-    assert found.opposed == 0 < found.verdicts == found.equal
-    assert found.tau > 0.7  # twins of one truth may change places
-    record = replication_record(found, first, again)
-    assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
-    assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
-    assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
-    long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
-    told = printed(replication_text(long, first, again), 70)
-    assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
-    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in told
-
-
-def test_opposed_verdicts_are_counted():
+def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told():
     """The replication's truth has grad better than Random, and var-grad worse."""
     swapped = {"grad": "var-grad", "var-grad": "grad"}
     first = held()
     again = held(AGAIN, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
+    assert not set(first.results) & set(again.results)  # no seed is shared
     found = compare(first, again, Unit.SCALAR)
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
     assert words["var-grad"]["random"] == ("better", "worse")
-    assert found.opposed >= 2
+    assert found.opposed >= 2 and found.equal >= 2 and set(words["sobel"].values()) <= {("better", "better")}
     record = replication_record(found, first, again)
+    assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
-    grad = next(row for row in record["rows"] if row["estimator"] == "grad")
-    assert grad["beats_controls"] == {"first": False, "again": True}
+    rows = {row["estimator"]: row for row in record["rows"]}
+    assert list(rows) == [row.estimator for row in found.rows]
+    assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
+    assert rows["grad"]["gain"]["value"] == row_of(found, "grad").gain.value
     lines = printed(replication_text(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
+    long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
+    told = printed(replication_text(long, first, again), 70)
+    assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
+    assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in told
 
 
 BOOTSTRAP = Bootstrap(200)
@@ -124,26 +117,19 @@ def cells(panel, title, estimator):
     return dict(zip(found.columns, line, strict=True))
 
 
-def test_every_number_is_in_its_column(made):
-    grad = row_of(made, "grad")
-    blurred = Twin(Estimate(3.04, 1.0, 5.0), Estimate(-1.25, -2.0, 0.46))
-    by_hand = replace(
-        grad,
-        masks=(Estimate(0.1, 0.0, 0.2), Estimate(0.5234, 0.5, 0.55)),
-        over_random=(Estimate(0.0, 0.0, 0.0), Estimate(-0.031, -0.043, -0.019)),
-        twins={**grad.twins, "blurred": blurred},
-    )
-    shown = replace(made, rows=tuple(by_hand if row is grad else row for row in made.rows))
-    assert cells(shown, "Removal masks", "grad")["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
-    twins, areas = cells(shown, "Twins", "grad"), cells(made, "Orders, units, fills", "grad")
-    assert (twins["blurred"], twins["blurred - itself"]) == ("+3.0", "-1.2 [-2.0, +0.5]")
+def test_every_number_is_in_its_column(made, monkeypatch):
+    by_hand = {"accuracy": Estimate(0.5234, 0.5, 0.55), "difference": Estimate(-0.031, -0.043, -0.019)}
+    for name, number in by_hand.items():
+        monkeypatch.setattr(Drawn, name, lambda *_, number=number: number)
+    assert cells(made, "Removal masks", "grad")["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
+    twins, areas = cells(made, "Twins", "grad"), cells(made, "Orders, units, fills", "grad")
     kinds = ("blurred", "untrained", "other-target", "redrawn")
     assert list(twins) == ["estimator", *(f"{kind}{which}" for kind in kinds for which in ("", " - itself"))]
     gaps = ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
-    assert areas[gaps[0]] == f"{grad.retrained_gap.value:+.1f}"  # KAR has one seed
-    assert areas[gaps[1]].startswith(f"{grad.reference_gap.value:+.1f} [")
+    assert areas[gaps[0]] == f"{made.evidence.retrained.area('grad').value:+.1f}"  # KAR has one seed
+    assert areas[gaps[1]].startswith(f"{made.evidence.reference.area('grad').value:+.1f} [")
 
 
 def test_what_is_missing_is_a_dash(made):
@@ -162,11 +148,8 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = text(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in sections(made) for line in section.lines for cell in line)
-    flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in made.rows if row.flag.reason]
-    assert lines[-1:] == flagged and [line.split()[:2] for line in flagged] == [["var-grad", "(!)"]]
-    assert any("chance 25.0" in line for line in lines)
+    assert lines[-1] == f"var-grad (!) {flag_of(made.evidence, 'var-grad').reason}" and " (!" not in lines[-2]
     assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
-    assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
     page = as_markdown(made)
     assert all(f"| {' | '.join(line)} |" in page for section in sections(made) for line in section.lines)
     assert "- var-grad (!) Its mask alone has" in page.splitlines()[-1]
@@ -197,18 +180,20 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded():
 
 
 def test_json_has_every_number(made):
-    found, row = json.loads(as_json(made)), row_of(made, "grad")
+    found, evidence = json.loads(as_json(made)), made.evidence
     rows = {each["estimator"]: each for each in found["rows"]}
     grad, var = rows["grad"], rows["var-grad"]
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
-    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == row.gain._asdict()
-    assert grad["mask_only"]["0.9"]["over_random"] == row.over_random[1]._asdict()
-    assert grad["twins"]["blurred"]["difference"] == row.twins["blurred"].difference._asdict()
-    assert grad["units"]["pixel"] == row.units[Unit.PIXEL]._asdict() and set(grad["fills"]) == {"mean"}
-    assert (var["grade"], var["flag"]) == ("some", row_of(made, "var-grad").flag.reason)
+    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.area("grad")._asdict()
+    assert grad["mask_only"]["0.9"]["over_random"] == evidence.masks.difference("grad", 0.9)._asdict()
+    assert grad["twins"]["blurred"]["difference"] == twins_of(evidence, "grad")["blurred"].difference._asdict()
+    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict() and set(grad["fills"]) == {
+        "mean"
+    }
+    assert (var["grade"], var["flag"]) == ("some", flag_of(evidence, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
-    assert grad["above_masks"]["0.9"] == row.above_masks[1]._asdict() and grad["floor"] == []
+    assert grad["above_masks"]["0.9"] == evidence.above_masks("grad", 0.9)._asdict() and grad["floor"] == []
     assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
 
 

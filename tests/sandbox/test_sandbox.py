@@ -83,11 +83,6 @@ assert not torch.backends.cudnn.allow_tf32 and torch.backends.cudnn.deterministi
     assert explain(make_task(outside + GRADIENT), CHECK).fault.kind is SubmissionFault.IMPORT
 
 
-def test_a_full_gpu_is_a_lack_of_memory():
-    full = "import torch\ndef estimate(m, x, t, g):\n    raise torch.OutOfMemoryError('CUDA out of memory')"
-    assert explain(make_task(full), CHECK).fault.kind is SubmissionFault.MEMORY
-
-
 HIDDEN_USE = {
     "processor time of processes that live side by side": (
         "import os\nfor _ in range(4):\n    os.fork()\nwhile True: pass",

@@ -13,7 +13,7 @@ BOARDS = 50
 def test_intervals_places_and_verdicts_keep_their_promises_with_two_references():
     """As far as so few boards can tell; the simulation is able to fail: told of one reference, gains would."""
     world = worlds.World("test", 2, 2, images=600, of_references=(3.0, 5.0), of_trainings=(0.5, 0.5))
-    found = run.summary(run.simulate(world, BOARDS, 1, resamples=300))
+    found = run.simulate(world, BOARDS, 1, resamples=300)
     for promise in ("accuracies", "gains", "controls", "over_sobel", "between", "predicted"):
         mean, error = found["here"][promise]
         assert mean > 0.93 - 3 * error, promise  # two references leave each row's own spread open

@@ -39,8 +39,9 @@ def own(**changes):
     data = named_dataset("photos", replace(data, train_split="train", test_split="test"))
     blocks = (Block(ROAR, ("random", "grad"), (0.5,), 1),)
     model = f"net.build@{hashlib.sha256(SOURCE.encode()).hexdigest()[:8]}"
-    made = Suite("", "", "", data.name, model, "quick@2", "quick@2", blocks, own=CustomSuite(blocks, 1, data, SOURCE))
-    return replace(own_suite("photos", "two classes", made), **changes)
+    own, about = CustomSuite(blocks, 1, data, SOURCE), "two classes"
+    made = Suite("photos", "", about, data.name, model, "quick@2", "quick@2", blocks, own=own)
+    return replace(own_suite(made), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -168,11 +169,11 @@ def column(name, values):
         (Path.unlink, "cannot read"),
     ],
 )
-def test_a_file_is_refused_with_all_that_it_holds(made, empty_store, tmp_path, monkeypatch, spoil, words):
+def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, spoil, words):
     monkeypatch.setattr(exported, "_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
-    with ResultsStore.open(f"sqlite:///{shutil.copy(empty_store, tmp_path)}") as store:
+    with ResultsStore.open(default_url(tmp_path)) as store:
         with pytest.raises(StoreError) as found:
             import_results(store, file)
         said = str(found.value)

@@ -122,8 +122,8 @@ TAMPERED = {
 def test_tampering_is_refused_in_one_line(folder, kind):
     tamper, said = TAMPERED[kind]
     tamper(folder)
-    with pytest.raises(StoreError) as refused:
-        check_folder(folder)
+    with pytest.raises(StoreError) as refused, fetched(str(folder)):
+        pass
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
 
@@ -176,17 +176,9 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
         assert prepare(store, *asked).text.endswith(" runs. A. Author Trained on rankings that were imported.\n")
 
 
-@pytest.mark.slow
-def test_import_takes_a_folder_and_refuses_a_tampered_one(folder, tmp_path, capsys):
-    assert command("import", folder, "--store", tmp_path / "store") == 0
-    assert "results are new" in capsys.readouterr().err
-    entry(rows=3)(folder)
-    assert command("import", folder, "--store", tmp_path / "other") == 2
-    said = capsys.readouterr().err
-    assert "index.json says 3" in said and said.count("\n") == 1
-
-
-def test_what_an_address_gives_is_bounded(monkeypatch):
+def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(published, monkeypatch):
+    with fetched(str(published)) as files:
+        assert files == [published / NAME]
     with pytest.raises(StoreError, match="cannot fetch"), fetched("http://127.0.0.1:9/results.parquet"):
         pass
     monkeypatch.setattr("roarbench.store.results_folder._FILE_BYTES", 10)

@@ -38,7 +38,8 @@ def make_model(seed=0):
 
 def save(store, seed=0):
     with store.lock():
-        store.save(make_model(seed), 12.5)
+        if not store.has():
+            store.save_trained(make_model(seed), 12.5)
         for split, said in PREDICTIONS.items():
             store.save_predictions(split, said)
 
@@ -104,28 +105,23 @@ def cut(*_, **__):
     raise KeyboardInterrupt
 
 
-@pytest.mark.parametrize("owner, step", [(np, "savez"), (os, "replace")])
-def test_predictions_cut_off_are_not_there_and_can_be_written_again(store, monkeypatch, owner, step):
-    said = PREDICTIONS[Split.TEST]
-    store.save(make_model(), 12.5)
+@pytest.mark.parametrize("owner, step", [(Path, "write_text"), (Path, "replace"), (np, "savez"), (os, "replace")])
+def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_other(
+    store, tmp_path, monkeypatch, owner, step
+):
+    """The first two are steps of the weights, the others of predictions that come after them."""
+    if owner is not Path:
+        store.save_trained(make_model(), 12.5)
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
         patch.setattr(owner, step, cut)
-        store.save_predictions(Split.TEST, said)
-    assert store.has()
-    assert not store.predicted(Split.TEST)
-    store.save_predictions(Split.TEST, said)
-    assert [store.predicted(split) for split in Split] == [False, True]
-    np.testing.assert_array_equal(store.predictions(Split.TEST).targets, said.targets)
-
-
-@pytest.mark.parametrize("step", ["write_text", "replace"])
-def test_a_writer_cut_off_at_any_step_leaves_no_reference_and_hinders_no_other(store, tmp_path, monkeypatch, step):
-    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(Path, step, cut)
-        save(store, seed=1)
-    assert not store.has()
+        save(store)
+    assert store.has() == (owner is not Path)
+    assert not any(map(store.predicted, Split))
     save(store, seed=2)
-    torch.testing.assert_close(store.weights(), dict(make_model(2).state_dict()), rtol=0, atol=0)
+    assert all(map(store.predicted, Split))
+    weights = dict(make_model(2 if owner is Path else 0).state_dict())
+    torch.testing.assert_close(store.weights(), weights, rtol=0, atol=0)
+    np.testing.assert_array_equal(store.predictions(Split.TEST).targets, PREDICTIONS[Split.TEST].targets)
     assert [path for path in tmp_path.iterdir() if path.is_dir()] == [store.folder]
 
 

@@ -1,7 +1,6 @@
 """Stores that cannot be used: one line, nothing changed, nothing made. Stores that come with the repository."""
 
 import os
-import shutil
 import sqlite3
 import tempfile
 import threading
@@ -19,8 +18,6 @@ from roarbench.store import opening, schema
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from tests.helpers.store_rows import make_result, make_run
 
-ROOT = Path(__file__).parents[2]
-COMMITTED = [path for folder in ("demo", "studies") for path in sorted((ROOT / folder).rglob("*.sqlite"))]
 NOBODY = 65534
 NEWER = f"has schema 0042, this version knows {schema.HEAD}; write `pip install --upgrade roarbench`"
 WAL, ROLLBACK = b"\2\2", b"\1\1"  # bytes 18 and 19: https://sqlite.org/fileformat.html, section 1.3.3
@@ -212,14 +209,6 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_
     assert "0042" in refusal(postgres_url, read_only=False)
     ask("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE bookmarks (url TEXT)")
     assert "bookmarks" in refusal(postgres_url, read_only=False)
-
-
-@pytest.mark.parametrize("path", COMMITTED, ids=lambda path: path.parent.name)
-def test_reading_a_committed_store_leaves_no_file_behind(tmp_path, path):
-    copy = Path(shutil.copy(path, tmp_path / DEFAULT_FILE))
-    with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
-        assert len(store.results(store.keys(""))) > 0
-    assert contents(tmp_path) == {str(copy): path.read_bytes()}
 
 
 @pytest.mark.parametrize("own", [False, True])

@@ -158,7 +158,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
     batch = importance.shard_batch(work.explained[0], Split.TEST, 0, 24, work.explained[0].norm)
     for twin in ("", "~blurred"):
         (run,) = [run for run in make_runs(work, suite) if run.cell.estimator == entry.id + twin]
-        stored = work.place.rankings.open(work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
+        stored = work.rankings.open(work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
         pixels = batch.images.mean(1, keepdim=True)
         expected = (blurred(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from toy import linear
-from toy.figure import make_chart
 from toy.linear import FEATURES, Examples, ToyCurve, ToyResult, ToyWorld, accuracy, degrade, fit
+from toy.report import make_chart
 
 DRAWS = 20
 

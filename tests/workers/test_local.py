@@ -149,9 +149,11 @@ def test_a_worker_that_is_killed_or_stopped_or_whose_machine_failed_is_replaced(
 
 def test_a_worker_leaves_after_three_jobs_in_a_row_and_without_any_the_work_ends():
     """One job that fails again and again is no fault of its worker."""
-    with LocalEngine(0) as engine:
-        assert [engine._leaves(0, name) for name in "aaaabc"] == [False] * 5 + [True]
-        assert not engine._leaves(1, "c")
+    with LocalEngine(1) as engine:
+        for name in "aaaabc":
+            engine.submit(Job(name, os._exit, (3,)))
+            assert collect(engine, 1)[name].error
+            assert engine.idle == (name != "c")
         with pytest.raises(MachineError, match="every worker failed 3 jobs in a row"):
             engine.wait(0.0)
 

@@ -53,14 +53,13 @@ def estimators(format: Report = "text") -> None:
 
 
 def toy(
-    output: Annotated[Path | None, option("-o --output", "Draw the figure into this file.", "FILE")] = None,
+    output: Annotated[Path | None, option("Draw the figure into this file.", "FILE", flags="-o --output")] = None,
     format: Report = "text",
 ) -> None:
     """Run the paper's figure 2: a 16-dimensional linear experiment with a known true ranking."""
     from roarbench.report.figures import make_figure, save_figure
-    from toy.figure import make_chart
     from toy.linear import experiment
-    from toy.report import to_json, to_text
+    from toy.report import make_chart, to_json, to_text
 
     result = experiment()
     if output:  # before the table, so that a mistake has the only line

@@ -1,6 +1,5 @@
 """Run a suite, or say what it takes."""
 
-import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -46,14 +45,13 @@ def run(
     place: EngineOptions,
     work: WorkOptions,
     metrics: Annotated[
-        Literal["quantus"] | None, option("--with", "Also score the maps by Quantus, in extra columns.")
+        Literal["quantus"] | None, option("Also score the maps by Quantus, in extra columns.", flags="--with")
     ] = None,
     submitted: SubmissionOptions,
     course: CourseOptions,
-    format: Annotated[TableFormat, option("--format", "Format of the final table.")] = "text",
+    format: Annotated[TableFormat, option("Format of the final table.")] = "text",
     log_format: Annotated[
-        ReportFormat,
-        option("--log-format", "Format of progress messages; json also writes one log per worker to the store."),
+        ReportFormat, option("Format of progress messages; json also writes one log per worker to the store.")
     ] = "text",
 ) -> None:
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
@@ -61,8 +59,8 @@ def run(
     console = log_console() if logged else err
     suite, budget = work.load(asked.suite), course.seconds
     part = _part(suite, asked)
-    from roarbench.execution.quantus import quantus_version
-    from roarbench.execution.runner import add_scores, run_suite
+    from roarbench.execution.quantus import add_scores, quantus_version
+    from roarbench.execution.runner import run_suite
     from roarbench.execution.until_decided import StoppingRule, run_until_decided
     from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.layout import Workspace
@@ -163,12 +161,8 @@ def replicate(
     asked: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    number: Annotated[
-        int, option("--replication", "Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)
-    ] = 1,
-    against: Annotated[
-        Path | None, option("--against", "Compare with the results in this store; run nothing.", "DIR")
-    ] = None,
+    replication: Annotated[int, option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
+    against: Annotated[Path | None, option("Compare with the results in this store; run nothing.", "DIR")] = None,
     format: Report = "text",
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts.
@@ -187,7 +181,7 @@ def replicate(
         here = suite.question
         first, again = (load_suite(part, question) for question in (here, here._replace(store=against, db="")))
     else:
-        first, again = (finished.suite_results for finished in _run_twice(suite, asked, work, submitted, number))
+        first, again = (finished.suite_results for finished in _run_twice(suite, asked, work, submitted, replication))
     found = compare(first, again, part.blocks[0].unit)
     print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
     if found.opposed:
@@ -216,7 +210,7 @@ def plan(
     asked: QuestionOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    measured: Annotated[bool, option("--measure", "Time each part on this machine (takes seconds).")] = False,
+    measured: Annotated[bool, option("Time each part on this machine (takes seconds).", flags="--measure")] = False,
     format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
@@ -263,10 +257,7 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
         rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
     answers = [(way, way_seconds(way, plan, rates[way.suite])) for way, plan in zip(ways, plans, strict=True)]
     answers.sort(key=lambda answer: answer[1])
-    if format == "json":
-        out.print_json(json.dumps(answer_record(asked.question, asked.difference, answers, workers)))
-    else:
-        best = answers[0][0]
-        stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
-        command = propose("run", *best.words, *stop)
-        out.print(answer_text(asked.question, asked.difference, answers, workers, command), soft_wrap=True)
+    best = answers[0][0]
+    stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
+    shown = asked.question, asked.difference, answers, workers
+    print_report(format, answer_record(*shown), lambda _: answer_text(*shown, propose("run", *best.words, *stop)))

@@ -13,11 +13,6 @@ def deviation(asked: MapInput) -> Tensor:
     return (asked.images - asked.baseline).abs()
 
 
-def deviation_blurred(asked: MapInput) -> Tensor:
-    """Return that distance after the blur of all twins."""
-    return blurred(deviation(asked))
-
-
 def colour_deviation(asked: MapInput) -> Tensor:
     """Return each number's distance from the training mean, 0, times its distance from the mean of its pixel."""
     return asked.images * (asked.images - asked.images.mean(1, keepdim=True))
@@ -33,7 +28,7 @@ ESTIMATORS = (
     Estimator("deviation", title="Deviation from the mean", about="distance of a number from its baseline",
         control=True, maps=deviation, parameters={"baseline": "mean"}, papers=(), neighbours=False),
     Estimator("deviation-blurred", title="Blurred deviation", about="that distance, blurred", control=True,
-        maps=deviation_blurred, parameters={"baseline": "mean"}, papers=(), neighbours=True),
+        maps=lambda asked: blurred(deviation(asked)), parameters={"baseline": "mean"}, papers=(), neighbours=True),
     Estimator("colour-deviation", title="Colour deviation",
         about="signed distance of a number from the training mean times that from its pixel's mean",
         control=True, maps=colour_deviation, papers=(), neighbours=False),

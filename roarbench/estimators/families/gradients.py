@@ -71,15 +71,25 @@ def base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return logit_gradients(model, images, targets, rules, note)
-    end = stem.passed(model, images)
-    maps = logit_gradients(end.rest, end.outputs, targets, rules, note)
-    total, start = maps["grad"].clone(), baseline_images(settings.baseline, images, black)
-    begin = end.pass_on(start)
+    parts = model if isinstance(model, stem.Divided) else stem.Divided(nn.Identity(), model)
+    with torch.enable_grad():
+        inputs = images.detach().requires_grad_()
+        outputs = parts.stem(inputs)
+    end, start = outputs.detach(), baseline_images(settings.baseline, images, black)
+    with torch.no_grad():
+        begin = parts.stem(start)
+    maps = logit_gradients(parts.rest, end, targets, rules, note)
+    total = maps["grad"].clone()
     for i in range(1, settings.steps):
-        point = torch.lerp(begin, end.outputs, i / settings.steps)
-        total += logit_gradients(end.rest, point, targets, {"grad"})["grad"]
-    along = (images - start) * end.back(total) / settings.steps
-    return {base: along if base == "ig" else end.back(maps[base]) for base in bases}
+        point = torch.lerp(begin, end, i / settings.steps)
+        total += logit_gradients(parts.rest, point, targets, {"grad"})["grad"]
+
+    def back(gradients: Tensor) -> Tensor:
+        (found,) = torch.autograd.grad(outputs, inputs, grad_outputs=gradients, retain_graph=True)
+        return found
+
+    along = (images - start) * back(total) / settings.steps
+    return {base: along if base == "ig" else back(maps[base]) for base in bases}
 
 
 def logit_gradients(

@@ -19,11 +19,6 @@ def truth(asked: MapInput) -> Tensor:
     return asked.batch.truth
 
 
-def truth_inverted(asked: MapInput) -> Tensor:
-    """Return planted data's true importance, the least important features first."""
-    return -truth(asked)
-
-
 def truth_noisy(asked: MapInput) -> Tensor:
     """Return planted data's true places, in (0, 1], under uniform noise in [0, NOISE_ON_TRUTH).
 
@@ -33,11 +28,6 @@ def truth_noisy(asked: MapInput) -> Tensor:
     place = (1 + importance.argsort(1).argsort(1)).to(asked.images) / importance.shape[1]
     drawn = noise.random_importance(asked.images, asked.batch.ids, _NOISY_SEED)
     return place.view(asked.images.shape) + NOISE_ON_TRUTH * drawn
-
-
-def truth_noisy_blurred(asked: MapInput) -> Tensor:
-    """Return the same after the blur of all twins."""
-    return blurred(truth_noisy(asked))
 
 
 def leak(asked: MapInput) -> Tensor:
@@ -55,11 +45,11 @@ _told = partial(Estimator, control=True, papers=(), neighbours=False, addable=Fa
 ESTIMATORS = (
     _told("truth", title="The truth", about="the true ranking of planted data", maps=truth),
     _told("truth-inverted", base="truth", form="inverted", title="The truth, inverted",
-        about="the true ranking of planted data, least important first", maps=truth_inverted),
+        about="the true ranking of planted data, least important first", maps=lambda asked: -truth(asked)),
     _told("truth-noisy", base="truth", form="noisy", title="The truth in noise",
         about="the true ranking of planted data under noise that a blur removes", maps=truth_noisy),
     _told("truth-noisy-blurred", base="truth", form="noisy-blurred", title="The truth in noise, blurred",
-        about="the same after the blur of all twins", maps=truth_noisy_blurred),
+        about="the same after the blur of all twins", maps=lambda asked: blurred(truth_noisy(asked))),
     _told("leak", title="Leaked classes", maps=leak,
         about="a random ranking for each true class, which its masks reveal"),
 )  # fmt: skip

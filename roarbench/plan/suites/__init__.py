@@ -99,7 +99,7 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
 
 def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
     """Return what a block has of submissions and of estimators with parameters."""
-    twins = [row for row in block.estimator_records if row.twin and not row.control]
+    twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
         if estimator.submitted and block.protocol == ROAR_RECURSIVE:  # which explains networks anew, within a run

@@ -1,7 +1,8 @@
 """The suites of the study of leakage through masks (studies/small_networks)."""
 
+from dataclasses import replace
+
 from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites.paper import crossed
 from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
@@ -64,8 +65,15 @@ FIRST = (
         "study-fashion-mnist",
     ),
 )
-_NAMED = {suite.name: suite for suite in FIRST}
-LATER = (
-    *(crossed(_NAMED[f"study-{name}"], 3, "quick@2") for name in ("imagenette64", "imagenette128")),
-    *(crossed(_NAMED[f"study-{name}"], 3, f"study-{name}@2") for name in ("cifar10", "fashion-mnist")),
-)
+
+
+def _crossed(first: Suite, recipe: str) -> Suite:
+    """Make the second version of a suite: three references, and each seed ranked by one of them."""
+    blocks = (
+        replace(block, seeds=3) if block.protocol is ROAR and block.seeds > 1 else block for block in first.blocks
+    )
+    return replace(first, version=2, references=3, recipe=recipe, reference_recipe=recipe, blocks=tuple(blocks))
+
+
+_RECIPES = ("quick@2", "quick@2", "study-cifar10@2", "study-fashion-mnist@2")
+LATER = tuple(map(_crossed, FIRST, _RECIPES))
