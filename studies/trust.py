@@ -74,10 +74,10 @@ def corpus() -> Finding:
     page = "corpus/README.md"
     ((_, maps, random, beats, *_),) = rows_of(page, "matched |")
     words = (
-        f"maps that ask no network beat every control by matched gain. {random} of them are better than Random, "
+        f"maps made without a network beat every control by matched gain. {random} of them are better than Random, "
         "which is why that verdict is no evidence here."
     )
-    return finding("Can a map win without asking a network?", page, "corpus.run", f"{beats} of {maps}", words)
+    return finding("Can a map win without a network?", page, "corpus.run", f"{beats} of {maps}", words)
 
 
 def again() -> Finding:
