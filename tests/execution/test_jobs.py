@@ -96,7 +96,7 @@ def test_rankings_of_another_reference_are_refused(work, other):
     model = work.place.network("resnet-planted", 5)
     said = work.explained[0].store.predictions(Split.TEST)
     with other.explained[0].store.lock():
-        other.explained[0].store.save(model, 1.0)
+        other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
     for retrain in (Retrain.NONE, Retrain.IMAGES):
         with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
