@@ -130,9 +130,10 @@ def main() -> None:
     _, *(channels, height, width) = batch.images.shape
     layout = Layout((channels, height, width), Unit.SCALAR, PAPER_LEVELS)
     exact, kind = rankings(model, batch, black, asked.images, layout), device().type
+    tf32 = real_tf32() if kind == "cuda" else EmulatedTF32()  # type: ignore[no-untyped-call]
     cases: dict[str, tuple[AbstractContextManager[Any], nn.Module, int]] = {
         "bf16": (torch.autocast(kind, torch.bfloat16), model, asked.images),
-        "tf32": (real_tf32() if kind == "cuda" else EmulatedTF32(), model, asked.images),
+        "tf32": (tf32, model, asked.images),
         "one by one": (nullcontext(), model, 1),
         "folded": (nullcontext(), folded(model), asked.images),
         "stem": (nullcontext(), divided(folded(model)), asked.images),
