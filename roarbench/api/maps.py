@@ -15,7 +15,7 @@ from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import image_ids
-from roarbench.execution.shards import ranked, seal
+from roarbench.execution.shards import planes_by, seal
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
@@ -108,5 +108,5 @@ def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDAr
         labels = None
         if spec.unit is Unit.SUPERPIXEL:
             labels = superpixels(explained.work.images.folder, split, images.pixels, start, stop)
-        planes = ranked(spec, torch.from_numpy(maps[start:stop]), ties, labels)
+        planes = planes_by(spec, torch.from_numpy(maps[start:stop]), ties, labels)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

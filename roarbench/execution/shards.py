@@ -11,7 +11,7 @@ from torch import Tensor
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import RunError
 from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.execution.importance import TimedMap, images_at_once, maps_and_ties, maps_device
+from roarbench.execution.importance import images_at_once, maps_and_ties, maps_device
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.device_ranking import planes_of
@@ -21,6 +21,8 @@ from roarbench.sandbox.explain import images_a_sandbox
 from roarbench.store.map_provenance import MapProvenance, merged
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.terms import Split, Unit
+
+_Piece = tuple[NDArray[np.uint8], MapProvenance]  # bit-planes of a batch, (n, planes, width), and how they were made
 
 
 def rank_shard(
@@ -44,19 +46,15 @@ def rank_shard(
         todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
         for spec in todo:
             store.refuse_other_device(spec, maps_device(spec.estimator_record))
-        pieces: defaultdict[RankingSpec, list[tuple[NDArray[np.uint8], MapProvenance]]] = defaultdict(list)
+        pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
         failed: dict[RankingSpec, str] = {}
         size = _batch_size(work, todo) if todo else 1
         for first in range(start, stop, size):
             asked = [spec for spec in todo if spec not in failed]
-            maps, ties, labels = _maps(work, asked, split, first, min(first + size, stop))
-            for spec, made in maps.items():
-                try:
-                    planes = ranked(spec, made.importance, ties[spec.layout.features], labels)
-                except RunError as error:  # of one estimator; the others of the pass go on
-                    failed[spec] = f"{split} images from {first} on: {error}"
-                else:
-                    pieces[spec].append((planes, made.provenance))
+            ranked, reasons = _rank_batch(work, asked, split, first, min(first + size, stop))
+            failed |= reasons
+            for spec, piece in ranked.items():
+                pieces[spec].append(piece)
         for spec in (spec for spec in todo if spec not in failed):
             weights = work.explained_in(spec).store.checksum() if spec.reference else ""
             parts, provenances = zip(*pieces[spec], strict=True)
@@ -84,19 +82,30 @@ def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
     return images_a_sandbox(specs[0].shape)
 
 
-def _maps(
+def _rank_batch(
     work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
-) -> tuple[dict[RankingSpec, TimedMap], dict[int, Tensor], NDArray[np.uint16] | None]:
-    """Return the maps of one batch, the images' tie orders by the number of features, and their superpixels."""
+) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
+    """Return the rankings of one batch, and why some cannot be made."""
     images, labels = work.images, None
     if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
         labels = superpixels(images.folder, split, images[split].pixels, start, stop)
     asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
     made, ties = maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
-    return {spec: made[pair] for spec, pair in asked.items()}, ties, labels
+    found: dict[RankingSpec, _Piece] = {}
+    failed: dict[RankingSpec, str] = {}
+    for spec, pair in asked.items():
+        try:
+            planes = planes_by(spec, made[pair].importance, ties[spec.layout.features], labels)
+        except RunError as error:  # of one estimator; the others of the pass go on
+            failed[spec] = f"{split} images from {start} on: {error}"
+        else:
+            found[spec] = planes, made[pair].provenance
+    return found, failed
 
 
-def ranked(spec: RankingSpec, importance: Tensor, ties: Tensor, labels: NDArray[np.uint16] | None) -> NDArray[np.uint8]:
+def planes_by(
+    spec: RankingSpec, importance: Tensor, ties: Tensor, labels: NDArray[np.uint16] | None
+) -> NDArray[np.uint8]:
     """Return the bit-planes of one batch's maps, uint8 (n, planes, width); `labels` are the images' superpixels.
 
     RunError where the maps are not finite numbers of the images' shape.
