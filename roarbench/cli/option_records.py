@@ -38,7 +38,6 @@ class SuiteOptions:
     estimators: Annotated[
         list[str] | None,
         option(
-            "--estimators",
             "Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
             "A,B",
             "all",
@@ -46,13 +45,10 @@ class SuiteOptions:
         ),
     ] = None
     protocol: Annotated[
-        str,
-        option(
-            "--protocol", "Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS]
-        ),
+        str, option("Run only this protocol.", "NAME", "all of the suite", autocompletion=lambda: [*PROTOCOLS])
     ] = ""
     seeds: Annotated[
-        int | None, option("--seeds", "Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
+        int | None, option("Trainings per cell; the suite's number by default.", "N", min=1, max=_MOST_SEEDS)
     ] = None
 
 
@@ -61,12 +57,8 @@ class QuestionOptions(SuiteOptions):
     """Options that say what is planned: a suite, or the cheapest way to an answer."""
 
     suite: SuiteName = ""
-    question: Annotated[
-        str, option("--question", "'beats random': find the cheapest measured way to answer it.", "TEXT")
-    ] = ""
-    difference: Annotated[
-        float | None, option("--difference", "With --question: the gain to detect, in accuracy points.", "D")
-    ] = None
+    question: Annotated[str, option("'beats random': find the cheapest measured way to answer it.", "TEXT")] = ""
+    difference: Annotated[float | None, option("With --question: the gain to detect, in accuracy points.", "D")] = None
 
     def __post_init__(self) -> None:
         if not self.suite and not self.question:
@@ -79,8 +71,19 @@ class QuestionOptions(SuiteOptions):
         check_difference(self.difference)
 
 
+class _Source:
+    """What both kinds of options have that name a suite's images and references."""
+
+    def load(self, suite: str) -> "Suite":
+        """Return the suite of this name, with its store, its images and its references."""
+        from roarbench.api.finding import load
+
+        asked = {name: value for name, value in vars(self).items() if name != "workers"}
+        return load(suite, **asked | {"data": asked["data"] or None, "reference": asked["reference"] or ()})
+
+
 @dataclass(frozen=True)
-class WorkOptions:
+class WorkOptions(_Source):
     """Options that say with what it is run: processes, store, images and the explained weights."""
 
     workers: Workers = None
@@ -91,7 +94,6 @@ class WorkOptions:
     reference: Annotated[
         list[str] | None,
         option(
-            "--reference",
             "Explain these weights: a checkpoint of the suite's network, or torchvision:resnet50-v1. Repeatable.",
             "FILE|NAME",
             "trained by the suite's recipe",
@@ -99,26 +101,17 @@ class WorkOptions:
     ] = None
     trust_network: TrustNetwork = ""
 
-    def load(self, suite: str) -> "Suite":
-        """Return the suite of this name with what it is run on."""
-        return _load(suite, self, self.trust_network)
-
 
 @dataclass(frozen=True)
 class EngineOptions:
     """Options that say which machines do the work."""
 
     engine: Annotated[
-        Literal["local", "ray"], option("--engine", "Work in processes on this machine, or on a Ray cluster.")
+        Literal["local", "ray"],
+        option("Work in processes on this machine, or on a Ray cluster."),
     ] = "local"
     address: Annotated[
-        str,
-        option(
-            "--address",
-            "Head of a Ray cluster; auto on one of its machines.",
-            "HOST:PORT",
-            "a new cluster on this machine",
-        ),
+        str, option("Head of a Ray cluster; auto on one of its machines.", "HOST:PORT", "a new cluster on this machine")
     ] = ""
 
     def __post_init__(self) -> None:
@@ -132,13 +125,12 @@ class SubmissionOptions:
 
     submission: Annotated[
         list[Path] | None,
-        option(
-            "--submission", "Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"
-        ),
+        option("Add this estimator, or 'FILE(samples=50)'; see submissions/. Repeatable.", "FILE", "none"),
     ] = None
     trust: Trust = False
     device: Annotated[
-        Literal["cpu", "cuda"], option("--submission-device", "Device for submissions' maps; their rows record it.")
+        Literal["cpu", "cuda"],
+        option("Device for submissions' maps; their rows record it.", flags="--submission-device"),
     ] = "cpu"
 
     def __post_init__(self) -> None:
@@ -151,13 +143,12 @@ class CourseOptions:
     """Options that end a run before all is done."""
 
     until_decided: Annotated[
-        bool, option("--until-decided", "Add seeds one at a time, only where the verdict against Random is open.")
+        bool, option("Add seeds one at a time, only where the verdict against Random is open.", flags="--until-decided")
     ] = False
     difference: Annotated[
-        float | None,
-        option("--difference", "Smallest difference of interest, in accuracy points; stop once it is excluded.", "D"),
+        float | None, option("Smallest difference of interest, in accuracy points; stop once it is excluded.", "D")
     ] = None
-    budget: Annotated[str, option("--budget", "Stop after this time, such as 2h, 90m or 1h30m.", "TIME", "none")] = ""
+    budget: Annotated[str, option("Stop after this time, such as 2h, 90m or 1h30m.", "TIME", "none")] = ""
 
     def __post_init__(self) -> None:
         if not self.until_decided and (self.difference is not None or self.budget):
@@ -178,19 +169,17 @@ def check_difference(difference: float | None) -> None:
 
 def parse_budget(text: str) -> float:
     """Return the seconds that a text such as `2h`, `90m`, `45s` or `1h30m` means; CallerError for none, or no time."""
-    found = re.fullmatch(r"(?:([0-9.]+)d)?(?:([0-9.]+)h)?(?:([0-9.]+)m)?(?:([0-9.]+)s)?", text.strip())
-    try:
-        parts = [float(part) if part else 0.0 for part in found.groups()] if found else []
-    except ValueError:
-        parts = []
-    seconds = sum(part * unit for part, unit in zip(parts, (86400, 3600, 60, 1), strict=False))
+    parts = "".join(rf"(?:(\d+\.?\d*|\.\d+){unit})?" for unit in "dhms")
+    found = re.fullmatch(parts, text.strip(), re.ASCII)
+    numbers = found.groups("0") if found else ()
+    seconds = sum(float(number) * unit for number, unit in zip(numbers, (86400, 3600, 60, 1), strict=False))
     if seconds <= 0:
         raise CallerError(f"--budget is '{text}'; write a time such as 2h, 90m or 1h30m")
     return seconds
 
 
 @dataclass(frozen=True)
-class ResultsOptions:
+class ResultsOptions(_Source):
     """Options that say which results are shown: those of a store, on these images and with this reference."""
 
     store: StoreDir = STORE
@@ -199,39 +188,17 @@ class ResultsOptions:
     data: Annotated[
         str,
         option(
-            "--data",
-            "Results on the images in this folder, or with this fingerprint prefix.",
-            "DIR",
-            "the suite's own images",
+            "Results on the images in this folder, or with this fingerprint prefix.", "DIR", "the suite's own images"
         ),
     ] = ""
     reference: Annotated[
         list[str] | None,
         option(
-            "--reference",
             "Results that explain these weights: a file, or their name in titles. Repeatable.",
             "FILE|NAME",
             "the suite's own",
         ),
     ] = None
-
-    def load(self, suite: str) -> "Suite":
-        """Return the suite of this name with the results that are shown."""
-        return _load(suite, self)
-
-
-def _load(suite: str, asked: WorkOptions | ResultsOptions, trust_network: str = "") -> "Suite":
-    from roarbench.api.finding import load
-
-    return load(
-        suite,
-        asked.store,
-        db=asked.db,
-        data=asked.data or None,
-        limit=asked.limit,
-        reference=asked.reference or (),
-        trust_network=trust_network,
-    )
 
 
 @dataclass(frozen=True)
@@ -242,7 +209,6 @@ class BoardOptions:
     protocol: Annotated[
         str,
         option(
-            "--protocol",
             f"{', '.join(SHOWN)}.",
             "NAME",
             "the suite's first that has results; for JSON and CSV roar where the suite has it",

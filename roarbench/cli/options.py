@@ -1,11 +1,11 @@
 """Options that several commands or records share, and the decorator that makes commands of records."""
 
 from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import is_dataclass
 from functools import wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_type_hints
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -26,8 +26,8 @@ def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
     return [",".join([*before, name]) for name in known if name.startswith(last) and name not in before]
 
 
-def option(flags: str, help: str, metavar: str = "", shown: str = "", **more: Any) -> Any:
-    """Declare an option as typer does: its flags, and what its help says of it, of its value and of its default."""
+def option(help: str, metavar: str = "", shown: str = "", flags: str = "", **more: Any) -> Any:
+    """Declare an option: what its help says of it, of its value and of its default; flags that are not its name."""
     return typer.Option(*flags.split(), help=help, metavar=metavar or None, show_default=shown or True, **more)
 
 
@@ -42,51 +42,39 @@ _MOST_WORKERS = 4096  # of any machine; `run` takes no more than this one can fe
 
 TableFormat = Literal["text", "json", "csv", "markdown", "latex"]
 ReportFormat = Literal["text", "json"]
-Report = Annotated[ReportFormat, typer.Option("--format")]
+Report = Annotated[ReportFormat, typer.Option()]
 SuiteName = Annotated[
     str,
     option(
-        "--suite",
-        "A suite (`roarbench suites` lists them), or your own TOML file.",
-        "NAME|FILE",
-        autocompletion=lambda: [*SUITES],
+        "A suite (`roarbench suites` lists them), or your own TOML file.", "NAME|FILE", autocompletion=lambda: [*SUITES]
     ),
 ]
 StoreDir = Annotated[
     Path,
     option(
-        "--store",
-        "Folder of images, references, rankings and results.",
-        "DIR",
-        "the user's data folder",
-        envvar="ROARBENCH_STORE",
+        "Folder of images, references, rankings and results.", "DIR", "the user's data folder", envvar="ROARBENCH_STORE"
     ),
 ]
-Db = Annotated[str, option("--db", "Database of results; by default an SQLite file in the store.", "URL")]
-Limit = Annotated[
-    int | None, option("--limit", "Use only this many images of each split.", "N", min=1, max=_MOST_IMAGES)
-]
-Data = Annotated[Path | None, option("--data", "Read images from this folder, in the hub's layout.", "DIR")]
+Db = Annotated[str, option("Database of results; by default an SQLite file in the store.", "URL")]
+Limit = Annotated[int | None, option("Use only this many images of each split.", "N", min=1, max=_MOST_IMAGES)]
+Data = Annotated[Path | None, option("Read images from this folder, in the hub's layout.", "DIR")]
 Rows = Annotated[
-    list[str] | None,
-    option("--estimators", "Only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators),
+    list[str] | None, option("Only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators)
 ]
-UnitName = Annotated[Unit | None, option("--unit", "Feature unit; the suite's first by default.")]
+UnitName = Annotated[Unit | None, option("Feature unit; the suite's first by default.")]
 Trust = Annotated[
-    bool, option("--trust-submission", "Run submissions without the sandbox; their rows are never verified.")
+    bool, option("Run submissions without the sandbox; their rows are never verified.", flags="--trust-submission")
 ]
 TrustNetwork = Annotated[
     str,
     option(
-        "--trust-network",
         "Run the imported network file with this hash, with your rights.",
         "HASH",
         "only files that your own suites name",
     ),
 ]
 Workers = Annotated[
-    int | None,
-    option("--workers", "Number of processes; by default one per GPU, else per core.", "N", min=1, max=_MOST_WORKERS),
+    int | None, option("Number of processes; by default one per GPU, else per core.", "N", min=1, max=_MOST_WORKERS)
 ]
 
 
@@ -95,26 +83,17 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 
     The options stand in the order of the parameters; where a record stands, in that of its fields.
     """
-    parameters: list[Parameter] = []
-    records: dict[str, Any] = {}
-    hints = get_type_hints(function, include_extras=True)
-    for name, parameter in signature(function).parameters.items():
-        if is_dataclass(hints[name]):
-            records[name] = hints[name]
-            own = get_type_hints(hints[name], include_extras=True)
-            options = {field.name: (own[field.name], field.default) for field in fields(hints[name])}
-        else:
-            options = {name: (hints[name], parameter.default)}
-        for option, (annotation, default) in options.items():
-            given = Parameter.empty if default is MISSING else default
-            parameters.append(Parameter(option, Parameter.KEYWORD_ONLY, default=given, annotation=annotation))
+    given = signature(function).parameters
+    records = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
+    own = {name: signature(record).parameters for name, record in records.items()}
+    options: list[Parameter] = []
+    for name, each in given.items():
+        options += own[name].values() if name in own else [each]
+    parameters = [option.replace(kind=Parameter.KEYWORD_ONLY) for option in options]
 
     @wraps(function)
     def called(**values: Any) -> None:
-        made = {
-            name: record(**{field.name: values.pop(field.name) for field in fields(record)})
-            for name, record in records.items()
-        }
+        made = {name: record(**{word: values.pop(word) for word in own[name]}) for name, record in records.items()}
         function(**values, **made)
 
     called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]  # what typer reads

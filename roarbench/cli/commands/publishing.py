@@ -20,9 +20,7 @@ if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 Folder = Annotated[Path, argument("Folder of published results, with an index.json.")]
-Before = Annotated[
-    Path | None, typer.Option(metavar="FOLDER", help="The folder before the change: its rows stay as they are.")
-]
+Before = Annotated[Path | None, option("The folder before the change: its rows stay as they are.", "FOLDER")]
 results = typer.Typer(
     help="Check a folder of published results, or describe a change to it.",
     epilog="Example: `roarbench results check results`",
@@ -57,9 +55,9 @@ def submit(
     *,
     suite: SuiteName,
     row: Annotated[str, argument("Id of the row, such as my-estimator@1a2b3c4d.")],
-    folder: Annotated[Path, option("--results", "Folder of published results.", "FOLDER")],
-    about: Annotated[str, typer.Option(help="Whose results these are, one line.")],
-    write: Annotated[bool, option("--write", "Write the file, and commit it to a new branch.")] = False,
+    folder: Annotated[Path, option("Folder of published results.", "FOLDER", flags="--results")],
+    about: Annotated[str, option("Whose results these are, one line.")],
+    write: Annotated[bool, option("Write the file, and commit it to a new branch.", flags="--write")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:
@@ -86,7 +84,7 @@ def export_rankings(
     *,
     folder: Annotated[Path, argument("New folder.")],
     suite: SuiteName,
-    about: Annotated[str, typer.Option(help="Who made them and on what, one line.")],
+    about: Annotated[str, option("Who made them and on what, one line.")],
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""

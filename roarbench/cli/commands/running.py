@@ -46,14 +46,13 @@ def run(
     place: EngineOptions,
     work: WorkOptions,
     metrics: Annotated[
-        Literal["quantus"] | None, option("--with", "Also score the maps by Quantus, in extra columns.")
+        Literal["quantus"] | None, option("Also score the maps by Quantus, in extra columns.", flags="--with")
     ] = None,
     submitted: SubmissionOptions,
     course: CourseOptions,
-    format: Annotated[TableFormat, option("--format", "Format of the final table.")] = "text",
+    format: Annotated[TableFormat, option("Format of the final table.")] = "text",
     log_format: Annotated[
-        ReportFormat,
-        option("--log-format", "Format of progress messages; json also writes one log per worker to the store."),
+        ReportFormat, option("Format of progress messages; json also writes one log per worker to the store.")
     ] = "text",
 ) -> None:
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
@@ -163,12 +162,8 @@ def replicate(
     asked: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    number: Annotated[
-        int, option("--replication", "Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)
-    ] = 1,
-    against: Annotated[
-        Path | None, option("--against", "Compare with the results in this store; run nothing.", "DIR")
-    ] = None,
+    replication: Annotated[int, option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
+    against: Annotated[Path | None, option("Compare with the results in this store; run nothing.", "DIR")] = None,
     format: Report = "text",
 ) -> None:
     """Run a suite again with other seeds and references, and compare the verdicts.
@@ -187,7 +182,7 @@ def replicate(
         here = suite.question
         first, again = (load_suite(part, question) for question in (here, here._replace(store=against, db="")))
     else:
-        first, again = (finished.suite_results for finished in _run_twice(suite, asked, work, submitted, number))
+        first, again = (finished.suite_results for finished in _run_twice(suite, asked, work, submitted, replication))
     found = compare(first, again, part.blocks[0].unit)
     print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
     if found.opposed:
@@ -216,7 +211,7 @@ def plan(
     asked: QuestionOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
-    measured: Annotated[bool, option("--measure", "Time each part on this machine (takes seconds).")] = False,
+    measured: Annotated[bool, option("Time each part on this machine (takes seconds).", flags="--measure")] = False,
     format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""

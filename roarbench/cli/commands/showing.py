@@ -24,7 +24,9 @@ def status(
     *,
     suite: SuiteName,
     source: ResultsOptions,
-    watch: Annotated[bool, option("--watch", "Keep showing workers, pace and time left until done or Ctrl-C.")] = False,
+    watch: Annotated[
+        bool, option("Keep showing workers, pace and time left until done or Ctrl-C.", flags="--watch")
+    ] = False,
     format: Report = "text",
 ) -> None:
     """Count runs that are done, running, missing and failed."""
@@ -54,7 +56,7 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
-    format: Annotated[TableFormat, typer.Option("--format")] = "text",
+    format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
     found = source.load(suite).result(board.estimators)
@@ -75,13 +77,11 @@ def validity(
     source: ResultsOptions,
     against: Annotated[
         list[str] | None,
-        typer.Option(
-            help="Compare the order of estimators with this suite's. Repeatable.",
-            metavar="NAME",
-            autocompletion=lambda: [*SUITES],
+        option(
+            "Compare the order of estimators with this suite's. Repeatable.", "NAME", autocompletion=lambda: [*SUITES]
         ),
     ] = None,
-    format: Annotated[Literal["text", "json", "markdown"], typer.Option("--format")] = "text",
+    format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
     asked, *others = map(source.load, (suite, *(against or ())))
@@ -102,11 +102,9 @@ def validity(
 def plot(
     *,
     suite: SuiteName,
-    output: Annotated[Path, option("-o --output", "Write a PNG, SVG or PDF, by file ending.", "FILE")],
+    output: Annotated[Path, option("Write a PNG, SVG or PDF, by file ending.", "FILE", flags="-o --output")],
     board: BoardOptions,
-    published: Annotated[
-        str, option("--published", "Add the paper's curves: imagenet, food101 or birdsnap.", "NAME")
-    ] = "",
+    published: Annotated[str, option("Add the paper's curves: imagenet, food101 or birdsnap.", "NAME")] = "",
     source: ResultsOptions,
 ) -> None:
     """Draw accuracy against the fraction removed, one panel per base estimator, controls in each.
@@ -122,7 +120,7 @@ def plot(
 
 
 _Tested = Annotated[
-    str, option("--suite", "Also test them on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
+    str, option("Also test them on the results of this suite.", "NAME", autocompletion=lambda: [*SUITES])
 ]
 
 
@@ -152,7 +150,7 @@ def claims(*, suite: _Tested = "", unit: UnitName = None, source: ResultsOptions
 def report(
     *,
     suite: SuiteName,
-    out_file: Annotated[Path, option("-o --output", "New file, .html or .pdf.", "FILE")],
+    out_file: Annotated[Path, option("New file, .html or .pdf.", "FILE", flags="-o --output")],
     source: ResultsOptions,
 ) -> None:
     """Write boards, curves, doubts, methods, provenance and BibTeX into one file for a paper's supplement."""
@@ -165,20 +163,16 @@ def report(
     err.print(f"written: {out_file}", soft_wrap=True)
 
 
-_Shown = Annotated[
-    str, option("--data", "Show only boards on these images, or with this fingerprint prefix.", "DIR", "all")
-]
+_Shown = Annotated[str, option("Show only boards on these images, or with this fingerprint prefix.", "DIR", "all")]
 
 
 def leaderboard(
     store: StoreDir = STORE,
     db: Db = "",
     data: _Shown = "",
-    reference: Annotated[
-        str, option("--reference", "Show only boards that explain these weights.", "FILE|NAME", "all")
-    ] = "",
-    export: Annotated[Path | None, option("--export", "Write static pages into this folder.")] = None,
-    port: Annotated[int, option("--port", "Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
+    reference: Annotated[str, option("Show only boards that explain these weights.", "FILE|NAME", "all")] = "",
+    export: Annotated[Path | None, option("Write static pages into this folder.")] = None,
+    port: Annotated[int, option("Port of the app on 127.0.0.1.", min=1, max=65535)] = 8501,
 ) -> None:
     """Open the board as a local app, or export it as static pages."""
     from leaderboard.commands import export_site, serve

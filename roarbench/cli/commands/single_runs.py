@@ -54,8 +54,8 @@ def show(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text"
 
 def forget(
     what: Annotated[str, argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
-    why: Annotated[str, option("--why", "Reason, kept with the rows.", "TEXT")],
-    yes: Annotated[bool, option("--yes", "Confirm for estimators that come with roarbench.")] = False,
+    why: Annotated[str, option("Reason, kept with the rows.", "TEXT")],
+    yes: Annotated[bool, option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
     store: StoreDir = STORE,
     db: Db = "",
 ) -> None:

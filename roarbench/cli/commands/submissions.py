@@ -26,7 +26,7 @@ def new(name: Annotated[str, argument("1-40 characters of a-z, 0-9 and -.")]) ->
 
 def validate(
     file: Annotated[Path, argument("The submission, one Python file; or FILE(samples=50).")],
-    explain: Annotated[bool, option("--explain", "Show the traceback of a refusal.")] = False,
+    explain: Annotated[bool, option("Show the traceback of a refusal.", flags="--explain")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick-matched."""
     from roarbench.execution.entering import checked
@@ -96,9 +96,7 @@ def reproduce(
     db: Db = "",
     data: Data = None,
     workers: Workers = None,
-    reference: Annotated[
-        str, option("--reference", "Weights that the run explains, if they came from a file.", "FILE")
-    ] = "",
+    reference: Annotated[str, option("Weights that the run explains, if they came from a file.", "FILE")] = "",
     trust: Trust = False,
     trust_network: TrustNetwork = "",
 ) -> None:
