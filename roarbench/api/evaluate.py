@@ -3,27 +3,32 @@
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import torch
+from rich.console import Console
 
 from roarbench.api.finding import load
 from roarbench.api.functions import as_submission
+from roarbench.api.maps import Maps, check_maps, check_shape, keep_maps, maps_file, read_maps
 from roarbench.api.suite_result import Result
 from roarbench.api.suites import Suite, console
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.execution.entering import SubmissionMode, submit
+from roarbench.execution.runner import run_suite
+from roarbench.models.build import build
 from roarbench.plan.choosing import part_of
 from roarbench.plan.keys import only_tested
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite as Plan
+from roarbench.report.status import failures_of
+from roarbench.sandbox.conventions import NoEstimate, estimate_of
 from roarbench.store.layout import Workspace
+from roarbench.store.results import ResultsStore
 from roarbench.submissions.file import Submission, read_submission
 from roarbench.terms import Split
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from roarbench.api.maps import Maps
-    from roarbench.store.results import ResultsStore
 
 Given = Any  # a function, a class, the id of an estimator, the path of a file, or arrays of maps
 
@@ -65,42 +70,53 @@ def evaluate(
     suite.store = suite.store if store is None else Path(store)
     listed = [estimators] if isinstance(estimators, str) else estimators  # else each letter would be one
     given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
-    made = {name: _made(name, one) for name, one in given.items()}
-    for name, one in made.items():
-        if callable(given[name]) and isinstance(one, Submission):
-            from roarbench.api.trial import try_file
-
-            try_file(one, suite.fitted)
+    made = {name: _made(name, one, suite) for name, one in given.items()}
     said = console(quiet)
     with suite.opened(said) as results:
         evaluation = _Evaluation(suite, results, workers, said, protocol, seeds)
         return evaluation.of(made, {name for name, one in given.items() if callable(one)})
 
 
-def _made(name: str, given: Given) -> "str | Submission | Maps":
-    """Return the id of an estimator of the table, a submission, or maps."""
+def _made(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
+    """Return the id of an estimator of the table, a submission, which works if it is a function, or maps."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return read_submission(Path(given))
     if isinstance(given, str):
         return find_estimator(given).id
     if callable(given):
-        return as_submission(name, given)
-    from roarbench.api.maps import read_maps
-
+        made = as_submission(name, given)
+        _try(made, suite.fitted)
+        return made
     return read_maps(name, given)
+
+
+def _try(made: Submission, plan: Plan) -> None:
+    """Run the file of a function here, before hours of work, on two images of noise; CallerError for odd maps."""
+    module = ModuleType(made.name)
+    exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
+    record, generator = plan.dataset_record, torch.Generator().manual_seed(0)
+    model = build(plan.model, record.classes, record.channels, record.size, generator, plan.network_source).eval()
+    images, targets = torch.randn(2, *record.shape, generator=generator), torch.tensor([0, 1])
+    try:
+        found = estimate_of(module)(model, images, targets, generator)
+    except NoEstimate as error:
+        raise CallerError(str(error)) from None
+    if not isinstance(found, torch.Tensor):
+        raise CallerError(f"{made.name} returned {type(found).__name__}, expected a torch.Tensor or a NumPy array")
+    check_shape(f"the maps of {made.name}", tuple(found.shape), tuple(images.shape))
 
 
 class _Evaluation(NamedTuple):
     """A call of `evaluate` with its store open."""
 
     suite: Suite
-    results: "ResultsStore"
+    results: ResultsStore
     workers: int | None
-    said: "Console"
+    said: Console
     protocol: str
     seeds: int | None
 
-    def of(self, made: "Mapping[str, str | Submission | Maps]", trusted: Collection[str]) -> Result:
+    def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> Result:
         """Run all rows: functions and files together, then maps, each by what they can be asked."""
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
@@ -115,15 +131,11 @@ class _Evaluation(NamedTuple):
 
     def _kept(self, made: Submission, trusted: bool) -> str:
         """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""
-        from roarbench.execution.entering import SubmissionMode, submit
-
         mode, workspace = SubmissionMode(trusted, False, self.suite.plan), Workspace(self.suite.store)
         return submit([made], mode, self.results, workspace, self.said).ids[0]
 
-    def _of_maps(self, name: str, maps: "Maps", rows: dict[str, None]) -> str:
+    def _of_maps(self, name: str, maps: Maps, rows: dict[str, None]) -> str:
         """Rank and run maps, as far as they are of the images that a protocol ranks; the id of their row."""
-        from roarbench.api.maps import check_maps, keep_maps, maps_file
-
         plan = self._askable(name, maps)
         work = self.suite.explained(plan, self.results, self.said)
         check_maps(name, maps, work)
@@ -134,7 +146,7 @@ class _Evaluation(NamedTuple):
         rows |= dict.fromkeys(self._run(part))
         return row
 
-    def _askable(self, name: str, maps: "Maps") -> Plan:
+    def _askable(self, name: str, maps: Maps) -> Plan:
         """Return the protocols that ask of no images but those that have maps."""
         plan = part_of(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
@@ -158,9 +170,6 @@ class _Evaluation(NamedTuple):
 
     def _run(self, part: Plan) -> tuple[str, ...]:
         """Run what is missing of a part of the suite; its rows, or a RunError with all that failed."""
-        from roarbench.execution.runner import run_suite
-        from roarbench.report.status import failures_of
-
         request, workspace = self.suite.request(part, self.workers), Workspace(self.suite.store)
         finished = run_suite(request, workspace, self.results, self.said)
         if finished.failed:

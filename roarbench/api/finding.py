@@ -1,6 +1,6 @@
 """From the name of a suite, its TOML file or a store to a suite."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from roarbench.api.suites import Suite, default_store
@@ -60,15 +60,14 @@ def planned(name: str, store: Path, db: str = "") -> Plan:
         return find_suite(name)
     except UnknownName:
         kept = _kept(store, db)
-        found = [plan for plan in kept if name in (plan.called, plan.name)]
-        if not found:
-            if kept:
-                raise UnknownName("suite", name, [plan.called for plan in kept], "suites") from None
-            raise
-        return found[-1]
+        if found := [plan for plan in kept if name in (plan.called, plan.name)]:
+            return found[-1]
+        if kept:
+            raise UnknownName("suite", name, [plan.called for plan in kept], "suites") from None
+        raise
 
 
-def _kept(store: Path, db: str) -> Iterable[Plan]:
+def _kept(store: Path, db: str) -> list[Plan]:
     from roarbench.analysis.load import open_results
     from roarbench.store.kept_suites import kept_suites
 

@@ -81,12 +81,17 @@ def check_maps(name: str, maps: Maps, work: SuiteWork) -> None:
             seen = f"{name} has {len(found)} sets of maps of {split} images"
             raise CallerError(f"{seen}, expected {references}: one for each reference")
         for number, one in enumerate(found):
-            if one.shape not in ((n, *shape), (n, *shape[1:])):
-                wanted = f"{(n, *shape)}, {(n, 1, *shape[1:])} or {(n, *shape[1:])}"
-                raise CallerError(f"maps {number} of {name} have shape {one.shape}, expected {wanted}")
+            check_shape(f"maps {number} of {name}", one.shape, (n, *shape))
             if not np.isfinite(one).all():
                 seen = f"maps {number} of {name} have values that are NaN or infinite"
                 raise CallerError(f"{seen}; expected finite numbers")
+
+
+def check_shape(what: str, shape: tuple[int, ...], images: tuple[int, ...]) -> None:
+    """Refuse maps of a shape that maps of these images, (n, c, h, w), cannot have."""
+    n, _, h, w = images
+    if shape not in (images, (n, 1, h, w), (n, h, w)):
+        raise CallerError(f"{what} have shape {shape}, expected {images}, {(n, 1, h, w)} or {(n, h, w)}")
 
 
 def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:

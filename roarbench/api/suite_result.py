@@ -3,7 +3,7 @@
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from io import BytesIO, StringIO
+from io import BytesIO
 from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
@@ -92,11 +92,10 @@ class Result:
 
         from roarbench.report.table_formats import as_text
 
-        text = Console(
-            file=StringIO(), width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False
-        )
-        text.print(as_text(self.table(), _WIDTH), crop=False)
-        return str(text.file.getvalue()).rstrip()  # type: ignore[attr-defined]
+        console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
+        with console.capture() as text:
+            console.print(as_text(self.table(), _WIDTH), crop=False)
+        return text.get().rstrip()
 
     def _repr_html_(self) -> str:
         from roarbench.report.table_formats import as_html
