@@ -15,10 +15,10 @@ test is left out.
 import argparse
 import ast
 import importlib
+import multiprocessing
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -26,6 +26,8 @@ import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+from release import listed_files
 
 ROOT = Path(__file__).resolve().parents[1]
 LISTS = ROOT / "tests" / "breaks"
@@ -45,7 +47,7 @@ class Break(NamedTuple):
     file: str  # path of the source, from the root
     text: str  # what is replaced; it occurs in the file once
     into: str  # what it becomes
-    tests: tuple[str, ...]  # files or node ids of pytest
+    tests: Sequence[str]  # files or node ids of pytest
     hangs: bool = False  # whether all that a test can see of it is that nothing ends
 
 
@@ -56,11 +58,7 @@ def listed(folder: Path = LISTS) -> list[Break]:
         ValueError: Two have one name.
     """
     read = {path.stem: tomllib.loads(path.read_text()) for path in sorted(folder.glob("*.toml"))}
-    found = [
-        Break(room, name, one["file"], one["text"], one["into"], tuple(one["tests"]), one.get("hangs", False))
-        for room, held in read.items()
-        for name, one in held.items()
-    ]
+    found = [Break(room, name, **one) for room, held in read.items() for name, one in held.items()]
     if len({one.name for one in found}) < len(found):
         raise ValueError(f"names in {folder} must be unique")
     return found
@@ -89,38 +87,30 @@ def _exists(test: str, root: Path) -> bool:
 
 def copied(to: Path) -> None:
     """Copy the working tree: what git tracks, and what it does not ignore."""
-    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
-    names = subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    for name in filter(None, names.split("\0")):
-        if (ROOT / name).is_file():
-            (to / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(ROOT / name, to / name)
+    for name in listed_files(ROOT, "--cached", "--others", "--exclude-standard"):
+        (to / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / name, to / name)
 
 
-def run_tests(copy: Path, words: Sequence[str], most: float) -> tuple[int, str]:
+def run_tests(copy: Path, words: Sequence[str], most: float) -> tuple[int | None, str]:
     """Run pytest with these words, in a fork of this process.
 
     Returns:
-        Pytest's exit code, -1 where it took more than so many seconds, -2 where it died; and what it printed.
+        Its exit code, None where it took more than so many seconds; and what it printed.
     """
     out = copy / ".breaks-output"
-    child = os.fork()
-    if child == 0:
-        _be_pytest(copy, words, out)
-    deadline = time.monotonic() + most
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > deadline:
-            os.killpg(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-            return -1, f"no end in {most:g} s"
-        time.sleep(0.02)
-    said = out.read_text(errors="replace")
-    code = said.rpartition("exit code ")[2].strip()
-    return int(code) if code.isdigit() else -2, said
+    child = multiprocessing.get_context("fork").Process(target=_be_pytest, args=(copy, words, out))
+    child.start()
+    child.join(most)
+    if child.pid and child.is_alive():
+        os.killpg(child.pid, signal.SIGKILL)
+        child.join()
+        return None, f"no end in {most:g} s"
+    return child.exitcode, out.read_text(errors="replace")
 
 
 def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
-    """Run tests as the child of a fork; never returns."""
+    """Run tests as the child of a fork, which ends with pytest's exit code; never returns."""
     os.setsid()
     file = os.open(out, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     os.dup2(file, 1), os.dup2(file, 2)
@@ -131,12 +121,12 @@ def _be_pytest(copy: Path, tests: Sequence[str], out: Path) -> None:
 
     words = ["-q", "--tb=line", "-p", "no:cacheprovider", "-m", _LEFT_OUT, "--rootdir", str(copy), *tests]
     try:
-        code: int | str = int(pytest.main(words))
+        code = int(pytest.main(words))
     except BaseException as error:  # a fault may end anything
         code = 1
         print(repr(error))
-    print(f"\nexit code {code}", flush=True)
-    os._exit(0)
+    sys.stdout.flush()
+    os._exit(code)  # whatever threads are left
 
 
 def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _MOST) -> tuple[bool, str]:
@@ -157,7 +147,7 @@ def tried(one: Break, copy: Path, left_out: Sequence[str] = (), most: float = _M
     finally:
         path.write_bytes(sound)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
-    if code == -1:
+    if code is None:
         return one.hangs, said
     by = _failed(said)
     return code in (1, 2), by[0] if by else said.strip().splitlines()[-3:][0]

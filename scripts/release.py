@@ -40,7 +40,7 @@ def main() -> None:
     try:
         version = same_version(ROOT)
         print(f"version {version} in pyproject.toml, CITATION.cff and CHANGELOG.md", flush=True)
-        files = tracked(ROOT)
+        files = listed_files(ROOT)
         with tempfile.TemporaryDirectory(prefix="roarbench-release-") as folder:
             wheel = build(ROOT, files, Path(folder), out)
             print(f"built: {wheel}", flush=True)
@@ -112,9 +112,9 @@ def _runs(python: str) -> bool:
     return subprocess.run([python, "--version"], capture_output=True).returncode == 0
 
 
-def tracked(root: Path) -> list[str]:
-    """Return the paths of the files that git tracks, relative to the root."""
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=root, check=True, capture_output=True, text=True)
+def listed_files(root: Path, *words: str) -> list[str]:
+    """Return the paths of the files that `git ls-files` lists, relative to the root: those that git tracks."""
+    listed = subprocess.run(["git", "ls-files", "-z", *words], cwd=root, check=True, capture_output=True, text=True)
     return [name for name in listed.stdout.split("\0") if (root / name).is_file()]
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import typer
+from release import listed_files
 
 import roarbench
 from roarbench.cli.main import app
@@ -62,8 +63,7 @@ def stage(folder: Path) -> None:
 
 def sources() -> list[Path]:
     """Return the pages, and the files that they link to."""
-    listed = subprocess.run(["git", "ls-files", "-z", "*.md"], cwd=ROOT, capture_output=True, text=True, check=True)
-    pages = [ROOT / name for name in listed.stdout.split("\0") if name and not name.startswith("tests/")]
+    pages = [ROOT / name for name in listed_files(ROOT, "*.md") if not name.startswith("tests/")]
     linked = ((page.parent / target).resolve() for page in pages for target in _LINK.findall(page.read_text("utf-8")))
     return sorted({*pages, *(path for path in linked if path.is_file() and path.is_relative_to(ROOT))})
 

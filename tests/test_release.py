@@ -20,7 +20,7 @@ PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md"
 
 @pytest.mark.process
 def test_the_wheel_has_every_file_of_the_packages(tmp_path):
-    files = release.tracked(ROOT)
+    files = release.listed_files(ROOT)
     wheel = release.build(ROOT, files, tmp_path / "work", tmp_path / "dist")
     release.check_contents(wheel, files)
     assert {path.suffix for path in (tmp_path / "dist").iterdir()} == {".whl", ".gz"}
