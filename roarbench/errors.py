@@ -1,20 +1,7 @@
-"""What can go wrong, and whose fault it is.
+"""What can go wrong, and whose fault it is: a `CallerError` ends a command with exit code 2, a `RunError` with 1.
 
-    RoarbenchError
-    ├── CallerError            the caller's mistake: one line, exit code 2
-    │   ├── UnknownName        no suite, estimator, data set … of that name
-    │   ├── DataError          images cannot be reached, read or trusted
-    │   ├── StoreError         a store is missing, read-only, full, newer than this version, or no store
-    │   │   └── EmptyStore     there is no results store yet, or one that nothing was written to
-    │   ├── Refusal            a submission that is not accepted, of `submissions.file`, with its fault
-    │   └── SandboxError       no sandbox holds here; nothing was run and no submission is to blame
-    ├── LostLease              another process has a run by now; what was found of it here is not written
-    └── RunError               a run failed: recorded with its reason, the others go on, exit code 1
-        ├── MachineError       its process died or its machine failed: worth another try
-        │   └── NoRoom         a step of a training takes more memory than the device has: worth another device
-        └── Diverged           the loss left the finite numbers
-
-Every message says what was seen, what was expected and what to write.
+Every message says what was seen, what was expected and what to write. A submission that is not accepted is a `Refusal`,
+a `CallerError` of `submissions.file`.
 """
 
 import re
@@ -66,7 +53,7 @@ class DataError(CallerError):
 
 
 class StoreError(CallerError):
-    """A store that cannot be used as it is."""
+    """A store that cannot be used as it is: missing, read-only, full, newer than this version, or no store."""
 
 
 class EmptyStore(StoreError):
@@ -77,7 +64,7 @@ class EmptyStore(StoreError):
 
 
 class SandboxError(CallerError):
-    """A sandbox that does not start or does not hold."""
+    """A sandbox that does not start or does not hold; nothing was run, and no submission is to blame."""
 
 
 class LostLease(RoarbenchError):
@@ -93,7 +80,7 @@ class MachineError(RunError):
 
 
 class NoRoom(MachineError):
-    """A step of a training takes more memory than this process's share of the device."""
+    """A step of a training takes more memory than this process's share of the device; another one may have it."""
 
 
 class Diverged(RunError):

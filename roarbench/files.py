@@ -54,13 +54,10 @@ def writing(path: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
+        why = f"{error.strerror or error}; free space or choose another --store"
         if isinstance(error, FileNotFoundError) and not path.parent.exists():
-            raise StoreError(
-                f"cannot write {path}: there is no folder {path.parent}; make it, or name another"
-            ) from error
-        raise StoreError(
-            f"cannot write {path}: {error.strerror or error}; free space or choose another --store"
-        ) from error
+            why = f"there is no folder {path.parent}; make it, or name another"
+        raise StoreError(f"cannot write {path}: {why}") from error
 
 
 @contextmanager

@@ -11,7 +11,6 @@ import tomllib
 from html import escape
 from pathlib import Path
 from textwrap import wrap
-from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, OUT = ROOT / "docs" / "architecture.md", ROOT / "docs" / "architecture.svg"
@@ -22,22 +21,15 @@ _COLOURS = {"image": "#0b6e4f", "cell": "#7a28d0"}
 _LETTER = 6.4  # pixels of a letter of the small type, about
 
 
-class DrawnStep(NamedTuple):
-    """A step of a way: the module, and what happens there."""
-
-    module: str
-    words: str
-
-
 def rooms() -> dict[str, str]:
     """Return what each room is for, by its full name, in the order of the page."""
     return dict(re.findall(r"^\| `([\w.]+)` \| (.+) \|$", PAGE.read_text(), re.MULTILINE))
 
 
-def way(of: str) -> list[DrawnStep]:
-    """Return the steps of one image or one cell, as the page lists them."""
+def way(of: str) -> list[tuple[str, str]]:
+    """Return the steps of one image or one cell, as the page lists them: the module, and what happens there."""
     section = PAGE.read_text().partition(f"## The path of one {of}\n")[2].partition("\n## ")[0]
-    return [DrawnStep(*found) for found in re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)]
+    return re.findall(r"^\d+\. `([\w.]+)`: (.+)$", section, re.MULTILINE)
 
 
 def layers() -> list[list[str]]:
@@ -89,22 +81,21 @@ def _room(room: str, left: float, top: int, width: float) -> list[str]:
 def _way(of: str, left: int) -> list[str]:
     """Return one way: a numbered dot for each step in the layer of its module, from left to right, joined by a line."""
     levels = {room: number for number, layer in enumerate(layers()) for room in layer}
-    colour, dots = _COLOURS[of], []
-    for number, step in enumerate(way(of)):
-        level = levels[".".join(step.module.split(".")[:2])]
-        dots.append((left + 22 + number * _STEP, _TOP + level * (_LINE + _GAP) + _LINE // 2, step))
-    path = " ".join(f"{x},{y}" for x, y, _ in dots)
-    lines = [
-        _text(left + 11, 22, f"the path of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
-        f'<polyline points="{path}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="0.5"/>',
-    ]
-    for number, (x, y, step) in enumerate(dots, 1):
-        said = f"<title>{escape(f'{step.module}: {step.words}')}</title>"
-        lines += [
+    colour, points, dots = _COLOURS[of], [], []
+    for number, (module, words) in enumerate(way(of)):
+        x, level = left + 22 + number * _STEP, levels[".".join(module.split(".")[:2])]
+        y = _TOP + level * (_LINE + _GAP) + _LINE // 2
+        points.append(f"{x},{y}")
+        said = f"<title>{escape(f'{module}: {words}')}</title>"
+        dots += [
             f'<circle cx="{x}" cy="{y}" r="11" fill="{colour}">{said}</circle>',
-            _text(x, y + 4, str(number), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
+            _text(x, y + 4, str(number + 1), 11, 'font-weight="bold" fill="#ffffff" text-anchor="middle"'),
         ]
-    return lines
+    return [
+        _text(left + 11, 22, f"the path of one {of}", 13, f'font-weight="bold" fill="{colour}"'),
+        f'<polyline points="{" ".join(points)}" fill="none" stroke="{colour}" stroke-width="2" stroke-opacity="0.5"/>',
+        *dots,
+    ]
 
 
 def _text(x: float, y: float, words: str, size: int, style: str = f'fill="{_FAINT}"') -> str:

@@ -13,7 +13,6 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import typer
@@ -105,15 +104,11 @@ def commands() -> str:
 
 def python() -> str:
     """Return a page of the public names of `roarbench`, from their docstrings."""
-    return "\n".join(["# Python\n", f"{inspect.getdoc(roarbench)}\n", *described()])
-
-
-def described() -> Iterator[str]:
-    """Yield a section for each public name."""
-    for name in getattr(roarbench, "__all__", ()):
+    parts = ["# Python\n", f"{inspect.getdoc(roarbench)}\n"]
+    for name in roarbench.__all__:
         thing = getattr(roarbench, name)
-        signature = str(inspect.signature(thing)) if callable(thing) else ""
-        yield f"## {name}\n\n    {name}{signature}\n\n{inspect.getdoc(thing)}\n"
+        parts.append(f"## {name}\n\n    {name}{inspect.signature(thing)}\n\n{inspect.getdoc(thing)}\n")
+    return "\n".join(parts)
 
 
 def cell(text: str) -> str:

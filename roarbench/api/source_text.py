@@ -14,6 +14,7 @@ import sys
 import sysconfig
 import textwrap
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -94,37 +95,23 @@ def _installed(module: ModuleType) -> bool:
 
 def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or a class, and what it uses by name."""
-    code = value.__code__ if isinstance(value, FunctionType) else _first_method(value)
-    source = _source(name, value, code)
-    found = dict(_scope(value))
+    functions = [value] if isinstance(value, FunctionType) else _methods(value)
+    source, found = _source(name, value, functions[0].__code__), dict[str, object]()
+    for each in functions:  # what it finds by name: globals, then variables around it
+        found |= each.__globals__
+        for other, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
+            with suppress(ValueError):  # there is nothing in it yet
+                found[other] = cell.cell_contents
     used = {other: found[other] for other in _globals(compile(source, "<source>", "exec")) if other in found}
     used.pop(name, None)
     return source, used
 
 
-def _first_method(value: type) -> CodeType:
-    for held in vars(value).values():
-        held = getattr(held, "__func__", held)  # of static and class methods
-        if isinstance(held, FunctionType):
-            return held.__code__
+def _methods(value: type) -> list[FunctionType]:
+    held = (getattr(each, "__func__", each) for each in vars(value).values())  # of static and class methods
+    if found := [each for each in held if isinstance(each, FunctionType)]:
+        return found
     raise CallerError(f"the class '{value.__name__}' has no method of its own; {_ADVICE}")
-
-
-def _scope(value: FunctionType | type) -> Iterator[tuple[str, object]]:
-    """Yield what a function or the methods of a class find by name: globals, then variables around them."""
-    functions = [value] if isinstance(value, FunctionType) else vars(value).values()
-    for held in (getattr(held, "__func__", held) for held in functions):
-        if isinstance(held, FunctionType):
-            yield from held.__globals__.items()
-            names, cells = held.__code__.co_freevars, held.__closure__ or ()
-            yield from ((name, cell.cell_contents) for name, cell in zip(names, cells, strict=True) if _filled(cell))
-
-
-def _filled(cell: Any) -> bool:
-    try:
-        return cell.cell_contents is not cell
-    except ValueError:
-        return False
 
 
 def _source(name: str, value: FunctionType | type, code: CodeType) -> str:

@@ -134,10 +134,9 @@ def _token() -> Diagnosis:
     from huggingface_hub import get_token
 
     token = get_token() is not None
-    found = "set" if token else "none"
     gated = ", ".join(record.name for record in DATASETS.values() if record.gated)
-    wanted = f"only gated data sets want one ({gated})" if gated else "only gated data sets want one"
-    return Diagnosis("hub token", found, token, f"{wanted}: hf auth login, or HF_TOKEN; or read --data DIR")
+    advice = f"only gated data sets want one ({gated}): hf auth login, or HF_TOKEN; or read --data DIR"
+    return Diagnosis("hub token", "set" if token else "none", token, advice)
 
 
 def _sandbox() -> Diagnosis:

@@ -84,7 +84,7 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     The options stand in the order of the parameters; where a record stands, in that of its fields.
     """
     given = signature(function).parameters
-    records = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
+    records: dict[str, Any] = {name: each.annotation for name, each in given.items() if is_dataclass(each.annotation)}
     own = {name: signature(record).parameters for name, record in records.items()}
     options: list[Parameter] = []
     for name, each in given.items():

@@ -4,7 +4,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from rich.live import Live
 
@@ -17,14 +17,9 @@ if TYPE_CHECKING:
     from roarbench.plan.suite import Suite
     from roarbench.store.results import ResultsStore
 
+    Glance = tuple[SuiteResults, dict[str, Any]]  # rows, and the record of what is done, who works and how fast
+
 PERIOD = 2.0  # seconds between glances
-
-
-class Glance(NamedTuple):
-    """State of a suite at one moment: its rows, and the record of what is done, who works and how fast."""
-
-    suite_results: "SuiteResults"
-    status: dict[str, Any]
 
 
 def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> None:
@@ -35,26 +30,26 @@ def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> N
         show(_glances(results, suite, asked))
 
 
-def _draw(glances: Iterator[Glance]) -> None:
+def _draw(glances: Iterator["Glance"]) -> None:
     from roarbench.report.activity import activity_view
     from roarbench.report.status import status_lines
 
     with Live(console=out, auto_refresh=False) as live:
-        for glance in glances:
-            below = map(worded, status_lines(glance.status, glance.suite_results.dropped))
-            live.update(activity_view(glance.status, below), refresh=True)
+        for suite_results, status in glances:
+            below = map(worded, status_lines(status, suite_results.dropped))
+            live.update(activity_view(status, below), refresh=True)
 
 
-def _tell(glances: Iterator[Glance]) -> None:
+def _tell(glances: Iterator["Glance"]) -> None:
     from roarbench.report.activity import activity_line
 
     before = ""
-    for glance in glances:
-        if (line := activity_line(glance.status)) != before:
+    for _, status in glances:
+        if (line := activity_line(status)) != before:
             print(before := line, flush=True)
 
 
-def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iterator[Glance]:
+def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iterator["Glance"]:
     """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
     from roarbench.analysis.load import load_from
     from roarbench.report.activity import activity_record
@@ -67,7 +62,7 @@ def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iter
         status = status_record(suite_results, results)
         left = status["missing"] + status["running"]
         activity = activity_record(suite_results, results, left, datetime.now(UTC))
-        yield Glance(suite_results, status | activity)
+        yield suite_results, status | activity
         if not (left or activity["workers"]):
             return
         time.sleep(PERIOD)
