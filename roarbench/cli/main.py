@@ -20,7 +20,7 @@ from typer.exceptions import TyperException
 from roarbench.cli.commands import lists, publishing, running, showing, single_runs, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
 from roarbench.cli.options import command
-from roarbench.cli.proposals import TAKEN, program_name, worded
+from roarbench.cli.proposals import program_name, taken, worded
 from roarbench.errors import CallerError, RunError
 from roarbench.text import one_line
 from roarbench.workers.logs import json_line
@@ -139,7 +139,7 @@ def _call() -> int:
 def _meant(words: list[str]) -> str:
     """Return the command with `--suite` before the name that follows it alone; empty where that is not the mistake."""
     command, name, *others = [*words, "", ""]
-    if "--suite" not in TAKEN.get(command, ()) or "--suite" in words or not name or name.startswith("-"):
+    if "--suite" not in taken(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
     return f"did you mean {shlex.join([program_name(), command, '--suite', name, *filter(None, others)])}?"
 

@@ -6,8 +6,11 @@ import shlex
 import shutil
 import sys
 from collections.abc import Collection
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from typer.main import get_command
 
 from roarbench.errors import Hint, RoarbenchError
 
@@ -17,15 +20,16 @@ if TYPE_CHECKING:
 _NAME = "roarbench"
 _SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
 STORE = ("--store", "--db")
-TAKEN = {  # which options of the call under way a proposed command takes over
-    **dict.fromkeys(("run", "replicate", "plan", "status", "retry", "keys", "table", "validity", "claims"), _SUITE),
-    **dict.fromkeys(("plot", "report"), (*_SUITE, "-o")),
-    "submit": ("--suite", *STORE),
-    **dict.fromkeys(("show", "forget", "export", "import"), STORE),
-    "leaderboard": (*STORE, "--data", "--reference"),
-    "reproduce": (*STORE, "--data", "--reference"),
-    "doctor": ("--store",),
-}
+
+
+@cache
+def taken(command: str) -> list[str]:
+    """Return which options of the call under way a proposed command takes over: those that it has, too."""
+    from roarbench.cli.main import app  # whose commands propose each other
+
+    known = getattr(get_command(app), "commands", {})
+    has = {flag for each in known[command].params for flag in each.opts} if command in known else set()
+    return [option for option in (*_SUITE, "-o") if option in has]
 
 
 def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
@@ -35,8 +39,8 @@ def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> 
     """
     own = [str(word) for word in words]
     options = _options_in_use()
-    taken = [option for option in TAKEN.get(command, ()) if option in (*carried, "-o") and option not in own]
-    kept = [word for option in taken if option in options for word in options[option]]
+    asked = [option for option in taken(command) if option in (*carried, "-o") and option not in own]
+    kept = [word for option in asked if option in options for word in options[option]]
     return shlex.join([program_name(), command, *own, *kept])
 
 

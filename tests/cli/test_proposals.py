@@ -11,11 +11,9 @@ from itertools import product
 from types import SimpleNamespace
 
 import pytest
-import typer
 
-from roarbench.cli import main
 from roarbench.cli.option_records import SubmissionOptions, parse_budget
-from roarbench.cli.proposals import TAKEN, propose, without_password, worded
+from roarbench.cli.proposals import propose, without_password, worded
 from roarbench.errors import CallerError, EmptyStore, StoreError, UnknownName
 from roarbench.execution import reach
 from roarbench.plan.suite import Block
@@ -25,8 +23,6 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.opening import open_database
 from tests.helpers.command_line import SMALL, publish
-
-COMMANDS = typer.main.get_command(main.app).commands
 
 
 @pytest.fixture
@@ -49,6 +45,7 @@ def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling
     taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
     assert shlex.split(propose("run")) == ["roarbench", "run", *taken, "--limit", "40"]
     assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
+    assert propose("doctor") == "roarbench doctor --store 'my store'"
     assert propose("suites") == "roarbench suites"
     calling("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
@@ -66,14 +63,6 @@ def test_the_program_is_named_as_the_shell_finds_it(calling, monkeypatch, tmp_pa
     monkeypatch.chdir(tmp_path)
     calling("other/roarbench")
     assert propose("suites") == "other/roarbench suites"
-
-
-def test_what_is_taken_over_is_what_the_command_takes():
-    """A command that takes an option of the call is told of it, and none is told what it does not take."""
-    takes = {name: {word for one in command.params for word in one.opts} for name, command in COMMANDS.items()}
-    assert set(TAKEN) == {name for name, options in takes.items() if "--store" in options}
-    carried = {"--suite", "--store", "--db", "--data", "--reference", "--limit", "-o"}
-    assert {name: set(taken) for name, taken in TAKEN.items()} == {name: takes[name] & carried for name in TAKEN}
 
 
 def test_an_error_says_its_hint_on_the_command_line_alone(calling):
