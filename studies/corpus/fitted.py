@@ -30,10 +30,7 @@ class Fitted:
 
     def ridge(self, side: int, penalty: float) -> Tensor:
         """Return the image times the weights of its class."""
-        seen = self.small(self.both, side).double()
-        seen -= seen.mean(0)
-        spread = seen.T @ seen / len(seen) + penalty * torch.eye(seen.shape[1], dtype=torch.float64)
-        weights = torch.linalg.solve(spread, seen.T @ self.wanted.double() / len(seen)).T.float()
+        weights = ridge_weights(self.small(self.both, side).double(), self.wanted.double(), penalty).float()
         return self.images * self.large(weights, side)[self.targets]
 
     def logistic(self, side: int) -> Tensor:
@@ -54,8 +51,8 @@ class Fitted:
     def gaussian(self) -> Tensor:
         """Return the log odds of the class by each number, as if numbers were independent and normal."""
         parts = [self.seen[self.labels == number] for number in range(CLASSES)]
-        mean, spread = (blur(torch.stack([f(part) for part in parts]), 1.5) for f in (_mean, _variance))
-        mean_of_all, spread_of_all = (blur(f(self.seen)[None], 1.5) for f in (_mean, _variance))
+        mean, spread = (blur(torch.stack([f(part, 0) for part in parts]), 1.5) for f in (torch.mean, torch.var))
+        mean_of_all, spread_of_all = (blur(f(self.seen, 0)[None], 1.5) for f in (torch.mean, torch.var))
         own = (self.images - mean[self.targets]) ** 2 / spread[self.targets] + spread[self.targets].log()
         return ((self.images - mean_of_all) ** 2 / spread_of_all + spread_of_all.log() - own) / 2
 
@@ -104,12 +101,17 @@ class Fitted:
         def counts(found: Tensor) -> Tensor:
             return torch.zeros(len(found), 16 * count).scatter_add(1, found, torch.ones(found.shape)).sqrt()
 
-        seen, found = counts(words(self.seen)), words(self.images)
-        seen -= seen.mean(0)
-        spread = seen.T @ seen / len(seen) + 0.3 * torch.eye(16 * count)
-        weights = torch.linalg.solve(spread, seen.T @ self.wanted[: len(seen)] / len(seen)).T[self.targets]
+        found = words(self.images)
+        weights = ridge_weights(counts(words(self.seen)), self.wanted[: len(self.seen)], 0.3)[self.targets]
         evidence = (weights.gather(1, found) / counts(found).gather(1, found)).view(-1, 1, 32, 32)
         return F.interpolate(evidence, 64, mode="bilinear") * self.images.abs()
+
+
+def ridge_weights(seen: Tensor, wanted: Tensor, penalty: float) -> Tensor:
+    """Return the weights of ridge regression, (outputs, numbers)."""
+    seen = seen - seen.mean(0)
+    spread = seen.T @ seen / len(seen) + penalty * torch.eye(seen.shape[1], dtype=seen.dtype)
+    return torch.linalg.solve(spread, seen.T @ wanted / len(seen)).T
 
 
 def fitted_rows(model: Fitted) -> dict[str, Callable[[], Tensor]]:
@@ -136,14 +138,6 @@ def fitted_rows(model: Fitted) -> dict[str, Callable[[], Tensor]]:
         "ridge-6-and-words": lambda: (_even(model.ridge(6, 0.1)) + _even(model.words(4)) / 2) * entropy(x),
         "ridge-6-and-kernel": lambda: (_even(model.ridge(6, 0.1)) + _even(model.kernel(8)) / 2) * entropy(x),
     }
-
-
-def _mean(images: Tensor) -> Tensor:
-    return images.mean(0)
-
-
-def _variance(images: Tensor) -> Tensor:
-    return images.var(0)
 
 
 def _even(maps: Tensor) -> Tensor:

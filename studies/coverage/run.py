@@ -1,4 +1,4 @@
-"""Do the intervals hold what they promise? Synthetic boards whose truth is known, judged as real ones are.
+"""Do the intervals have their nominal coverage? Synthetic boards whose truth is known, judged as real ones are.
 
 Run: python -m studies.coverage.run [--boards 1000] simulates and writes results.json and the tables of the README;
 python -m studies.coverage.specific prints a table of specific gains.

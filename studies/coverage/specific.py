@@ -1,4 +1,4 @@
-"""Do intervals of specific gains hold what they promise? Synthetic boards on common networks whose truth is known.
+"""Do intervals of specific gains have their nominal coverage? Synthetic boards on common networks whose truth is known.
 
     python -m studies.coverage.specific [--boards 300] [--seed 0] [--world NAME]
 

@@ -1,4 +1,4 @@
-"""Does a protocol put maps in order that were made worse step by step? On photographs, where the order is known so.
+"""Does a protocol put maps in order that were made worse step by step? So the order is known even on photographs.
 
 A share of a map's places comes from another image's map by the same row, in squares of 8 x 8 pixels, so that it stays
 as smooth as it was (*image*), or from chance, feature by feature (*chance*). Shares are nested. The null is a blurred

@@ -1,4 +1,4 @@
-"""Which strata take from maps that ask no network what they gain? Development images alone, none of the board's.
+"""Which strata remove the gain of maps that ask no network? Development images alone, none of the board's.
 
 Run: python -m studies.matched.run writes the table of results.npz, which studies.matched.lab makes, into the page.
 """

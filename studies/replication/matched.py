@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from roarbench.analysis.boards import SuiteResults
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.stats.board import Board
@@ -43,21 +44,23 @@ def half(scores: Scores, second: bool) -> Scores:
     return replace(scores, correct=correct, differences=scores.differences and half(scores.differences, second))
 
 
+def called(run: SuiteResults, machine: int) -> str:
+    """Return the head of a run's column."""
+    name = f"replication {run.suite.replication}" if run.suite.replication else "first run"
+    return name if machine == 1 else f"{name}, machine {machine}"
+
+
 def main() -> None:
     """Write the tables into the page."""
     parser = program(__doc__)
     parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
     parser.add_argument("--suite", default="quick-matched", help="with @ a version")
     asked = parser.parse_args()
-    runs, names = [], []
+    found: list[tuple[str, SuiteResults]] = []
     for machine, folder in enumerate(asked.store, 1):
         with opened(folder) as store:
-            for run in held(find_suite(asked.suite), store):
-                number = run.suite.replication
-                names.append(
-                    (f"replication {number}" if number else "first run") + f", machine {machine}" * (machine > 1)
-                )
-                runs.append(run)
+            found += [(called(run, machine), run) for run in held(find_suite(asked.suite), store)]
+    names, runs = [name for name, _ in found], [run for _, run in found]
     version = runs[0].suite.version
     made = boards(runs, MATCHED)
     scores = [told for run in runs if (told := run.scores(MATCHED, Unit.SCALAR))]
