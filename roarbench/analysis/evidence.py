@@ -11,53 +11,15 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.stats.board import RANDOM, Board, Covers, unjudged
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.board import Board, unjudged
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import Scores
-from roarbench.stats.draws import Draws, draw
-from roarbench.stats.judging import board_of, covers_of, gain_samples
+from roarbench.stats.draws import draw
+from roarbench.stats.judging import Drawn, board_of
 from roarbench.stats.probability import order_gaps
-from roarbench.stats.spread import Spread
 from roarbench.terms import Order, Retrain, Unit
 
 _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """One protocol's accuracies, and gains or areas, with their draws."""
-
-    scores: Scores  # rows, levels and correct answers; empty where the suite does not have the protocol
-    draws: Draws
-    spread: Spread | None  # how references and trainings vary; None where nothing says so
-    areas: dict[str, Sample]  # gains, or areas between the curves of both orders, by estimator, in accuracy points
-    confidence: float
-    repeated: bool  # False where nothing says how trainings vary; then there are values and no intervals
-
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """Return the levels above 0."""
-        return self.scores.levels
-
-    def estimate(self, sample: Sample | None) -> Estimate:
-        """Return a number with its interval, as far as there is one."""
-        if sample is None:
-            return Estimate()
-        return estimate(sample, self.confidence) if self.repeated else Estimate(sample.value)
-
-    def area(self, estimator: str) -> Estimate:
-        """Return an estimator's gain or area in accuracy points."""
-        return self.estimate(self.areas.get(estimator))
-
-    def accuracy(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy in [0, 1]."""
-        value, low, high = self.estimate(self.draws.accuracy((estimator, t)))
-        return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
-
-    def over_random(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy minus Random's, in [-1, 1]."""
-        one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
-        return self.estimate(one.minus(random) if one and random else None)
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,10 +132,10 @@ class Evidence:
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board of these rows, at these levels or all; None where the suite does not have the protocol."""
-        drawn = self.drawn(protocol, unit)
-        if not drawn.levels:
+        scores, drawn = self.suite_results.scores(protocol, unit), self.drawn(protocol, unit)
+        if scores is None:
             return None
-        part = replace(drawn.scores, levels=tuple(t for t in drawn.levels if t in levels) or drawn.levels)
+        part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         judged = board_of(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
         return unjudged(judged) if self.suite_results.at_chance else judged
 
@@ -181,15 +143,15 @@ class Evidence:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
         spread = self.suite_results.spread(protocol, fill) if scores.levels else None
         draws = draw(scores, self.bootstrap, spread)
-        gains, repeated = gain_samples(scores, protocol, draws), covers_of(protocol, spread) is not Covers.NOTHING
-        return Drawn(scores, draws, spread, gains, self.bootstrap.confidence, repeated)
+        once = replace(scores, watched={})  # only a board's intervals allow for several looks
+        return Drawn.of(once, protocol, self.bootstrap, spread, draws)
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.drawn(protocol, self.unit) for protocol in (morf, lerf))
         levels = tuple(t for t in one.levels if t in other.levels)
         shared = replace(one.scores, levels=levels, mixed=one.scores.mixed | other.scores.mixed) if levels else _NOTHING
         areas = order_gaps(shared, one.draws, other.draws) if levels else {}
-        return replace(one, scores=shared, areas=areas, repeated=one.repeated and other.repeated)
+        return replace(one, scores=shared, areas=areas, covers=one.covers if other.repeated else other.covers)
 
 
 def main_protocol(suite_results: SuiteResults) -> Protocol:

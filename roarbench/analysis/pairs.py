@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.analysis.evidence import Evidence
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.judging import Drawn
 from roarbench.terms import Order, Unit
 
 

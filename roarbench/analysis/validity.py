@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import twin_id
@@ -20,6 +20,7 @@ from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.judging import Drawn
 from roarbench.terms import Unit
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
@@ -97,7 +98,7 @@ def _row(evidence: Evidence, name: str) -> Validity:
         estimator=name,
         gain=main.area(name),
         masks=tuple(masks.accuracy(name, t) for t in masks.levels),
-        over_random=tuple(masks.over_random(name, t) for t in masks.levels),
+        over_random=tuple(masks.difference(name, t) for t in masks.levels),
         smoothness=tuple(evidence.smoothness.get((name, t)) for t in main.levels),
         twins=_twins(main, name),
         units={unit: drawn.area(name) for unit, drawn in evidence.units.items()},
@@ -132,7 +133,7 @@ def agreements(evidence: Evidence, rows: Sequence[str], others: Iterable[Evidenc
 
 def _alike(main: Drawn, other: Drawn, rows: Sequence[str]) -> Agreement | None:
     one, two = ({name: drawn.areas[name] for name in rows if name in drawn.areas} for drawn in (main, other))
-    found = agreement(one, two, main.confidence)
+    found = agreement(one, two, main.bootstrap.confidence)
     if found is None or (main.repeated and other.repeated):
         return found
     return found._replace(tau=Estimate(found.tau.value), settled=None, opposed=None)

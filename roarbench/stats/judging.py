@@ -64,7 +64,7 @@ def board_of(
 
     Verdicts are adjusted for all rows, places are among those shown; no spread where nothing says how trainings vary.
     """
-    judge = _Judge.of(scores, protocol, bootstrap, covers_of(protocol, spread), draws)
+    judge = _Judge.of(scores, protocol, bootstrap, spread, draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
     comparisons = judge.comparisons()
     references: References | None = spread.references if spread else None
@@ -75,7 +75,7 @@ def board_of(
         scores.images,
         bootstrap,
         judge.covers,
-        None if judge.covers is Covers.NOTHING else detectable(judge.own_pairs),
+        detectable(judge.own_pairs) if judge.repeated else None,
         sum(name not in scores.strangers for name, _ in comparisons),
         len(scores.networks),
         POINTS * references.deviation if references else None,
@@ -109,25 +109,35 @@ def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -
     return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
 
 
-_Differences = dict[tuple[str, str], Sample]  # by row and control
-
-
 @dataclass(frozen=True, eq=False)
-class _Judge:
-    """Material that the rows are made from."""
+class Drawn:
+    """One protocol's accuracies, and gains or areas, with their draws."""
 
+    scores: Scores  # rows, levels and correct answers; empty where a suite does not have the protocol
     protocol: Protocol
-    scores: Scores
     bootstrap: Bootstrap
-    covers: Covers
+    spread: Spread | None  # how references and trainings vary; None where nothing says so
     draws: Draws
-    gains: Mapping[str, Sample]
-    replicated: Mapping[str, Sample]
+    areas: dict[str, Sample]  # gains, or areas between the curves of both orders, by estimator, in accuracy points
+    covers: Covers
 
     @classmethod
-    def of(cls, scores: Scores, protocol: Protocol, bootstrap: Bootstrap, covers: Covers, draws: Draws) -> Self:
-        gains, replicated = (gain_samples(scores, protocol, each) for each in (draws, draws.replication))
-        return cls(protocol, scores, bootstrap, covers, draws, gains, replicated)
+    def of(
+        cls, scores: Scores, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
+    ) -> Self:
+        """Take the gains from the draws."""
+        areas = gain_samples(scores, protocol, draws)
+        return cls(scores, protocol, bootstrap, spread, draws, areas, covers_of(protocol, spread))
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Return the levels above 0."""
+        return self.scores.levels
+
+    @property
+    def repeated(self) -> bool:
+        """Return whether there are intervals: nothing has one where nothing says how trainings vary."""
+        return self.covers is not Covers.NOTHING
 
     def share(self, estimator: str) -> float:
         """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
@@ -138,31 +148,47 @@ class _Judge:
         """Return the confidence of one interval that makes for the board's over all looks at these rows."""
         return 1 - (1 - self.bootstrap.confidence) * min(map(self.share, estimators), default=1.0)
 
-    def estimate(self, sample: Sample | None, estimator: str) -> Estimate:
+    def estimate(self, sample: Sample | None, estimator: str = "") -> Estimate:
+        """Return a number, of a row if one is named, with its interval, as far as there is one."""
         if sample is None:
             return Estimate()
-        nothing = self.covers is Covers.NOTHING
-        return Estimate(sample.value) if nothing else estimate(sample, self.confidence([estimator]))
+        return estimate(sample, self.confidence([estimator])) if self.repeated else Estimate(sample.value)
+
+    def area(self, estimator: str) -> Estimate:
+        """Return an estimator's gain or area in accuracy points."""
+        return self.estimate(self.areas.get(estimator), estimator)
 
     def accuracy(self, estimator: str, t: float) -> Estimate:
+        """Return an accuracy in [0, 1]."""
         value, low, high = self.estimate(self.draws.accuracy((estimator, t)), estimator)
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def difference(self, estimator: str, t: float) -> Estimate:
+        """Return an accuracy minus Random's, or a mean of `Scores.differences` where these are, in [-1, 1]."""
         if self.draws.differences:
             return self.estimate(self.draws.differences.accuracy((estimator, t)), estimator)
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
         return self.estimate(one.minus(random) if one and random else None, estimator)
 
-    def predicted(self, estimator: str) -> Estimate:
-        repeated = self.covers not in (Covers.NOTHING, Covers.IMAGES)
-        return self.estimate(self.replicated.get(estimator), estimator) if repeated else Estimate()
+
+_Differences = dict[tuple[str, str], Sample]  # by row and control
+
+
+class _Judge(Drawn):
+    """Material that the rows are made from."""
+
+    @cached_property
+    def replicated(self) -> dict[str, Sample]:
+        """Return the gains with the draws of a replication; none where nothing else than the images was repeated."""
+        if self.covers in (Covers.NOTHING, Covers.IMAGES):
+            return {}
+        return gain_samples(self.scores, self.protocol, self.draws.replication)
 
     @cached_property
     def placed(self) -> dict[str, Sample]:
         """Return the gains of the rows that are compared, without those of checks."""
         rows = (name for name in self.scores.estimators if name not in self.scores.checks)
-        return {name: self.gains[name] for name in rows if name in self.gains}
+        return {name: self.areas[name] for name in rows if name in self.areas}
 
     def anchors(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
         """Return those of the suite's own rows, beside which strangers are judged; all where there is none."""
@@ -187,24 +213,24 @@ class _Judge:
         """
         if control == RANDOM and self.protocol.random_is_zero:
             return self.placed
-        if control not in self.gains:
+        if control not in self.areas:
             return {}
-        return {name: sample.minus(self.gains[control]) for name, sample in self.placed.items()}
+        return {name: sample.minus(self.areas[control]) for name, sample in self.placed.items()}
 
     @cached_property
     def over_other_image(self) -> dict[str, Sample]:
         """Return gains minus those of the same maps handed to other images, of the rows that have such a twin."""
-        twins = {name: self.gains.get(twin_id(name, OTHER_IMAGE)) for name in self.placed}
+        twins = {name: self.areas.get(twin_id(name, OTHER_IMAGE)) for name in self.placed}
         return {name: self.placed[name].minus(twin) for name, twin in twins.items() if twin}
 
     def over_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus that of each twin that explains something else, draw by draw."""
-        twins = {kind: self.gains.get(twin_id(name, kind)) for kind in (*VARIANTS, OTHER_REFERENCE)}
+        twins = {kind: self.areas.get(twin_id(name, kind)) for kind in (*VARIANTS, OTHER_REFERENCE)}
         found = {kind: self.placed[name].minus(twin) for kind, twin in twins.items() if twin and name in self.placed}
         return {kind: self.estimate(sample, name) for kind, sample in found.items()}
 
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
-        if self.covers is Covers.NOTHING:
+        if not self.repeated:
             return {}
         pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
         pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
@@ -220,7 +246,7 @@ class _Judge:
         """Return the rows that ask a network beside every control of the suite that asks none, if all have gains."""
         silent = self.scores.silent
         controls = silent - self.scores.strangers
-        if self.covers is Covers.NOTHING or not controls or not controls <= self.placed.keys():
+        if not self.repeated or not controls or not controls <= self.placed.keys():
             return {}
         asking = [name for name in self.placed if name not in silent]
         over = {control: self.over(control) for control in controls}
@@ -246,7 +272,7 @@ class _Judge:
         own = self.anchors(gains)
         joining = {n: self.confidence([*own, name]) for n, name in enumerate(gains) if name not in own}
         pairs = self.pairs(gains) if gains.keys() < self.placed.keys() else self.all_pairs
-        found = places(pairs.values, joining) if self.covers is Covers.NOTHING else place_intervals(pairs, joining)
+        found = place_intervals(pairs, joining) if self.repeated else places(pairs.values, joining)
         return dict(zip(gains, found, strict=True))
 
 
@@ -261,14 +287,14 @@ def _rows(judge: _Judge, shown: Collection[str], comparisons: Mapping[tuple[str,
             clean=judge.accuracy(*UNTOUCHED),
             accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
             differences=tuple(judge.difference(name, t) for t in scores.levels),
-            gain=judge.estimate(judge.gains.get(name), name),
+            gain=judge.area(name),
             over_sobel=judge.estimate(over_sobel.get(name), name),
             random=comparisons.get((name, RANDOM)),
             sobel=comparisons.get((name, SOBEL)),
             random_blurred=comparisons.get((name, BLURRED)),
             place=positions.get(name),
             check=name in scores.checks,
-            predicted=judge.predicted(name),
+            predicted=judge.estimate(judge.replicated.get(name), name),
             over_other_image=judge.estimate(judge.over_other_image.get(name), name),
             other_image=comparisons.get((name, OTHER_IMAGE)),
             beating=beaten.get(name),

@@ -16,7 +16,7 @@ from rich.console import Console
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect_all
-from roarbench.analysis.evidence import Drawn, Evidence
+from roarbench.analysis.evidence import Evidence
 from roarbench.errors import RunError
 from roarbench.execution.local_workers import workers_here
 from roarbench.execution.runner import Request, run_suite
@@ -30,6 +30,7 @@ from roarbench.stats.bootstrap import Estimate, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.draws import Draws
 from roarbench.stats.draws import draw as draw_images
+from roarbench.stats.judging import Drawn
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Making
