@@ -1,9 +1,10 @@
 """What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import chain
 from typing import NamedTuple
 
 from roarbench.analysis.differences import Answers, ByPoint, differences_of
@@ -163,9 +164,8 @@ class SuiteResults:
         rows, levels = self.suite.shared(protocol, unit, fill)
         if not levels:
             return None
-        held = others = self._held(parts[0], unit, fill)
+        held, others = (self.held(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
-            others = self._held(parts[-1], unit, fill)
             both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
             held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
         found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
@@ -191,11 +191,18 @@ class SuiteResults:
         found = dict.fromkeys(block.unit for block in self.suite.blocks)
         return tuple(unit for unit in found if self.levels(protocol, unit))
 
-    def _held(self, protocol: Protocol, unit: Unit, fill: str) -> ByPoint:
-        """Return the results of one protocol by point and seed."""
+    def held(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
+        """Return the results of one protocol by point and seed; without a fill by that of its tables."""
         held: defaultdict[tuple[str, float], dict[int, Result]] = defaultdict(dict)
-        for at, result in self._rows(protocol, unit, fill):
-            held[at][result.run.seed] = result
+        fill = fill or self.suite.fill(protocol)
+        asked = (protocol.retrain, protocol.order, unit, fill)
+        for point, result in self.results.items():
+            cell = point.cell
+            if cell.estimator == CLEAN:
+                if (cell.retrain, cell.fill) == untouched_by(protocol.retrain, fill):
+                    held[UNTOUCHED][result.run.seed] = result
+            elif (cell.retrain, cell.order, cell.unit, cell.fill) == asked:
+                held[cell.estimator, cell.t][result.run.seed] = result
         return dict(held)
 
     def mixed(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
@@ -245,30 +252,19 @@ class SuiteResults:
     def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[Result]]:
         """Return the results of each estimator, with those on untouched images, which all share."""
         rows: defaultdict[str, list[Result]] = defaultdict(list)
-        for (name, _), result in self._rows(protocol, unit, fill):
-            rows[name].append(result)
+        for part in protocol.made_of or (protocol,):
+            for (name, _), seeds in self.held(part, unit, fill or self.suite.fill(protocol)).items():
+                rows[name] += seeds.values()
         clean = rows.pop(CLEAN, [])
         return {name: [*clean, *found] for name, found in rows.items()}
 
-    def _rows(self, protocol: Protocol, unit: Unit, fill: str) -> Iterator[tuple[tuple[str, float], Result]]:
-        """Yield the results of one protocol, or of all that it is made of, with the point that each belongs to."""
-        fill = fill or self.suite.fill(protocol)
-        kinds = {(part.retrain, part.order, unit, fill) for part in protocol.made_of or (protocol,)}
-        for point, result in self.results.items():
-            cell = point.cell
-            if cell.estimator == CLEAN:
-                if (cell.retrain, cell.fill) == untouched_by(protocol.retrain, fill):
-                    yield UNTOUCHED, result
-            elif (cell.retrain, cell.order, cell.unit, cell.fill) in kinds:
-                yield (cell.estimator, cell.t), result
-
     def used(self, protocols: Iterable[Protocol]) -> list[Result]:
         """Return the results that boards of these protocols, and what is said of their networks, come from."""
-        asked = [(protocol, unit) for protocol in protocols for unit in Unit]
-        rows = [result for at in asked for _, result in self._rows(*at, "")]
-        return [*rows, *self._untouched, *self.references.values()]
+        parts = {part: self.suite.fill(protocol) for protocol in protocols for part in protocol.made_of or (protocol,)}
+        cells = (seeds for part in parts for unit in Unit for seeds in self.held(part, unit, parts[part]).values())
+        return [*chain.from_iterable(seeds.values() for seeds in cells), *self._untouched, *self.references.values()]
 
-    def board(self, protocol: Protocol, unit: Unit, estimators: Iterable[str] | None = None) -> Board | None:
+    def board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
         """Judge one protocol; None where the suite does not have it.
 
         Verdicts are adjusted for all rows that have results, whichever are shown; all are if not given.
@@ -276,8 +272,7 @@ class SuiteResults:
         scores = self.scores(protocol, unit)
         if scores is None:
             return None
-        shown = None if estimators is None else frozenset(estimators)
-        judged = board(scores, protocol, spread=self.spread(protocol), shown=shown)
+        judged = board(scores, protocol, spread=self.spread(protocol), shown=estimators)
         return unjudged(judged) if self.at_chance else judged
 
     def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:

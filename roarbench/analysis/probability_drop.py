@@ -1,6 +1,5 @@
 """How the probability of the predicted class falls in what is not retrained, from stored rows; reaches no torch."""
 
-from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -20,6 +19,8 @@ def probability_drops(
 
     Missing are those of curves that were made from different references, and all while the untouched images are.
     """
+    if protocol.retrain is not Retrain.NONE:
+        return {}
     found = _probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.mixed(protocol, unit), found.get(UNTOUCHED)
     if untouched is None or untouched.min() <= 0:
@@ -30,12 +31,10 @@ def probability_drops(
 
 def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[Point, Floats]:
     """Return the probability of the predicted class for each image, by point; the mean over seeds."""
-    found: defaultdict[Point, list[Floats]] = defaultdict(list)
-    asked = (protocol.order, unit, suite_results.suite.fill(protocol))
-    for point, result in suite_results.results.items():
-        cell, probability = point.cell, result.probabilities
-        wanted = cell.estimator == CLEAN or (cell.order, cell.unit, cell.fill) == asked
-        if protocol.retrain is cell.retrain is Retrain.NONE and wanted and probability is not None:
-            found[cell.estimator, cell.t].append(probability.astype(np.float64))
-    rows = {point: np.mean(each, axis=0) for point, each in found.items()}
-    return {point: row for point, row in rows.items() if ((row >= 0) & (row <= 1)).all()}  # NaN is none
+    found: dict[Point, Floats] = {}
+    for point, seeds in suite_results.held(protocol, unit).items():
+        known = [made.probabilities for made in seeds.values() if made.probabilities is not None]
+        row = np.mean(known, axis=0, dtype=np.float64) if known else np.array(np.nan)
+        if ((row >= 0) & (row <= 1)).all():  # NaN is none
+            found[point] = row
+    return found

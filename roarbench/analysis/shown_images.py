@@ -1,6 +1,6 @@
 """About 24 test images on which maps are shown, and the answers to them: from stored answers alone."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,25 +35,22 @@ def answers_of(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
     """Return how many answers of a row's networks to these images are right."""
-    own, others = (_answers(results, protocol, unit, each) for each in (name, protocol.counterpart(name)))
+    own, others = (_answers(results, protocol, unit, [each]) for each in (name, protocol.counterpart(name)))
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
     return ImageAnswers(counts[0], counts[1], len(own))
 
 
-def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, name: str) -> list[Bits]:
-    """Return the answers of a row's networks above level 0, bool (images,) each."""
-    asked = (protocol.order, protocol.retrain, unit, results.suite.fill(protocol))
-    found = [(point.cell, result) for point, result in results.by_estimator.get(name, [])]
-    return [made.answers for c, made in found if c.t > 0 and (c.order, c.retrain, c.unit, c.fill) == asked]
+def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]) -> list[Bits]:
+    """Return the answers of these rows' networks above level 0, bool (images,) each."""
+    held = results.held(protocol, unit).items()
+    return [made.answers for (name, t), seeds in held if name in names and t > 0 for made in seeds.values()]
 
 
 def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES) -> tuple[NDArray[np.int64], str]:
     """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
     asking = [name for name in results.suite.placed if not lookup_estimator(name).control]
-    own, other = (
-        [made for name in asking for made in _answers(results, protocol, unit, form(name))]
-        for form in (str, protocol.counterpart)
-    )
+    twins = [protocol.counterpart(name) for name in asking]
+    own, other = (_answers(results, protocol, unit, names) for names in (asking, twins))
     if not own:
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))

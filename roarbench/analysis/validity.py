@@ -17,10 +17,10 @@ from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import twin_id
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.judging import Drawn
+from roarbench.stats.replication import Agreement, agreement
 from roarbench.terms import Unit
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone

@@ -14,10 +14,10 @@ from roarbench.analysis.marks import MARKS, MASKS, SOME, STRONG, Mark, floor_wor
 from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import dropped_lines
-from roarbench.stats.agreement import FEWEST_ROWS, Agreement
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.replication import FEWEST_ROWS, Agreement
 from roarbench.text import MISSING, decimals, interval, markdown_table, percent
 
 _HEADINGS = {"blurred": "blurred twin", "untrained": "untrained twin", MASKS: "masks alone"}  # of marks

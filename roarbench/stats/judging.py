@@ -122,9 +122,7 @@ class Drawn:
     covers: Covers
 
     @classmethod
-    def of(
-        cls, scores: Scores, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
-    ) -> Self:
+    def of(cls, scores: Scores, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws) -> Self:
         """Take the gains from the draws."""
         areas = gain_samples(scores, protocol, draws)
         return cls(scores, protocol, bootstrap, spread, draws, areas, covers_of(protocol, spread))

@@ -6,7 +6,7 @@ What the pool is made of, and the formulas with their sources, is in `docs/stati
 import hashlib
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -86,8 +86,9 @@ def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> F
     """Return what each area has beyond its row's mean, (rows, networks); NaN where a row has no such network."""
     made = np.full((len(areas), len(networks)), np.nan)
     for row, area in zip(made, areas, strict=True):
-        means = np.array(list(area.values()))
-        row[[networks.index(name) for name in area]] = means - means.mean()
+        if area:
+            means = np.array(list(area.values()))
+            row[[networks.index(name) for name in area]] = means - means.mean()
     return made
 
 
@@ -184,24 +185,18 @@ def components(deviations: Floats) -> tuple[float, float, int]:
     return variance, float(np.clip(1 - own / variance, 0, 1)), own_freedom
 
 
-def _factor(curves: Iterable[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
+def _factor(held: Sequence[ReferenceCurve]) -> tuple[tuple[float, ...], Floats]:
     """Return the levels that some row has with two references, and a root of the covariance of curves between them.
 
     A row that lacks a level counts with 0 there, and each level is divided by its own degrees of freedom, so that every
     variance is unbiased and the whole is a covariance.
     """
-    held = list(curves)
     levels = tuple(sorted({t for curve in held for t, names in curve.means.items() if len(names) > 1}))
     networks = sorted({name for curve in held for names in curve.means.values() for name in names})
-    deviations = np.zeros((len(held), len(networks), len(levels)))
-    freedom = np.zeros(len(levels))
-    for row, curve in zip(deviations, held, strict=True):
-        for column, t in enumerate(levels):
-            means = curve.means.get(t, {})
-            for name, mean in means.items():
-                row[networks.index(name), column] = mean - np.mean(list(means.values()))
-            freedom[column] += max(0, len(means) - 1)
-    root = np.asarray(np.linalg.qr(deviations.reshape(-1, len(levels)) / np.sqrt(freedom), mode="r"))
+    deviations = np.stack([_deviations([curve.means.get(t, {}) for curve in held], networks) for t in levels], -1)
+    freedom = np.maximum(0, np.isfinite(deviations).sum(1) - 1).sum(0)
+    deviations = np.nan_to_num(deviations).reshape(-1, len(levels))
+    root = np.asarray(np.linalg.qr(deviations / np.sqrt(freedom), mode="r"))
     return levels, root * np.where(np.diag(root) < 0, -1.0, 1.0)[:, None]  # QR leaves the signs of rows open
 
 

@@ -1,15 +1,83 @@
-"""Two boards of one question, made from other references and trainings: do they say the same?"""
+"""Do two orders of the same estimators agree: of two protocols, or of two boards of one question?
 
+Boards of one question are made from other references and trainings.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roarbench.stats.agreement import FEWEST_ROWS
+import numpy as np
+from numpy.typing import NDArray
+
 from roarbench.stats.board import Board, Row
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.curves import Floats
+from roarbench.stats.pairs import Pairs
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import OTHER_IMAGE
 
+FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
 _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
+
+
+class Agreement(NamedTuple):
+    """Agreement of two orders."""
+
+    # Kendall's tau-b, 1 for the same order and -1 for the opposite one. The interval lets every pair whose order is
+    # open under one of the protocols fall either way
+    tau: Estimate
+    rows: int  # estimators with a gain under both
+    # pairs whose order is settled under both protocols; its interval of 95% keeps to one side of 0. None where nothing
+    # says how trainings vary
+    settled: int | None
+    opposed: int | None  # those of them that the protocols order differently
+
+
+def agreement(one: Mapping[str, Sample], other: Mapping[str, Sample], confidence: float) -> Agreement | None:
+    """Return Kendall's tau between the gains of two protocols; rows that lack one of them are left out.
+
+    The interval is not read off the draws: noise only ever lowers tau, in each draw once more than in the data, so
+    that their percentiles miss a perfect agreement always (docs/statistics.md).
+
+    Args:
+        one: Gains by estimator, above 0 is better.
+        other: The same of the other protocol.
+        confidence: Of each pair's interval, in (0, 1).
+
+    Returns:
+        None for fewer than three common rows, or where one protocol gives all the same gain.
+    """
+    rows = [name for name in one if name in other]
+    samples = [[gains[name] for name in rows] for gains in (one, other)]
+    tau = _tau(*([sample.value for sample in each] for each in samples))
+    if tau is None:
+        return None
+    (first, sure_one), (second, sure_other) = (_signs(each, confidence) for each in samples)
+    norm = np.sqrt(np.count_nonzero(first) * np.count_nonzero(second))
+    products, settled = first * second, sure_one & sure_other
+    sure, free = int(products[settled].sum()), int(np.count_nonzero(~settled))
+    interval = Estimate(tau, float(max(-1.0, (sure - free) / norm)), float(min(1.0, (sure + free) / norm)))
+    both = settled & (products != 0)
+    return Agreement(interval, len(rows), int(both.sum()), int((products[both] < 0).sum()))
+
+
+def _signs(samples: list[Sample], confidence: float) -> tuple[Floats, NDArray[np.bool_]]:
+    """Return the signs of all pairs: which one has the larger gain, and whether that is settled."""
+    pairs = Pairs.of(samples, confidence)
+    values, halves = pairs.differences[pairs.upper], pairs.halves[pairs.upper]
+    # twins are settled, too: neither is above the other in any draw
+    return np.sign(values), (np.abs(values) > halves) | ((values == 0) & (halves == 0))
+
+
+def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | None:
+    """Return Kendall's tau-b; None for fewer than three rows, or where one side gives all the same gain."""
+    if len(one) < FEWEST_ROWS:
+        return None
+    from scipy.stats import kendalltau  # as long to import as a table takes, which needs no tau
+
+    tau = float(kendalltau(one, other).statistic)
+    return None if tau != tau else tau  # not a number where all gains are equal
 
 
 class Words(NamedTuple):
@@ -91,7 +159,7 @@ def replication(one: Board, other: Board) -> Replication:
         sum({said.one, said.other} == _OPPOSED for said in words),
         len(held),
         sum(held),
-        _tau(rows),
+        _tau([row.gain.value for row in rows], [row.again.value for row in rows]),
     )
 
 
@@ -112,12 +180,3 @@ def _inside(gain: Estimate, predicted: Estimate) -> bool | None:
     if gain.value is None or predicted.low is None or predicted.high is None or predicted.low == predicted.high:
         return None
     return predicted.low <= gain.value <= predicted.high
-
-
-def _tau(rows: tuple[Repeated, ...]) -> float | None:
-    if len(rows) < FEWEST_ROWS:
-        return None
-    from scipy.stats import kendalltau  # see `agreement`
-
-    tau = float(kendalltau([row.gain.value for row in rows], [row.again.value for row in rows]).statistic)
-    return None if tau != tau else tau  # not a number where all gains are equal

@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import Floats
+from roarbench.stats.replication import agreement
 
 
 class TauOutcome(NamedTuple):

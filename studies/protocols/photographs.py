@@ -20,12 +20,11 @@ from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.stats.agreement import Agreement, agreement
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.draws import draw
 from roarbench.stats.judging import gain_samples
-from roarbench.stats.replication import replication
+from roarbench.stats.replication import Agreement, agreement, replication
 from roarbench.store.results import ResultsStore
 from roarbench.terms import Unit
 from roarbench.text import MISSING, interval, markdown_table, percent

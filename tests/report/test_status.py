@@ -14,8 +14,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
-from roarbench.report.activity import activity_line, activity_record
-from roarbench.report.status import run_states, status_record
+from roarbench.report.status import activity_line, activity_record, run_states, status_record
 from roarbench.report.suite_list import suite_records
 from roarbench.store.leases import Owner, Wanted
 from roarbench.store.result import pack_answers

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from roarbench.stats.agreement import agreement
 from roarbench.stats.bootstrap import Estimate, Sample, estimate, half_width, quantile, share
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import place_intervals, places, significant_pairs, tie_groups
+from roarbench.stats.replication import agreement
 
 
 @given(st.integers(1, 2001), st.floats(0, 1), st.integers(0, 10_000))

@@ -36,8 +36,7 @@ def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> N
 
 
 def _draw(glances: Iterator[Glance]) -> None:
-    from roarbench.report.activity import activity_view
-    from roarbench.report.status import status_lines
+    from roarbench.report.status import activity_view, status_lines
 
     with Live(console=out, auto_refresh=False) as live:
         for glance in glances:
@@ -46,7 +45,7 @@ def _draw(glances: Iterator[Glance]) -> None:
 
 
 def _tell(glances: Iterator[Glance]) -> None:
-    from roarbench.report.activity import activity_line
+    from roarbench.report.status import activity_line
 
     before = ""
     for glance in glances:
@@ -57,8 +56,7 @@ def _tell(glances: Iterator[Glance]) -> None:
 def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iterator[Glance]:
     """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
     from roarbench.analysis.load import load_from
-    from roarbench.report.activity import activity_record
-    from roarbench.report.status import status_record
+    from roarbench.report.status import activity_record, status_record
 
     seen, suite_results = "", None
     while True:
