@@ -9,7 +9,7 @@ from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
 from roarbench.stats.probability import ProbabilityDrop, probability_drop
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import Unit
 
 
 def probability_drops(
@@ -19,7 +19,7 @@ def probability_drops(
 
     Missing are those of curves that were made from different references, and all while the untouched images are.
     """
-    if protocol.retrain is not Retrain.NONE:
+    if protocol.trains:
         return {}
     found = _probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.mixed(protocol, unit), found.get(UNTOUCHED)

@@ -43,6 +43,11 @@ class Protocol:
         return f"{self.title}: {self.method}"
 
     @property
+    def trains(self) -> bool:
+        """Return whether the networks that are scored were trained for it."""
+        return self.retrain is not Retrain.NONE
+
+    @property
     def paired(self) -> bool:
         """Return whether each image is answered twice."""
         return bool(self.against)

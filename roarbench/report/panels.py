@@ -41,9 +41,9 @@ class Curve:
 class Style(NamedTuple):
     """Look of a curve; markers and lines differ too, so that the picture reads in grey."""
 
-    colour: str
+    color: str  # as matplotlib has it
     marker: str
-    line: str
+    linestyle: str
 
 
 def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
@@ -76,32 +76,15 @@ def choose_styles(curves: Sequence[Curve]) -> dict[str, Style]:
 def draw_measured(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a line with a marker at each point and its band; a missing point is a gap."""
     accuracy, low, high = (np.array(row, float) for row in (curve.accuracy, curve.low, curve.high))  # None is NaN
-    axes.fill_between(curve.levels, low, high, color=style.colour, alpha=0.13, linewidth=0)
-    axes.plot(
-        curve.levels,
-        accuracy,
-        color=style.colour,
-        marker=style.marker,
-        linestyle=style.line,
-        markersize=4.2,
-        linewidth=1.6,
-        label=shown_name(curve.estimator),
-    )
+    axes.fill_between(curve.levels, low, high, color=style.color, alpha=0.13, linewidth=0)
+    label = shown_name(curve.estimator)
+    axes.plot(curve.levels, accuracy, **style._asdict(), markersize=4.2, linewidth=1.6, label=label)
 
 
 def draw_published(axes: Axes, curve: Curve, style: Style) -> None:
     """Draw a curve in the colour of the measured one, but thin, dashed and with open markers."""
-    axes.plot(
-        curve.levels,
-        np.array(curve.accuracy, float),
-        color=style.colour,
-        marker=style.marker,
-        markerfacecolor="white",
-        linestyle=(0, (3, 2)),
-        markersize=4,
-        linewidth=0.9,
-        label=f"{curve.estimator} (published)",
-    )
+    look = style._asdict() | {"linestyle": (0, (3, 2)), "markerfacecolor": "white", "markersize": 4, "linewidth": 0.9}
+    axes.plot(curve.levels, np.array(curve.accuracy, float), **look, label=f"{curve.estimator} (published)")
 
 
 def label_ends(axes: Axes, measured: Sequence[Curve], published: Sequence[Curve], styles: dict[str, Style]) -> None:

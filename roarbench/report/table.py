@@ -119,7 +119,7 @@ class SuiteTable:
     @property
     def falling(self) -> str:
         """Return what the columns on that probability mean; empty where there are none."""
-        if suite_trains(self.board):
+        if self.board.protocol.trains:
             return ""
         before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.drops.values()), "")
         return (
@@ -192,7 +192,7 @@ class SuiteTable:
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.model}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
-            self._seeds if suite_trains(board) else "the reference as it is",
+            self._seeds if board.protocol.trains else "the reference as it is",
             f"{board.images} test images",
             f"unit {self.unit}",
             f"fill {self.fill}",
@@ -200,11 +200,6 @@ class SuiteTable:
         ]
         parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if self.judged and board.rows else []
         return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
-
-
-def suite_trains(board: Board) -> bool:
-    """Return whether the board's networks were trained for it."""
-    return board.protocol.retrain is not Retrain.NONE
 
 
 def suite_table(

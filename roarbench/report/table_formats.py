@@ -9,7 +9,7 @@ from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.report.latex import latex_table
-from roarbench.report.table import STOPPED, SuiteTable, suite_trains
+from roarbench.report.table import STOPPED, SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
@@ -117,7 +117,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
         add(f"above masks t={t:g}", (interval(found.in_points) for found in above), 1.7 + t / 10)
-    if not suite_trains(board):
+    if not board.protocol.trains:
         drops = [table.drops.get(row.estimator) for row in rows]
         add(_AOPC, (interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):

@@ -1,12 +1,13 @@
 """The rows of a table as plain values, for JSON and CSV: accuracies are fractions, gains accuracy points."""
 
 import json
+from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
 from roarbench.analysis.collecting import kept_words
 from roarbench.analysis.marks import Grade
-from roarbench.report.table import SuiteTable, suite_trains
+from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.probability import ProbabilityDrop
@@ -77,13 +78,18 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "curve": curve,
         **_plain_above(table, row),
         **_plain_gains(table, row),
-        **({} if suite_trains(table.board) else _plain_drop(table, row)),
+        **({} if table.board.protocol.trains else _plain_drop(table, row)),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
 
 
 def with_ends(name: str, found: Estimate) -> dict[str, float | None]:
     """Return a number and the ends of its interval under their names."""
     return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
+
+
+def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, dict[str, float | None]]:
+    """Return the numbers of a curve by level, and the ends of their intervals, under their names."""
+    return {f"{name}{end}": {str(t): getattr(found, part) for t, found in curve.items()} for end, part in _ENDS.items()}
 
 
 def plain_beating(found: Beating | None) -> dict[str, Any]:
@@ -123,12 +129,8 @@ def _plain_gains(table: SuiteTable, row: Row) -> dict[str, dict[str, float | Non
 
 def _plain_above(table: SuiteTable, row: Row) -> dict[str, dict[str, float | None]]:
     """Return accuracies minus those of masks alone with their intervals, by level; nothing where none is known."""
-    curve, nothing = table.above_masks.get(row.estimator, {}), Estimate()
-    return {
-        f"above_masks{end}": {str(t): getattr(curve.get(t, nothing), part) for t in table.mask_levels}
-        for end, part in _ENDS.items()
-        if table.mask_levels
-    }
+    curve = {t: table.above_masks.get(row.estimator, {}).get(t, Estimate()) for t in table.mask_levels}
+    return _curve_with_ends("above_masks", curve) if curve else {}
 
 
 def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
@@ -136,15 +138,13 @@ def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     nothing, levels = Estimate(), table.board.levels
     empty = (nothing,) * len(levels)
     found = table.drops.get(row.estimator) or ProbabilityDrop(nothing, empty, empty, nothing)
-    curves = {
-        "probability": dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True)),
-        "relative_change": dict(zip(levels, found.changes, strict=True)),
+    probabilities = dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True))
+    changes = dict(zip(levels, found.changes, strict=True))
+    return {
+        **with_ends("aopc", found.aopc),
+        **_curve_with_ends("probability", probabilities),
+        **_curve_with_ends("relative_change", changes),
     }
-    plain: dict[str, Any] = with_ends("aopc", found.aopc)
-    for name, curve in curves.items():
-        for end, part in _ENDS.items():
-            plain[f"{name}{end}"] = {str(t): getattr(estimate, part) for t, estimate in curve.items()}
-    return plain
 
 
 def as_csv(*tables: SuiteTable) -> str:

@@ -37,7 +37,7 @@ def board(
 
 def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
     """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
-    if spread is None or protocol.retrain is not Retrain.NONE:
+    if spread is None or protocol.trains:
         return spread
     return replace(spread, trainings=None) if spread.references else None
 
@@ -45,7 +45,7 @@ def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
 def covers_of(protocol: Protocol, spread: Spread | None) -> Covers:
     """Return what intervals under a protocol cover with this spread."""
     references = spread is not None and spread.references is not None
-    if protocol.retrain is Retrain.NONE:
+    if not protocol.trains:
         return Covers.NETWORKS if references else Covers.IMAGES
     if spread is None or spread.trainings is None:
         return Covers.NOTHING
