@@ -90,8 +90,16 @@ def plain_doubts(suite_results: SuiteResults, name: str) -> list[str]:
 
 def floors_of(evidence: Evidence) -> dict[str, tuple[float, ...]]:
     """Return the rows whose images tell no more than their masks, each with the levels where they do not."""
-    found = {name: floor_of(evidence, name) for name in evidence.suite_results.suite.placed}
+    found = {name: _floor(evidence, name) for name in evidence.suite_results.suite.placed}
     return {name: levels for name, levels in found.items() if levels}
+
+
+def _floor(evidence: Evidence, name: str) -> tuple[float, ...]:
+    """Return the levels at which images are not significantly better than masks alone; none without intervals."""
+    if evidence.suite_results.at_chance:
+        return ()
+    lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
+    return tuple(t for t, low in lows.items() if low is not None and low <= 0)
 
 
 def floor_words(floors: Mapping[str, tuple[float, ...]]) -> str:
@@ -150,11 +158,3 @@ def _masks(evidence: Evidence, name: str) -> Mark | None:
         return None
     chance = 1 / evidence.suite_results.classes
     return _mark(evidence, MASKS, *(Sample(found.value - chance, found.draws - chance) for found in (alone, images)))
-
-
-def floor_of(evidence: Evidence, name: str) -> tuple[float, ...]:
-    """Return the levels at which images are not significantly better than masks alone; none without intervals."""
-    if evidence.suite_results.at_chance:
-        return ()
-    lows = {t: evidence.above_masks(name, t).low for t in evidence.masks.levels}
-    return tuple(t for t, low in lows.items() if low is not None and low <= 0)

@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import Flag, Mark, flag_of, floor_of, row_marks
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import twin_id
 from roarbench.protocols.roar import ROAR
@@ -34,34 +33,11 @@ class Twin(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Validity:
-    """One estimator's row of the panel."""
-
-    estimator: str
-    gain: Estimate  # in accuracy points, as the board has it
-    masks: tuple[Estimate, ...]  # mask-only accuracy per level of the panel's `mask_levels`, in [0, 1]
-    over_random: tuple[Estimate, ...]  # that minus Random's mask-only accuracy, in [-1, 1], paired
-    # of the removed features of the test images per level of the panel, see `smoothness`
-    smoothness: tuple[float | None, ...]
-    twins: dict[str, Twin]  # by kind, one of `KINDS`; those that the suite has
-    units: dict[Unit, Estimate]  # gain by unit, in accuracy points; those that the suite has
-    fills: dict[str, Estimate]  # gain by fill, in accuracy points; those that the suite has
-    retrained_gap: Estimate  # area between its KAR and its ROAR curve, in accuracy points (DiffROAR, Shah et al. 2021)
-    reference_gap: Estimate  # the same without retraining (SRG, Bluecher et al. 2024)
-    # accuracy under ROAR minus mask-only accuracy per level of `mask_levels`, in [-1, 1], paired
-    above_masks: tuple[Estimate, ...]
-    # what speaks against the row and by how much, in the order of `MARKS`; those that the suite has
-    marks: tuple[Mark, ...]
-    floor: tuple[float, ...]  # levels at which its images tell no more than its mask
-    flag: Flag
-
-
-@dataclass(frozen=True)
 class Panel:
-    """The rows of a suite with what they share."""
+    """The rows of a suite with what they are checked by."""
 
-    evidence: Evidence  # what they come from; its protocol and unit are those whose gains and order are checked
-    rows: tuple[Validity, ...]  # estimators and controls, without their twins, in the suite's order
+    evidence: Evidence  # its protocol and unit are those whose gains and order are checked
+    names: tuple[str, ...]  # estimators and controls, without their twins, in the suite's order
     # how alike the protocol's order of these rows is to another one, by what orders them too: `kar`, `morf`, `unit
     # pixel`, … or the title of another suite; None for fewer than three common rows. Without an interval where nothing
     # says how trainings vary
@@ -89,31 +65,13 @@ def panel(
     evidence = Evidence.of(suite_results, bootstrap, unit)
     beside = [Evidence.of(other, evidence.bootstrap, unit) for other in others]
     names = suite_results.suite.placed
-    return Panel(evidence, tuple(_row(evidence, name) for name in names), agreements(evidence, names, beside))
+    return Panel(evidence, names, agreements(evidence, names, beside))
 
 
-def _row(evidence: Evidence, name: str) -> Validity:
-    main, masks = evidence.main, evidence.masks
-    return Validity(
-        estimator=name,
-        gain=main.area(name),
-        masks=tuple(masks.accuracy(name, t) for t in masks.levels),
-        over_random=tuple(masks.difference(name, t) for t in masks.levels),
-        smoothness=tuple(evidence.smoothness.get((name, t)) for t in main.levels),
-        twins=_twins(main, name),
-        units={unit: drawn.area(name) for unit, drawn in evidence.units.items()},
-        fills={fill: drawn.area(name) for fill, drawn in evidence.fills.items()},
-        retrained_gap=evidence.retrained.area(name),
-        reference_gap=evidence.reference.area(name),
-        above_masks=tuple(evidence.above_masks(name, t) for t in masks.levels),
-        marks=row_marks(evidence, name),
-        floor=floor_of(evidence, name),
-        flag=flag_of(evidence, name),
-    )
-
-
-def _twins(main: Drawn, name: str) -> dict[str, Twin]:
-    own, twins = main.areas.get(name), {}
+def twins_of(evidence: Evidence, name: str) -> dict[str, Twin]:
+    """Return a row's twins that the suite has, by kind, one of `KINDS`."""
+    main, twins = evidence.main, {}
+    own = main.areas.get(name)
     for kind in KINDS:
         twin = f"random-{kind}" if name == RANDOM else twin_id(name, kind)
         if twin in main.scores.estimators:

@@ -1,6 +1,7 @@
 """The validity panel in three formats. Missing is missing: a dash to the eye, null in JSON."""
 
 import json
+from collections.abc import Iterable
 from itertools import chain
 from textwrap import wrap
 from typing import Any, NamedTuple
@@ -10,8 +11,9 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.analysis.marks import MARKS, MASKS, SOME, STRONG, Mark, floor_words
-from roarbench.analysis.validity import KINDS, Panel, Twin, Validity
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.marks import MARKS, MASKS, SOME, STRONG, Mark, flag_of, floor_words, floors_of, row_marks
+from roarbench.analysis.validity import KINDS, Panel, Twin, twins_of
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import dropped_lines
 from roarbench.stats.board import RANDOM
@@ -57,7 +59,7 @@ def as_markdown(panel: Panel) -> str:
 def as_json(panel: Panel) -> str:
     """Return the panel as JSON: accuracies are fractions, gains and areas accuracy points, a missing value is null."""
     evidence, results = panel.evidence, panel.evidence.suite_results
-    agreements = panel.agreements.items()
+    agreements, floors = panel.agreements.items(), floors_of(evidence)
     content = {
         "suite": results.suite.name,
         "version": results.suite.version,
@@ -75,34 +77,32 @@ def as_json(panel: Panel) -> str:
         "chance": 1 / results.classes,
         "retrained_gap_levels": list(evidence.retrained.levels),
         "reference_gap_levels": list(evidence.reference.levels),
-        "rows": [_plain(panel, row) for row in panel.rows],
+        "rows": [_plain(evidence, name, floors.get(name, ())) for name in panel.names],
         "mixed": [row._asdict() for row in results.dropped],
         "agreements": {name: found and found._asdict() | {"tau": found.tau._asdict()} for name, found in agreements},
     }
     return json.dumps(content, indent=1)
 
 
-def _plain(panel: Panel, row: Validity) -> dict[str, Any]:
-    levels, mask_levels = panel.evidence.main.levels, panel.evidence.masks.levels
-    masks = {
-        str(t): {"accuracy": alone._asdict(), "over_random": lead._asdict()}
-        for t, alone, lead in zip(mask_levels, row.masks, row.over_random, strict=True)
-    }
+def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, Any]:
+    main, masks, marks, flag = evidence.main, evidence.masks, row_marks(evidence, name), flag_of(evidence, name)
+    twins, alone = twins_of(evidence, name).items(), {t: masks.accuracy(name, t)._asdict() for t in masks.levels}
+    lead = {t: masks.difference(name, t)._asdict() for t in masks.levels}
     return {
-        "estimator": row.estimator,
-        "flag": row.flag.reason or None,
-        "grade": row.flag.grade if any(mark.grade for mark in row.marks) else None,
-        "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in row.marks},
-        "above_masks": {str(t): above._asdict() for t, above in zip(mask_levels, row.above_masks, strict=True)},
-        "floor": list(row.floor),
-        "gain": row.gain._asdict(),
-        "mask_only": masks,
-        "smoothness": {str(t): smooth for t, smooth in zip(levels, row.smoothness, strict=True)},
-        "twins": {kind: {name: e._asdict() for name, e in twin._asdict().items()} for kind, twin in row.twins.items()},
-        "units": {unit: gain._asdict() for unit, gain in row.units.items()},
-        "fills": {fill: gain._asdict() for fill, gain in row.fills.items()},
-        "retrained_gap": row.retrained_gap._asdict(),
-        "reference_gap": row.reference_gap._asdict(),
+        "estimator": name,
+        "flag": flag.reason or None,
+        "grade": flag.grade if any(mark.grade for mark in marks) else None,
+        "marks": {mark.kind: {"share": mark.share._asdict(), "grade": mark.grade} for mark in marks},
+        "above_masks": {str(t): evidence.above_masks(name, t)._asdict() for t in masks.levels},
+        "floor": list(floor),
+        "gain": main.area(name)._asdict(),
+        "mask_only": {str(t): {"accuracy": alone[t], "over_random": lead[t]} for t in masks.levels},
+        "smoothness": {str(t): evidence.smoothness.get((name, t)) for t in main.levels},
+        "twins": {kind: {part: found._asdict() for part, found in twin._asdict().items()} for kind, twin in twins},
+        "units": {unit: drawn.area(name)._asdict() for unit, drawn in evidence.units.items()},
+        "fills": {fill: drawn.area(name)._asdict() for fill, drawn in evidence.fills.items()},
+        "retrained_gap": evidence.retrained.area(name)._asdict(),
+        "reference_gap": evidence.reference.area(name)._asdict(),
     }
 
 
@@ -114,7 +114,7 @@ def sections(panel: Panel) -> list[Section]:
         "Twins": _twins(panel),
         "Orders, units, fills": _areas(panel),
     }
-    names = {"estimator": [row.estimator for row in panel.rows]}
+    names = {"estimator": [*panel.names]}
     if panel.evidence.protocol != ROAR:  # what a part lacks is then no run that is missing
         parts = {
             title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}
@@ -124,8 +124,8 @@ def sections(panel: Panel) -> list[Section]:
 
 
 def _marks(panel: Panel) -> Columns:
-    kinds = [kind for kind in MARKS if any(kind == mark.kind for row in panel.rows for mark in row.marks)]
-    marks = [{mark.kind: _mark(mark) for mark in row.marks} for row in panel.rows]
+    marks = [{mark.kind: _mark(mark) for mark in row_marks(panel.evidence, name)} for name in panel.names]
+    kinds = [kind for kind in MARKS if any(kind in found for found in marks)]
     return {_HEADINGS.get(kind, kind): [found.get(kind, MISSING) for found in marks] for kind in kinds}
 
 
@@ -135,38 +135,36 @@ def _mark(mark: Mark) -> str:
 
 
 def _maps(panel: Panel) -> Columns:
-    columns = {}
-    for i, t in enumerate(panel.evidence.masks.levels):
-        columns[f"mask-only t={t:g}"] = [_accuracy(row.masks[i], row.over_random[i]) for row in panel.rows]
-        columns[f"above masks t={t:g}"] = [interval(row.above_masks[i].in_points) for row in panel.rows]
-    for i, t in enumerate(panel.evidence.main.levels):
-        columns[f"smoothness t={t:g}"] = [decimals(row.smoothness[i], 2) for row in panel.rows]
+    evidence, names, columns = panel.evidence, panel.names, {}
+    alone = evidence.masks
+    for t in alone.levels:
+        columns[f"mask-only t={t:g}"] = [
+            _accuracy(alone.accuracy(name, t), alone.difference(name, t)) for name in names
+        ]
+        columns[f"above masks t={t:g}"] = [interval(evidence.above_masks(name, t).in_points) for name in names]
+    for t in evidence.main.levels:
+        columns[f"smoothness t={t:g}"] = [decimals(evidence.smoothness.get((name, t)), 2) for name in names]
     return columns
 
 
 def _twins(panel: Panel) -> Columns:
     columns, absent = {}, Twin(Estimate(), Estimate())
-    for kind in (kind for kind in KINDS if any(kind in row.twins for row in panel.rows)):
-        twins = [row.twins.get(kind, absent) for row in panel.rows]
-        columns[kind] = [_points(twin.gain) for twin in twins]
-        columns[f"{kind} - itself"] = [interval(twin.difference) for twin in twins]
+    rows = [twins_of(panel.evidence, name) for name in panel.names]
+    for kind in (kind for kind in KINDS if any(kind in twins for twins in rows)):
+        columns[kind] = [_points(twins.get(kind, absent).gain) for twins in rows]
+        columns[f"{kind} - itself"] = [interval(twins.get(kind, absent).difference) for twins in rows]
     return columns
 
 
 def _areas(panel: Panel) -> Columns:
     """Return gains, by unit and fill where the suite has several, and the areas between both orders that it has."""
-    columns = {"gain": [interval(row.gain) for row in panel.rows]}
-    units = {unit: None for row in panel.rows for unit in row.units}
-    fills = {fill: None for row in panel.rows for fill in row.fills}
-    if len(units) > 1:
-        columns |= {f"gain, {unit}": [interval(row.units[unit]) for row in panel.rows] for unit in units}
-    if len(fills) > 1:
-        columns |= {f"gain, {fill}": [interval(row.fills[fill]) for row in panel.rows] for fill in fills}
-    if panel.evidence.retrained.levels:
-        columns["LeRF - MoRF, retrained"] = [interval(row.retrained_gap) for row in panel.rows]
-    if panel.evidence.reference.levels:
-        columns["LeRF - MoRF, reference"] = [interval(row.reference_gap) for row in panel.rows]
-    return columns
+    evidence = panel.evidence
+    shown = {"gain": evidence.main}
+    for parts in (evidence.units, evidence.fills):
+        shown |= {f"gain, {part}": drawn for part, drawn in parts.items()} if len(parts) > 1 else {}
+    gaps = {"LeRF - MoRF, retrained": evidence.retrained, "LeRF - MoRF, reference": evidence.reference}
+    shown |= {heading: drawn for heading, drawn in gaps.items() if drawn.levels}
+    return {heading: [interval(drawn.area(name)) for name in panel.names] for heading, drawn in shown.items()}
 
 
 def _accuracy(alone: Estimate, lead: Estimate) -> str:
@@ -190,7 +188,7 @@ def legend(panel: Panel) -> list[str]:
     question = f"{evidence.protocol.title} on " if evidence.main.levels else ""
     lines = [f"{question}{suite.dataset} with {suite.model}; unit {evidence.unit}; gains and areas in accuracy points"]
     lines += filter(None, [results.reference_words])
-    if any(row.marks for row in panel.rows):
+    if any(row_marks(evidence, name) for name in panel.names):
         lines += [
             "marks: share of the row's gain that a weaker baseline also achieves; masks alone: of the accuracy above "
             f"chance at t = {evidence.mask_level:g}. Grade by the interval's lower end: above {SOME:.0%} some, above "
@@ -226,13 +224,14 @@ def _agreement(found: Agreement | None) -> str:
 
 def _smooth_random(panel: Panel) -> list[str]:
     """Return what smoothness alone gains and who gains more, where random-blurred is significantly above Random."""
-    twins = [row.twins["blurred"] for row in panel.rows if row.estimator == RANDOM and "blurred" in row.twins]
-    blurred = twins[0].gain if twins else Estimate()
-    if blurred.value is None or blurred.low is None or blurred.low <= 0:
+    evidence = panel.evidence
+    twin = twins_of(evidence, RANDOM).get("blurred")
+    if twin is None or twin.gain.value is None or twin.gain.low is None or twin.gain.low <= 0:
         return []
-    more = [row.estimator for row in panel.rows if row.gain.value is not None and row.gain.value > blurred.value]
+    gains = {name: evidence.main.area(name).value for name in panel.names}
+    more = [name for name, gain in gains.items() if gain is not None and gain > twin.gain.value]
     names = ", ".join(more) or "none"
-    return [f"Smoothness alone (random-blurred) gains {interval(blurred)} points; rows that gain more: {names}."]
+    return [f"Smoothness alone (random-blurred) gains {interval(twin.gain)} points; rows that gain more: {names}."]
 
 
 def doubts(panel: Panel) -> list[str]:
@@ -241,14 +240,15 @@ def doubts(panel: Panel) -> list[str]:
     dropped = dropped_lines(row for row in results.dropped if row.unit is evidence.unit)
     if results.at_chance:
         return [*dropped, results.at_chance]
-    flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in panel.rows if row.flag.reason]
+    flags = {name: flag_of(evidence, name) for name in panel.names}
+    flagged = [f"{name} {flag.sign} {flag.reason}" for name, flag in flags.items() if flag.reason]
     if evidence.protocol != ROAR:
         less = f"Marks by twins, masks alone and retrained orders need ROAR, which {results.suite.name} does not have."
         return [*dropped, *flagged, less]
     if not evidence.main.repeated:
         return [*dropped, *flagged, "One training per cell: no intervals, no marks."]
-    floor = floor_words({row.estimator: row.floor for row in panel.rows if row.floor})
-    return [*dropped, *_smooth_random(panel), *filter(None, [floor]), *(flagged or ["No row is marked."])]
+    floor = filter(None, [floor_words(floors_of(evidence))])
+    return [*dropped, *_smooth_random(panel), *floor, *(flagged or ["No row is marked."])]
 
 
 def _parts(section: Section, width: int) -> list[Section]:

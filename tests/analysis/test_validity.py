@@ -1,6 +1,7 @@
 """The validity panel on made-up stores whose truth is known, and ROAR's order against other ones."""
 
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ from scipy.integrate import trapezoid
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MARKS, Flag, Grade, flags_of, floor_words, floors_of
-from roarbench.analysis.validity import panel
+from roarbench.analysis.marks import MARKS, Flag, Grade, flag_of, flags_of, floor_words, floors_of, row_marks
+from roarbench.analysis.validity import panel, twins_of
 from roarbench.errors import CallerError
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
@@ -21,7 +22,6 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
-from tests.helpers.synthetic_boards import row
 
 BOOTSTRAP = Bootstrap(300, seed=4)
 PLAIN = Block(ROAR, MAIN, LEVELS, seeds=2)
@@ -38,8 +38,8 @@ def without(suite_results, **gone):
     return replace(suite_results, results={at: row for at, row in suite_results.results.items() if at not in lost})
 
 
-def flags(suite_results, unit=Unit.SCALAR):
-    return flags_of(Evidence(suite_results, unit, BOOTSTRAP))
+def judged(suite=SUITE, accuracy=usual):
+    return Evidence.of(held(suite, accuracy), BOOTSTRAP)
 
 
 def mean(suite_results, **asked):
@@ -64,37 +64,35 @@ def covers(found, truth):
 
 @pytest.fixture(scope="module")
 def made():
-    return panel(held(), BOOTSTRAP)
+    return judged()
 
 
 def test_values_by_scipy(made):
-    whole = made.evidence.suite_results
-    assert [found.estimator for found in made.rows] == [*MAIN, "random-blurred"], "checks stand in their rows"
-    assert (made.evidence.unit, made.evidence.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
-    grad = row(made, "grad")
-    assert grad.gain.value == pytest.approx(gain(whole, "grad"), abs=1e-9)
-    assert set(grad.twins) == {"blurred", "untrained", "other-target"}
-    for kind, twin in grad.twins.items():
+    whole, found = made.suite_results, panel(made.suite_results, BOOTSTRAP)
+    assert found.names == (*MAIN, "random-blurred"), "checks stand in their rows"
+    assert {each.rows for each in found.agreements.values() if each} == {len(MAIN)}, "twins are no own opinions"
+    assert (made.unit, made.retrained.levels) == (Unit.SCALAR, (0.9,)), "KAR has .5, ROAR .3, too"
+    assert made.main.area("grad").value == pytest.approx(gain(whole, "grad"), abs=1e-9)
+    twins = twins_of(made, "grad")
+    assert set(twins) == {"blurred", "untrained", "other-target"}
+    for kind, twin in twins.items():
         expected = gain(whole, f"grad~{kind}")
         assert twin.gain.value == pytest.approx(expected, abs=1e-9)
         assert twin.difference.value == pytest.approx(expected - gain(whole, "grad"), abs=1e-9)
-    assert grad.units[Unit.SCALAR] == grad.fills["mean"] == grad.gain
-    assert grad.units[Unit.PIXEL].value == pytest.approx(gain(whole, "grad", Unit.PIXEL), abs=1e-9)
+    assert made.units[Unit.SCALAR] is made.fills["mean"] is made.main
+    assert made.units[Unit.PIXEL].area("grad").value == pytest.approx(gain(whole, "grad", Unit.PIXEL), abs=1e-9)
     retrained = {"estimator": "var-grad"}
     scored = retrained | {"retrain": Retrain.NONE}
-    for found, lost, levels in (("retrained_gap", retrained, (0.9,)), ("reference_gap", scored, LEVELS)):
+    for drawn, lost, levels in ((made.retrained, retrained, (0.9,)), (made.reference, scored, LEVELS)):
         expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
-        assert getattr(row(made, "var-grad"), found).value == pytest.approx(expected, abs=1e-9)
-    for name in ("random", "grad", "var-grad"):
-        found = row(made, name)
-        for t, alone, lead, above in zip(LEVELS, found.masks, found.over_random, found.above_masks, strict=True):
-            own, random = (mean(whole, estimator=each, t=t, retrain=Retrain.MASKS) for each in (name, "random"))
-            assert (alone.value, lead.value) == pytest.approx((own, own - random), abs=1e-12)
-            assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12)
-            assert above.low > 0
-    assert made.rows[-1].estimator == "random-blurred" and made.rows[-1].above_masks == (Estimate(), Estimate())
-    assert {found.floor for found in made.rows} == {()}
-    assert {found.rows for found in made.agreements.values() if found} == {len(MAIN)}, "twins are no own opinions"
+        assert drawn.area("var-grad").value == pytest.approx(expected, abs=1e-9)
+    for name, t in product(("random", "grad", "var-grad"), LEVELS):
+        own, random = (mean(whole, estimator=each, t=t, retrain=Retrain.MASKS) for each in (name, "random"))
+        assert made.masks.accuracy(name, t).value == pytest.approx(own, abs=1e-12)
+        assert made.masks.difference(name, t).value == pytest.approx(own - random, abs=1e-12)
+        above = made.above_masks(name, t)
+        assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12) and above.low > 0
+    assert made.above_masks("random-blurred", 0.9) == Estimate() and floors_of(made) == {}
 
 
 TWINS = tuple(f"var-grad~{kind}" for kind in ("blurred", "untrained", "other-image"))
@@ -111,8 +109,8 @@ def sharing(shares):
     return accuracy
 
 
-def marks(found, name):
-    return {mark.kind: mark for mark in row(found, name).marks}
+def marks(evidence, name):
+    return {mark.kind: mark for mark in row_marks(evidence, name)}
 
 
 @pytest.mark.parametrize(
@@ -126,8 +124,8 @@ def marks(found, name):
     ],
 )
 def test_a_share_of_the_gain_is_graded(twin, share, grade):
-    found, kind = panel(held(SHARED, sharing({twin: share})), BOOTSTRAP), twin.removeprefix("var-grad~")
-    mark, flag = marks(found, "var-grad")[kind], row(found, "var-grad").flag
+    found, kind = judged(SHARED, sharing({twin: share})), twin.removeprefix("var-grad~")
+    mark, flag = marks(found, "var-grad")[kind], flag_of(found, "var-grad")
     assert mark.grade is flag.grade is grade and covers(mark.share, share)
     words = f"{MARKS[kind]} has {interval(mark.share, '{:.0%}'.format)} of its gain ({grade})"
     assert (words in flag.reason.lower()) is (grade is not Grade.NONE)
@@ -138,9 +136,8 @@ def test_a_row_without_a_gain_has_none_to_share(made):
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
     assert "other-target" not in marks(made, "grad")
-    assert row(made, "grad").flag == Flag(Grade.NONE, "")
-    at_chance = panel(held(accuracy=leaky(0.4, 0.25)), BOOTSTRAP)
-    assert marks(at_chance, "var-grad")["masks"] == ("masks", Estimate(), None)
+    assert flag_of(made, "grad") == Flag(Grade.NONE, "")
+    assert marks(judged(accuracy=leaky(0.4, 0.25)), "var-grad")["masks"] == ("masks", Estimate(), None)
 
 
 @pytest.mark.parametrize(
@@ -153,13 +150,12 @@ def test_a_row_without_a_gain_has_none_to_share(made):
     ],
 )
 def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_much_as_images(alone, grade, floor):
-    found = held(accuracy=leaky(alone))
-    made, floors = panel(found, BOOTSTRAP), floors_of(Evidence.of(found, BOOTSTRAP))
-    var, mark = row(made, "var-grad"), marks(made, "var-grad")["masks"]
+    made = judged(accuracy=leaky(alone))
+    floors, mark = floors_of(made), marks(made, "var-grad")["masks"]
     assert covers(mark.share, (alone - 0.25) / (0.6 - 0.25)) and mark.grade is grade
     for words in ("ts mask alone has", "of its images' accuracy above chance"):
-        assert (words in var.flag.reason) is (grade is not Grade.NONE)
-    assert (var.floor, floors) == (floor, {"var-grad": floor} if floor else {})
+        assert (words in flag_of(made, "var-grad").reason) is (grade is not Grade.NONE)
+    assert floors == ({"var-grad": floor} if floor else {})
     said = "At the floor: var-grad (t = 0.9): its images tell no more than its mask."
     assert floor_words(floors) == (said if floor else "")
 
@@ -169,47 +165,56 @@ def test_all_reasons_are_one_sentence_the_strong_ones_first():
         masks = cell.retrain is Retrain.MASKS and cell.estimator == "var-grad"
         return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
-    flag = row(panel(held(SHARED, both), BOOTSTRAP), "var-grad").flag
+    flag = flag_of(judged(SHARED, both), "var-grad")
     assert flag.reason.startswith("Its mask alone has") and "; its blurred twin, which adds no info" in flag.reason
     assert (flag.grade, flag.sign) == (Grade.STRONG, "(!!)") and flag.reason.endswith("(some).")
 
 
 def test_a_missing_cell_is_missing(made):
-    whole = made.evidence.suite_results
-    gone = panel(without(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP)
-    grad = row(gone, "grad")
-    assert grad.twins["blurred"] == (Estimate(), Estimate()) and grad.twins["untrained"].gain.value is not None
-    assert grad.gain.value == row(made, "grad").gain.value
-    own = row(panel(without(whole, estimator="grad", t=0.9, retrain=Retrain.IMAGES), BOOTSTRAP), "grad")
-    assert own.gain == own.units[Unit.SCALAR] == own.fills["mean"] == own.retrained_gap == Estimate()
-    assert own.twins["blurred"].difference == Estimate() and own.twins["blurred"].gain.value is not None
-    masks = panel(without(held(accuracy=leaky(0.5)), estimator="random", t=0.9, retrain=Retrain.MASKS), BOOTSTRAP)
-    var = row(masks, "var-grad")
-    assert var.masks[1].low is not None and var.over_random == (var.over_random[0], Estimate())
+    def lacking(whole, **gone):
+        return Evidence.of(without(whole, **gone), BOOTSTRAP)
+
+    whole = made.suite_results
+    gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES)
+    twins = twins_of(gone, "grad")
+    assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
+    assert gone.main.area("grad").value == made.main.area("grad").value
+    own = lacking(whole, estimator="grad", t=0.9, retrain=Retrain.IMAGES)
+    assert own.main.area("grad") == own.retrained.area("grad") == Estimate()
+    blurred = twins_of(own, "grad")["blurred"]
+    assert blurred.difference == Estimate() and blurred.gain.value is not None
+    masks = lacking(held(accuracy=leaky(0.5)), estimator="random", t=0.9, retrain=Retrain.MASKS).masks
+    assert masks.accuracy("var-grad", 0.9).low is not None and masks.difference("var-grad", 0.9) == Estimate()
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     found = panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
-    grad, var = row(found, "grad"), row(found, "var-grad")
-    for number in (grad.gain, grad.twins["blurred"].difference, grad.masks[0], var.over_random[1], var.retrained_gap):
+    made, twin = found.evidence, twins_of(found.evidence, "grad")["blurred"].difference
+    lead = made.masks.difference("var-grad", 0.9)
+    for number in (
+        made.main.area("grad"),
+        twin,
+        made.masks.accuracy("grad", 0.3),
+        lead,
+        made.retrained.area("var-grad"),
+    ):
         assert number.value is not None and number.low is None and number.high is None
-    assert (grad.twins["blurred"].difference.value or 0) > 5 and (var.over_random[1].value or 0) > 0.3
-    assert {one.flag for one in found.rows} == {Flag(Grade.NONE, "")}
+    assert twin.value > 5 and lead.value > 0.3
+    assert {flag_of(made, name) for name in found.names} == {Flag(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
-    assert var.reference_gap.low is not None, "nothing is trained: images alone are chance"
+    assert made.reference.area("var-grad").low is not None, "nothing is trained: images alone are chance"
 
 
 def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
-    suite = replace(SUITE, blocks=(PLAIN,))
-    found = panel(held(suite), BOOTSTRAP)
-    grad = row(found, "grad")
-    parts = (found.evidence.masks, found.evidence.retrained, found.evidence.reference)
-    assert [part.levels for part in parts] == [(), (), ()]
-    assert (grad.masks, grad.twins, grad.retrained_gap, grad.reference_gap) == ((), {}, Estimate(), Estimate())
-    assert grad.gain.low is not None and flags(held(suite)) == flags(SuiteResults(SUITE, "", None, {})) == {}
-    alone = panel(held(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),))), BOOTSTRAP)
-    grad = row(alone, "grad")
-    assert (alone.evidence.main.levels, grad.gain, grad.units) == ((), Estimate(), {}) and grad.masks[0].low is not None
+    found = judged(replace(SUITE, blocks=(PLAIN,)))
+    assert [part.levels for part in (found.masks, found.retrained, found.reference)] == [(), (), ()]
+    assert twins_of(found, "grad") == {}
+    assert found.retrained.area("grad") == found.reference.area("grad") == Estimate()
+    assert found.main.area("grad").low is not None
+    assert flags_of(found) == flags_of(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
+    alone = judged(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
+    assert (alone.main.levels, alone.main.area("grad"), alone.units) == ((), Estimate(), {})
+    assert alone.masks.accuracy("grad", 0.9).low is not None
 
 
 def test_every_fill_has_its_gain_and_none_is_mixed():
@@ -218,14 +223,12 @@ def test_every_fill_has_its_gain_and_none_is_mixed():
     def accuracy(cell):
         return usual(cell) - (0.3 * cell.t if (cell.fill, cell.estimator) == ("zero", "grad") else 0.0)
 
-    suite_results = held(suite, accuracy)
-    grad = row(panel(suite_results, BOOTSTRAP), "grad")
-    assert covers(grad.fills["mean"], -4.5) and covers(grad.fills["zero"], 9.0)
-    assert grad.gain == grad.fills["mean"]
-    turned = held(replace(suite, blocks=suite.blocks[::-1]), accuracy)
-    assert covers(row(panel(turned, BOOTSTRAP), "grad").gain, 9.0)  # tables have the fill that is named first
-    zero = suite_results.scores(ROAR, Unit.SCALAR, fill="zero")
-    assert zero.levels == (0.5, 0.9) and grad.smoothness == (None, None)
+    found = judged(suite, accuracy)
+    assert covers(found.fills["mean"].area("grad"), -4.5) and covers(found.fills["zero"].area("grad"), 9.0)
+    assert found.main is found.fills["mean"]
+    turned = judged(replace(suite, blocks=suite.blocks[::-1]), accuracy)
+    assert covers(turned.main.area("grad"), 9.0)  # tables have the fill that is named first
+    assert found.fills["zero"].levels == (0.5, 0.9) and found.smoothness == {}
 
 
 def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
@@ -238,10 +241,10 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
         smooth = 7.0 if kept and cell.order is Order.LERF else kept and kept + cell.t
         results[point] = result(suite, point, answers(point, 0.5), smooth)
     suite_results = SuiteResults(suite, "da7a", None, results)
-    assert row(panel(suite_results, BOOTSTRAP), "grad").smoothness == (2.3, 2.9)
-    assert row(panel(suite_results, BOOTSTRAP), "sobel").smoothness == (None, None)
-    roar_gone = without(suite_results, retrain=Retrain.IMAGES)
-    assert row(panel(roar_gone, BOOTSTRAP), "var-grad").smoothness == (3.3, 3.9), "the networks of masks say it, too"
+    found = Evidence.of(suite_results).smoothness
+    assert (found["grad", 0.3], found["grad", 0.9], ("sobel", 0.3) in found) == (2.3, 2.9, False)
+    roar_gone = Evidence.of(without(suite_results, retrain=Retrain.IMAGES)).smoothness
+    assert (roar_gone["var-grad", 0.3], roar_gone["var-grad", 0.9]) == (3.3, 3.9), "the networks of masks say it, too"
 
 
 def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
@@ -252,14 +255,13 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
 
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
-    pixels = panel(suite_results, BOOTSTRAP, unit=Unit.PIXEL)
-    assert pixels.evidence.unit is Unit.PIXEL and pixels.evidence.masks.levels == LEVELS
-    found = flags(suite_results, Unit.PIXEL)
-    assert {name.estimator: name.flag for name in pixels.rows if name.flag.reason} == found
+    pixels = Evidence.of(suite_results, BOOTSTRAP, Unit.PIXEL)
+    assert pixels.unit is Unit.PIXEL and pixels.masks.levels == LEVELS
+    found = flags_of(pixels)
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
-    assert "var-grad" not in flags(suite_results)
+    assert "var-grad" not in flags_of(Evidence.of(suite_results, BOOTSTRAP))
     with pytest.raises(CallerError, match="suite 'made-up' has no unit pixel; it has: scalar"):
-        panel(held(replace(SUITE, blocks=SUITE.blocks[:1])), BOOTSTRAP, unit=Unit.PIXEL)
+        Evidence.of(held(replace(SUITE, blocks=SUITE.blocks[:1])), unit=Unit.PIXEL)
 
 
 STEEP = {"grad": -0.1, "sobel": 0.1, "var-grad": 0.2}  # four rows whose order is settled everywhere

@@ -9,21 +9,23 @@ import pytest
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.validity import Twin, panel
+from roarbench.analysis.marks import flag_of
+from roarbench.analysis.validity import Twin, panel, twins_of
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import SHOWN
+from roarbench.report import validity_panel
 from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.judging import Drawn
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
 from roarbench.terms import Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
-from tests.helpers.synthetic_boards import row as row_of
 from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
@@ -124,26 +126,23 @@ def cells(panel, title, estimator):
     return dict(zip(found.columns, line, strict=True))
 
 
-def test_every_number_is_in_its_column(made):
-    grad = row_of(made, "grad")
+def test_every_number_is_in_its_column(made, monkeypatch):
+    by_hand = {"accuracy": Estimate(0.5234, 0.5, 0.55), "difference": Estimate(-0.031, -0.043, -0.019)}
+    for name, number in by_hand.items():
+        monkeypatch.setattr(Drawn, name, lambda *_, number=number: number)
+    assert cells(made, "Removal masks", "grad")["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
     blurred = Twin(Estimate(3.04, 1.0, 5.0), Estimate(-1.25, -2.0, 0.46))
-    by_hand = replace(
-        grad,
-        masks=(Estimate(0.1, 0.0, 0.2), Estimate(0.5234, 0.5, 0.55)),
-        over_random=(Estimate(0.0, 0.0, 0.0), Estimate(-0.031, -0.043, -0.019)),
-        twins={**grad.twins, "blurred": blurred},
-    )
-    shown = replace(made, rows=tuple(by_hand if row is grad else row for row in made.rows))
-    assert cells(shown, "Removal masks", "grad")["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
-    twins, areas = cells(shown, "Twins", "grad"), cells(made, "Orders, units, fills", "grad")
+    twins = {**twins_of(made.evidence, "grad"), "blurred": blurred}
+    monkeypatch.setattr(validity_panel, "twins_of", lambda _, name: twins if name == "grad" else {"redrawn": blurred})
+    twins, areas = cells(made, "Twins", "grad"), cells(made, "Orders, units, fills", "grad")
     assert (twins["blurred"], twins["blurred - itself"]) == ("+3.0", "-1.2 [-2.0, +0.5]")
     kinds = ("blurred", "untrained", "other-target", "redrawn")
     assert list(twins) == ["estimator", *(f"{kind}{which}" for kind in kinds for which in ("", " - itself"))]
     gaps = ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
-    assert areas[gaps[0]] == f"{grad.retrained_gap.value:+.1f}"  # KAR has one seed
-    assert areas[gaps[1]].startswith(f"{grad.reference_gap.value:+.1f} [")
+    assert areas[gaps[0]] == f"{made.evidence.retrained.area('grad').value:+.1f}"  # KAR has one seed
+    assert areas[gaps[1]].startswith(f"{made.evidence.reference.area('grad').value:+.1f} [")
 
 
 def test_what_is_missing_is_a_dash(made):
@@ -162,8 +161,7 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
     assert lines[0] == "made-up v1" and not any("…" in line for line in lines)
     narrow = text(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in sections(made) for line in section.lines for cell in line)
-    flagged = [f"{row.estimator} {row.flag.sign} {row.flag.reason}" for row in made.rows if row.flag.reason]
-    assert lines[-1:] == flagged and [line.split()[:2] for line in flagged] == [["var-grad", "(!)"]]
+    assert lines[-1] == f"var-grad (!) {flag_of(made.evidence, 'var-grad').reason}" and " (!" not in lines[-2]
     assert any("chance 25.0" in line for line in lines)
     assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
     assert "LeRF - MoRF, reference: area over t = 0, 0.3, 0.9" in lines
@@ -197,18 +195,20 @@ def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded():
 
 
 def test_json_has_every_number(made):
-    found, row = json.loads(as_json(made)), row_of(made, "grad")
+    found, evidence = json.loads(as_json(made)), made.evidence
     rows = {each["estimator"]: each for each in found["rows"]}
     grad, var = rows["grad"], rows["var-grad"]
     assert (found["suite"], found["version"], found["complete"], found["chance"]) == ("made-up", 1, True, 0.25)
     assert (found["retrained_gap_levels"], found["reference_gap_levels"]) == ([0.9], [0.3, 0.9])
-    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == row.gain._asdict()
-    assert grad["mask_only"]["0.9"]["over_random"] == row.over_random[1]._asdict()
-    assert grad["twins"]["blurred"]["difference"] == row.twins["blurred"].difference._asdict()
-    assert grad["units"]["pixel"] == row.units[Unit.PIXEL]._asdict() and set(grad["fills"]) == {"mean"}
-    assert (var["grade"], var["flag"]) == ("some", row_of(made, "var-grad").flag.reason)
+    assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.area("grad")._asdict()
+    assert grad["mask_only"]["0.9"]["over_random"] == evidence.masks.difference("grad", 0.9)._asdict()
+    assert grad["twins"]["blurred"]["difference"] == twins_of(evidence, "grad")["blurred"].difference._asdict()
+    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict() and set(grad["fills"]) == {
+        "mean"
+    }
+    assert (var["grade"], var["flag"]) == ("some", flag_of(evidence, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
-    assert grad["above_masks"]["0.9"] == row.above_masks[1]._asdict() and grad["floor"] == []
+    assert grad["above_masks"]["0.9"] == evidence.above_masks("grad", 0.9)._asdict() and grad["floor"] == []
     assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
 
 
