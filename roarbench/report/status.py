@@ -45,7 +45,7 @@ def status_record(suite_results: SuiteResults, store: ResultsStore) -> dict[str,
         **{state: total[state] for state in _STATES},
         "preparing": any(lease.what and lease.data == suite_results.data for lease in store.running()),
         "protocols": counts,
-        "seeds": complete_seeds({point: state for point, (state, _) in states.items()}, suite_results.suite),
+        "seeds": complete_seeds(states, suite_results.suite),
         "failures": _failures(states, suite_results.suite),
         "mixed": [row._asdict() for row in suite_results.dropped],
     }
@@ -64,12 +64,11 @@ def _failures(states: Mapping[Point, tuple[str, str]], suite: Suite) -> list[dic
     ]
 
 
-def complete_seeds(states: Mapping[Point, str], suite: Suite) -> dict[str, dict[str, int]]:
+def complete_seeds(states: Mapping[Point, tuple[str, str]], suite: Suite) -> dict[str, dict[str, int]]:
     """Return by protocol how many of its seeds are complete: all rows have a whole curve of that seed."""
-    missing: defaultdict[str, dict[int, int]] = defaultdict(dict)
-    for point, state in states.items():
-        seeds = missing[protocol_name(point.cell, suite)]
-        seeds[point.seed] = seeds.get(point.seed, 0) + (state != "done")
+    missing = defaultdict[str, Counter[int]](Counter)
+    for point, (state, _) in states.items():
+        missing[protocol_name(point.cell, suite)][point.seed] += state != "done"
     return {
         name: {"complete": sum(count == 0 for count in seeds.values()), "of": len(seeds)}
         for name, seeds in missing.items()
