@@ -25,6 +25,7 @@ from roarbench.store.transfer import import_results
 from roarbench.terms import Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
+from tests.helpers.synthetic_boards import row as row_of
 from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
@@ -72,39 +73,30 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     assert significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
 
 
-def test_a_replication_of_the_same_truth_gives_the_same_verdicts_and_both_are_told():
-    first, again = held(), held(AGAIN)
-    assert not set(first.results) & set(again.results)  # no seed is shared
-    found = compare(first, again, Unit.SCALAR)
-    assert {"random", "sobel", "grad", "var-grad"} <= {row.estimator for row in found.rows}
-    assert found.opposed == 0 < found.verdicts == found.equal
-    assert found.tau > 0.7  # twins of one truth may change places
-    record = replication_record(found, first, again)
-    assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
-    assert [row["estimator"] for row in record["rows"]] == [row.estimator for row in found.rows]
-    assert record["rows"][-1]["gain"]["value"] == found.rows[-1].gain.value
-    long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
-    told = printed(replication_text(long, first, again), 70)
-    assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
-    assert f"{found.equal} of {found.verdicts} equal, 0 opposed" in told
-
-
-def test_opposed_verdicts_are_counted():
+def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told():
     """The replication's truth has grad better than Random, and var-grad worse."""
     swapped = {"grad": "var-grad", "var-grad": "grad"}
     first = held()
     again = held(AGAIN, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
+    assert not set(first.results) & set(again.results)  # no seed is shared
     found = compare(first, again, Unit.SCALAR)
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
     assert words["var-grad"]["random"] == ("better", "worse")
-    assert found.opposed >= 2
+    assert found.opposed >= 2 and found.equal >= 2 and set(words["sobel"].values()) <= {("better", "better")}
     record = replication_record(found, first, again)
+    assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
-    grad = next(row for row in record["rows"] if row["estimator"] == "grad")
-    assert grad["beats_controls"] == {"first": False, "again": True}
+    rows = {row["estimator"]: row for row in record["rows"]}
+    assert list(rows) == [row.estimator for row in found.rows]
+    assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
+    assert rows["grad"]["gain"]["value"] == row_of(found, "grad").gain.value
     lines = printed(replication_text(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
+    long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
+    told = printed(replication_text(long, first, again), 70)
+    assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
+    assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in told
 
 
 BOOTSTRAP = Bootstrap(200)

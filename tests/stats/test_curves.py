@@ -1,35 +1,10 @@
-"""Curves, the area between two of them, and what probabilities fall by along one."""
+"""Which curves are whole, and what probabilities fall by along one."""
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from scipy.integrate import trapezoid
 
-from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
-from roarbench.stats.draws import draw
-from roarbench.stats.probability import order_gaps, probability_drop
-
-
-@given(st.lists(st.floats(0.01, 1), min_size=1, max_size=6, unique=True), st.integers(0, 100))
-def test_weights_are_scipys_trapezoids(levels, seed):
-    steps = (0.0, *sorted(levels))
-    heights = np.random.default_rng(seed).random(len(steps))
-    oracle = trapezoid(heights, steps) / steps[-1]
-    np.testing.assert_allclose(area_weights(steps) @ heights, oracle, rtol=1e-9)
-
-
-def test_the_gap_between_the_orders_by_hand():
-    """LeRF keeps all of 1.0; MoRF falls to .5 and .25: (.5 * .25 + .5 * (.5 + .75) / 2) of accuracy."""
-    full, half, quarter = (np.arange(4)[None] < count for count in (4, 2, 1))
-    morf = {UNTOUCHED: full, ("a", 0.5): half, ("a", 1.0): quarter, ("b", 0.5): half}
-    lerf = {UNTOUCHED: full, ("a", 0.5): full, ("a", 1.0): full}
-    boards = [Scores(("a", "b"), (0.5, 1.0), cells) for cells in (morf, lerf)]
-    draws = [draw(board, Bootstrap(10), None) for board in boards]
-    gaps, turned = order_gaps(boards[0], *draws), order_gaps(boards[0], *reversed(draws))
-    assert list(gaps) == ["a"] and gaps["a"].draws.shape == (10,)
-    assert gaps["a"].value == -turned["a"].value == pytest.approx(100 * (0.125 + 0.3125))
+from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.probability import probability_drop
 
 
 def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
