@@ -70,7 +70,7 @@ def photographs() -> Finding:
 
 
 def corpus() -> Finding:
-    """Count maps that ask no network and are called better all the same."""
+    """Count the maps made without a network that are called better all the same."""
     page = "corpus/README.md"
     ((_, maps, random, beats, *_),) = rows_of(page, "matched |")
     words = (

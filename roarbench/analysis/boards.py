@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import chain
+from itertools import product
 from typing import NamedTuple
 
 from roarbench.analysis.differences import Answers, ByPoint, differences_of
@@ -260,9 +260,12 @@ class SuiteResults:
 
     def used(self, protocols: Iterable[Protocol]) -> list[Result]:
         """Return the results that boards of these protocols, and what is said of their networks, come from."""
-        parts = {part: self.suite.fill(protocol) for protocol in protocols for part in protocol.made_of or (protocol,)}
-        cells = (seeds for part in parts for unit in Unit for seeds in self.held(part, unit, parts[part]).values())
-        return [*chain.from_iterable(seeds.values() for seeds in cells), *self._untouched, *self.references.values()]
+        found = [*self._untouched, *self.references.values()]
+        for protocol, unit in product(protocols, Unit):
+            for part in protocol.made_of or (protocol,):
+                for seeds in self.held(part, unit, self.suite.fill(protocol)).values():
+                    found += seeds.values()
+        return found
 
     def board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
         """Judge one protocol; None where the suite does not have it.

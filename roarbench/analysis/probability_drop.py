@@ -34,7 +34,7 @@ def _probabilities(suite_results: SuiteResults, protocol: Protocol, unit: Unit) 
     found: dict[Point, Floats] = {}
     for point, seeds in suite_results.held(protocol, unit).items():
         known = [made.probabilities for made in seeds.values() if made.probabilities is not None]
-        row = np.mean(known, axis=0, dtype=np.float64) if known else np.array(np.nan)
+        row = np.asarray(np.mean(known, axis=0, dtype=np.float64) if known else np.nan)
         if ((row >= 0) & (row <= 1)).all():  # NaN is none
             found[point] = row
     return found

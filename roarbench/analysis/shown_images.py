@@ -16,7 +16,7 @@ from roarbench.terms import Unit
 IMAGES = 24
 RULE = (
     "Of the {known:,} test images that most networks know untouched, {count} at even steps: from the one on which "
-    "masks of the estimators that ask a network cost most answers, to the one on which they cost fewest."
+    "masks of the estimators that see the network cost most answers, to the one on which they cost fewest."
 )
 
 

@@ -1,6 +1,6 @@
 """Masks of another image's map that change an image as much as its own mask does.
 
-A map that follows |x - fill| removes what removal changes most, without asking a network. Within a stratum of features
+A map that follows |x - fill| removes what removal changes most, without any network. Within a stratum of features
 that removal changes alike, such a map has nothing left to say (docs/decisions/0039). Nothing here imports torch.
 """
 

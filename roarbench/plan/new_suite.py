@@ -56,7 +56,7 @@ name = "{name}"  # the suite's name; its version is a hash of what is computed
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [
-    # controls that ask no network, which the others have to beat
+    # controls that never see the network, which the others have to beat
     {silent},
     {asking},
 ]

@@ -59,7 +59,7 @@ def _rival(found: Beating, protocol: Protocol) -> Doubt:
     side = "Below" if found.below else "Not told apart from"
     over = f"its {protocol.gain} minus that control’s is {interval(found.over)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"
-    return Doubt(short, f"{side} {rival.whole}, which asks no network: {over}.", grave=True)
+    return Doubt(short, f"{side} {rival.whole}, which never sees the network: {over}.", grave=True)
 
 
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:

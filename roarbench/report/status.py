@@ -126,18 +126,15 @@ def run_states(suite_results: SuiteResults, store: ResultsStore) -> dict[Point, 
     keys = suite_results.keys
     running = {lease.key for lease in store.running()}
     stopped = store.failures.stopped([key for point, key in keys.items() if point not in suite_results.results])
-    return {
-        point: _state(point in suite_results.results, key in running, stopped.get(key, ""))
-        for point, key in keys.items()
-    }
-
-
-def _state(done: bool, running: bool, reason: str) -> tuple[str, str]:
-    if done:
-        return "done", ""
-    if running:
-        return "running", ""
-    return ("failed", reason) if reason else ("missing", "")
+    states = {}
+    for point, key in keys.items():
+        if point in suite_results.results:
+            states[point] = "done", ""
+        elif key in running:
+            states[point] = "running", ""
+        else:
+            states[point] = ("failed", stopped[key]) if stopped.get(key) else ("missing", "")
+    return states
 
 
 def status_table(status: dict[str, Any]) -> Table:

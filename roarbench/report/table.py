@@ -68,7 +68,7 @@ class SuiteTable:
         return tuple(None if value is None else POINTS * value for value in found)
 
     def knows(self, row: Row) -> tuple[str, ...]:
-        """Return what a map that asks a network is shown to know, where one that ignores the image has a gain of 0.
+        """Return what a map that sees the network is shown to know, where one that ignores the image has a gain of 0.
 
         It knows the image where it is better than Random, and the network where it is above its untrained twin, too.
         Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).

@@ -76,7 +76,8 @@ def _legend(columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     said = []
     if beats := headings.get(_BEATS):
-        said += [f"{beats.capitalize()}: yes, or the control that the row is not shown to beat; they ask no network."]
+        rival = "the control that the row is not shown to beat; controls never see the network"
+        said += [f"{beats.capitalize()}: yes, or {rival}."]
     if _KNOWS in headings:
         said.append("Knows: the image if better than Random, the network if above its untrained twin, too.")
     if shown := [name for name in headings.values() if name in ("Random", "Sobel", "Blurred")]:

@@ -166,5 +166,5 @@ def methods(table: SuiteTable) -> str:
         f"networks ({suite.model}) trained on {data.train_images:,} images of {data.name} were explained{seen}. "
         f"{capital(protocol.method)}. Unit of features: {table.unit}. Removed features are set "
         f"to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"Controls, which ask no network: {', '.join(controls)}. {table.caption}. {remarks(table, signs=False)}"
+        f"Controls, which never see the network: {', '.join(controls)}. {table.caption}. {remarks(table, signs=False)}"
     )

@@ -52,8 +52,8 @@ class Row:
     # Missing without that twin's curve
     over_other_image: Estimate = Estimate()
     other_image: Comparison | None = None  # the comparison with that twin
-    # it beside every control of the suite that asks no network; None of a control or a check, where a gain is missing,
-    # and without intervals
+    # it beside every control of the suite that never sees the network; None of a control or a check, where a gain is
+    # missing, and without intervals
     beating: Beating | None = None
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)

@@ -241,7 +241,7 @@ class _Judge(Drawn):
         return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
 
     def beatings(self) -> dict[str, Beating]:
-        """Return the rows that ask a network beside every control of the suite that asks none, if all have gains."""
+        """Return the rows that see the network beside every control of the suite that does not, if all have gains."""
         silent = self.scores.silent
         controls = silent - self.scores.strangers
         if not self.repeated or not controls or not controls <= self.placed.keys():

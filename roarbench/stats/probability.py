@@ -35,13 +35,7 @@ def probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> Pr
     Args:
         untouched: p_0 of every image, in (0, 1], shape (images,).
         degraded: p_k of every image at each level, in [0, 1], shape (images,) each; None where a level is missing.
-
-    Raises:
-        ValueError: The shapes do not fit.
     """
-    shapes = {row.shape for row in degraded if row is not None}
-    if shapes - {untouched.shape}:
-        raise ValueError(f"each level must have {untouched.shape}, one per untouched image, got {sorted(shapes)}")
     drops = [None if row is None else untouched - row for row in degraded]
     whole = [drop for drop in drops if drop is not None]
     return ProbabilityDrop(

@@ -151,7 +151,7 @@ def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
     ):
         ((said, sentence, grave),) = texts(held(), beating=Beating(False, 1.0, 1.0, "contrast", over))
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
-        assert sentence.startswith(f"{side} Local contrast, which asks no network: its matched gain minus that")
+        assert sentence.startswith(f"{side} Local contrast, which never sees the network: its matched gain minus that")
     assert texts(held()) == [], "nothing speaks against a row without a rival"
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
     ((short, sentence, grave),) = texts(held(), over_twins=twins | {"other-reference": Estimate(0.1, -0.2, 0.4)})

@@ -1,4 +1,4 @@
-"""How far the image lies from what replaces removed features: controls that ask no network."""
+"""How far the image lies from what replaces removed features: controls that never see the network."""
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import MapInput

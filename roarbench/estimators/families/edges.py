@@ -1,4 +1,4 @@
-"""Edges and contrast of the image itself, controls that ask no network."""
+"""Edges and contrast of the image itself, controls that never see the network."""
 
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import MapInput
