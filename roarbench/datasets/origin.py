@@ -57,7 +57,8 @@ def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
     """Return path, size and time of each file, of folders of images those of the images."""
-    folder, endings = path.parent if record.tabular else path, ENDINGS if record.own == FOLDERS else None
+    folder = path.parent if record.tabular else path
+    endings = ENDINGS if record.own == FOLDERS else None
     try:
         found = [path] if record.tabular else path.rglob("*")
         paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())

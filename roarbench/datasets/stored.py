@@ -75,7 +75,10 @@ def _images(folder: Path, name: str) -> Iterator[str]:
 
 
 def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
-    """Yield the contents of image files, `_CHUNK` at most at a time; rows ascend from the start of the group."""
+    """Yield the contents of image files, `_CHUNK` at most at a time; rows ascend from the start of the group.
+
+    DataError where one cannot be read.
+    """
     try:
         for start in range(0, len(rows), _CHUNK):
             yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + _CHUNK]]

@@ -40,10 +40,8 @@ def suite_text(name: str, record: DatasetRecord, place: str) -> str:
     """Return the text of a suite's file, with the path of the images from where it lies."""
     text = (_on_rows if record.tabular else _on_images)(name, record, place)
     lines = [line.rpartition("  # ") for line in text.split("\n")]
-    width = max(len(line) for line, _, _ in lines if len(line) < 60)
-    return "\n".join(
-        f"{line:<{width}}{mark}{why}" if line.strip() else f"{line}{mark}{why}" for line, mark, why in lines
-    )
+    width = max(len(code) for code, _, _ in lines if len(code) < 60)  # comments beside code begin in one column
+    return "\n".join(f"{code:<{width if code.strip() else 0}}{mark}{why}" for code, mark, why in lines)
 
 
 def _on_images(name: str, record: DatasetRecord, place: str) -> str:
