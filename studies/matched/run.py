@@ -35,8 +35,8 @@ def stored(path: Path = RESULTS) -> dict[str, Answers]:
 def gain(found: Answers, plus: str | None, minus: str | None = "own", levels: Iterable[float] = LEVELS) -> Gains:
     """Return accuracy with one mask minus that with another, 0 for None, image by image, the mean over levels."""
 
-    def right(t: float, mask: str | None) -> Gains | float:
-        return found[f"{t} {mask}"].astype(float) if mask else 0.0
+    def right(t: float, mask: str | None) -> Gains:
+        return found[f"{t} {mask}"].astype(float) if mask else np.zeros(1)
 
     return np.asarray(np.mean([right(t, plus) - right(t, minus) for t in levels], 0))
 
