@@ -79,7 +79,7 @@ class CountingPasses(nn.Module):
         self.forwards += len(images)
         logits: Tensor = self.model(images)
         if logits.requires_grad:
-            logits.register_hook(self.count)
+            logits.register_hook(self.count)  # type: ignore[no-untyped-call]
         return logits
 
     def count(self, back: Tensor) -> None:
