@@ -125,7 +125,7 @@ def _one_of(kind: type[StrEnum]) -> RecipeSetting:
 
 
 def _start(value: Any) -> object:
-    if value and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
+    if value != "" and not re.fullmatch(r"torchvision:[\w.-]+(/[\w.]+|@[0-9a-f]{8})", str(value)):
         raise ValueError
     return value
 

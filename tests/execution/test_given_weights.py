@@ -200,8 +200,9 @@ def test_a_suite_names_them_in_its_recipes(tmp_path):
         assert find_recipe(recipe).start == f"{OTHER}/IMAGENET1K_V1"
     with pytest.raises(CallerError, match="weights are those of a torchvision:NAME"):
         read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"resnet8"\nweights = "X"')))
-    with pytest.raises(CallerError, match="start is 'mine.pt', expected torchvision:NAME/WEIGHTS"):
-        read_suite(write_suite(tmp_path, f'{TEXT}start = "mine.pt"\n'))
+    for wrong in ("'mine.pt'", "0"):
+        with pytest.raises(CallerError, match=f"start is {wrong}, expected torchvision:NAME/WEIGHTS"):
+            read_suite(write_suite(tmp_path, f"{TEXT}start = {wrong}\n"))
 
 
 @pytest.fixture(scope="module")
