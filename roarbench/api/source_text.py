@@ -21,6 +21,7 @@ from typing import Any
 
 from roarbench.errors import CallerError
 from roarbench.sandbox.launch import packages
+from roarbench.submissions.file import parse
 
 _LOOKED_UP = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_GLOBALS")
 _ADVICE = "define what it needs inside it or in a module, or hand in maps that you made"
@@ -119,7 +120,7 @@ def _source(name: str, value: FunctionType | type, code: CodeType) -> str:
     lines = linecache.getlines(code.co_filename)
     kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
-        tree = ast.parse("".join(lines))
+        tree = parse("".join(lines))
     except SyntaxError:
         tree = ast.Module([], [])
     nodes = [node for node in ast.walk(tree) if isinstance(node, kind) and _is_it(node, value, code)]

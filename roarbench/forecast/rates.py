@@ -20,7 +20,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.estimators.noise import noise_draws
-from roarbench.forecast.workload import Work, count_work, images_at_once, suite_cost
+from roarbench.forecast.workload import Work, images_at_once, suite_cost
 from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.fill import filled
@@ -30,7 +30,6 @@ from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.keys import stored_levels
-from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import PLAIN_FILLS, Unit
@@ -148,9 +147,8 @@ def operations(work: Work, flops: int, area: float = 1.0) -> float:
 def measure(suite: Suite, work: Work | None = None) -> Rates:
     """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
 
-    What is no part of the work is not timed; it is all of a suite if None.
+    What is no part of the work is not timed; it is all that a suite may need if None.
     """
-    work = work or count_work(suite, expand(suite))
     record, recipe, where = suite.dataset_record, suite.recipe_record, device()
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = suite_cost(suite).flops
@@ -175,8 +173,8 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     importance = torch.rand(explained, layout.features, generator=generator).numpy()
     ties = tie_order(some.ids.numpy(), layout.features)
     photo, scored = _photograph(record), scored_at_once(record.size)
-    scores, explains = work.images_scored > 0, work.images_explained > 0
-    trains = work.images_trained > 0 and suite.recipe not in dict(too_large)
+    trains, scores, explains = _kinds(work)
+    trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
     clock, processor = time.perf_counter(), time.process_time()
     rates = Rates(
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
@@ -196,15 +194,15 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
-def _too_large(suite: Suite, work: Work) -> tuple[tuple[str, str], ...]:
+def _too_large(suite: Suite, work: Work | None) -> tuple[tuple[str, str], ...]:
     """Try a step of each training that there is to do; return those that do not fit in this process's share."""
     record, found = suite.dataset_record, []
-    recipes = [suite.reference_recipe] if work.references else []
-    recipes += [suite.recipe] if work.images_retrained else []
+    recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
+    recipes += [suite.recipe] if work is None or work.images_retrained else []
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     for name in dict.fromkeys(recipes):
         recipe, source = find_recipe(name), suite.network_source
-        batch = images_at_once(recipe, work.train)
+        batch = images_at_once(recipe, work.train if work else record.train_images)
         inputs, generator = _made_up(record, batch, device()), torch.Generator().manual_seed(0)
         model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0)
@@ -213,6 +211,13 @@ def _too_large(suite: Suite, work: Work) -> tuple[tuple[str, str], ...]:
         except NoRoom as error:
             found.append((name, str(error)))
     return tuple(found)
+
+
+def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
+    """Return whether there is anything to train, to score and to explain."""
+    if work is None:
+        return True, True, True
+    return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
 
 
 def _affordable(flops: float, wanted: int, where: torch.device) -> int:
@@ -246,11 +251,11 @@ def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImag
     return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
 
 
-def _fill_seconds(suite: Suite, work: Work) -> float:
+def _fill_seconds(suite: Suite, work: Work | None) -> float:
     """Time the fills that are made of what is left, on made-up photographs with half of them removed in squares."""
-    if not work.images_filled:
-        return 0.0
     record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
+    if not fills or (work is not None and not work.images_filled):
+        return 0.0
     photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=device())
     images = photo.expand(_FEW, -1, -1, -1)
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))

@@ -9,6 +9,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
+from threading import Lock
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -21,6 +22,7 @@ from roarbench.text import one_line
 TEMPLATE = Path(__file__).with_name("template.py")
 LARGEST = 256 * 1024  # bytes
 _NAME = re.compile(r"[a-z0-9-]{1,40}")
+_PARSING = Lock()  # two threads that parse at once may end in SystemError before Python 3.11.8 (its issue 106905)
 _TEXTS = {"DESCRIPTION": 300, "AUTHORS": 300, "PAPER": 300, "CLAIM": 500}  # most characters of each
 
 
@@ -166,11 +168,17 @@ def _text_of(source: bytes) -> str:
         raise _refuse(SubmissionFault.ENCODING, f"{seen} is not UTF-8; save the file as UTF-8") from None
 
 
+def parse(text: str) -> ast.Module:
+    """Return the tree of a text; threads take turns. Raises what `ast.parse` does."""
+    with _PARSING:
+        return ast.parse(text)
+
+
 def _parse(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as those about escapes in strings
-            return ast.parse(text)
+            return parse(text)
     except SyntaxError as error:
         where = f"line {error.lineno}" if error.lineno else "the file"
         raise _refuse(SubmissionFault.SYNTAX, f"{where} is not Python: {error.msg}") from None

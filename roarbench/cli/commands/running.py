@@ -1,5 +1,6 @@
 """Run a suite, or say what it takes."""
 
+import json
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -257,7 +258,10 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
         rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
     answers = [(way, way_seconds(way, plan, rates[way.suite])) for way, plan in zip(ways, plans, strict=True)]
     answers.sort(key=lambda answer: answer[1])
-    best = answers[0][0]
-    stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
-    shown = asked.question, asked.difference, answers, workers
-    print_report(format, answer_record(*shown), lambda _: answer_text(*shown, propose("run", *best.words, *stop)))
+    if format == "json":
+        out.print_json(json.dumps(answer_record(asked.question, asked.difference, answers, workers)))
+    else:
+        best = answers[0][0]
+        stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
+        command = propose("run", *best.words, *stop)
+        out.print(answer_text(asked.question, asked.difference, answers, workers, command), soft_wrap=True)
