@@ -96,7 +96,7 @@ class Submission:
 
     def _attributes(self) -> dict[str, Attribute]:
         text = _text_of(self.source)
-        return class_attributes(_parse(text), text)
+        return class_attributes(_tree_of(text), text)
 
 
 def read_submission(path: Path) -> Submission:
@@ -119,7 +119,7 @@ def read_submission(path: Path) -> Submission:
 def check_source(source: bytes) -> Submission:
     """Return the submission that these bytes are, or raise the Refusal."""
     _check_size(len(source))
-    texts = _texts(_literals(_parse(_text_of(source))))
+    texts = _texts(_literals(_tree_of(_text_of(source))))
     return Submission(texts["name"], source, *(texts[key.lower()] for key in _TEXTS))
 
 
@@ -174,7 +174,7 @@ def parse(text: str) -> ast.Module:
         return ast.parse(text)
 
 
-def _parse(text: str) -> ast.Module:
+def _tree_of(text: str) -> ast.Module:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # such as those about escapes in strings
