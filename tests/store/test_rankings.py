@@ -146,18 +146,11 @@ def test_copies_that_were_not_counted_are_missing_not_lost(store):
     assert (store.open(SPEC).kept, store.kept_shares()) == (None, {})
 
 
-def part_of_others(store):
-    other = replace(SPEC, levels=(0.2, *PAPER_LEVELS[1:]))
-    store.write_part(other, Split.TRAIN, 16, 32, planes_of(Split.TRAIN, other)[16:32], MapProvenance(0.0))
-    shutil.copy(store.folder(other) / "parts" / "train-16-32.arrow", parts_of(store))
-
-
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
         (lambda store: (parts_of(store) / "train-16-32.arrow").unlink(), "holds train image 16 of 50; rank these"),
         (lambda store: os.truncate(parts_of(store) / "test-0-16.arrow", 900), "cannot read .*test-0-16.arrow: .*; del"),
-        (part_of_others, "is a part of other rankings"),
         (lambda store: write(store, Split.TEST, 16, 20, **made_by("H200")), "maps by H200 and cpu, expected one kind"),
         (lambda store: write(store, Split.TEST, 16, 20, weights="b"), "from 2 different references; delete .*parts"),
     ],

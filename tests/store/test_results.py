@@ -6,16 +6,14 @@ from dataclasses import replace
 from datetime import datetime, timedelta, timezone
 
 import pytest
-from sqlalchemy import select
 
 from roarbench.errors import StoreError
 from roarbench.identity import canonical, record
-from roarbench.store import opening, schema
+from roarbench.store import opening
 from roarbench.store import provenance as provenance_module
 from roarbench.store.provenance import Provenance
 from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.scores import Score, ScoreSpec, put_scores, score_values
 from roarbench.store.watched import WatchedRow, note_watched, watched_rows
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
@@ -114,19 +112,6 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
             with ThreadPoolExecutor(1) as other:  # has one of its own
                 assert other.submit(store.has_any, [make_run().key]).result() and len(opened) == 2
         assert store.places() and len(opened) == 3, "afterwards each asks anew"
-
-
-def test_scores_of_other_libraries_are_read_again_and_never_change(store):
-    spec = ScoreSpec("da7a", "4ef", "e571", "pixel-flipping", "features_in_step=8", 64)
-    score = Score(spec, "grad", 0.1 + 0.2, 64, {"quantus": "0.6.0"})
-    undefined = replace(score, spec=replace(spec, metric="other"), value=None, count=0)
-    put_scores(store.database, [score, undefined])
-    put_scores(store.database, [replace(score, value=1.0), replace(score, spec=replace(spec, images=32), value=2.0)])
-    wanted = {spec.key: score.value, undefined.spec.key: None}
-    assert score_values(store.database, [*wanted, "0" * 32]) == wanted
-    with store.database.read() as connection:
-        row = connection.execute(select(schema.scores).where(schema.scores.c.key == spec.key)).one()
-    assert (row.record, row.created) == (canonical(record(spec)), score.created)
 
 
 def test_what_was_watched_is_told_of_its_suite_and_data_alone(store):
