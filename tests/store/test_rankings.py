@@ -22,7 +22,7 @@ from roarbench.store.ranking_parts import FORMAT
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
 from roarbench.terms import PAPER_LEVELS, Making, Split, Unit
-from tests.helpers.damage import flip
+from tests.helpers.damage import flip, halve
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))
 COUNTS = {Split.TRAIN: 50, Split.TEST: 20}
@@ -106,12 +106,10 @@ def test_parts_are_known_however_images_were_divided_until_and_after_they_are_jo
     assert store.ranked(SPEC, Split.TRAIN) == [range(0, 30), range(40, 50)]
     assert [store.has_part(SPEC, Split.TRAIN, *part) for part in ((3, 30), (3, 31), (29, 41))] == [True, False, False]
     assert not store.has_part(SPEC, Split.TEST, 0, 16)
-    assert not store.has_part(replace(SPEC, levels=(0.5,)), Split.TRAIN, 0, 16)
     assert not store.has(SPEC)
     write_all(store)
     store.seal(SPEC, COUNTS)
     assert store.has(SPEC) and store.has_part(SPEC, Split.TRAIN, 0, 16)
-    assert not parts_of(store).exists()
 
 
 def test_what_is_noted_of_overlapping_parts_counts_each_image_once(sealed, tmp_path):
@@ -236,10 +234,6 @@ def change_places(path):
     path.write_text(json.dumps(manifest))
 
 
-def written(text):
-    return lambda path: path.write_text(text, "latin-1")
-
-
 @pytest.mark.parametrize(
     ("name", "damage", "said"),
     [
@@ -248,8 +242,10 @@ def written(text):
         ("test.arrow", Path.unlink, "test.arrow has 0 bytes"),
         ("test.arrow", lambda path: path.write_bytes(bytes(path.stat().st_size)), "cannot read .*test.arrow"),
         ("manifest.json", change_places, "test.arrow is not the file of its manifest"),
-        *(("manifest.json", written(text), "manifest.json.*; delete .* and") for text in ("[]", "{}", "\xff")),
-        ("manifest.json", written(json.dumps({"format": FORMAT + 1})), f"reads up to {FORMAT}; upgrade roarbench"),
+        ("manifest.json", halve, "manifest.json.*; delete .* and"),
+        ("manifest.json", lambda path: path.write_text("[]"), "manifest.json.*; delete .* and"),
+        ("manifest.json", lambda path: path.write_text("{}"), "manifest.json.*; delete .* and"),
+        ("manifest.json", lambda path: path.write_text(json.dumps({"format": FORMAT + 1})), "; upgrade roarbench"),
     ],
 )
 def test_damaged_files_are_refused(sealed, name, damage, said):

@@ -49,12 +49,6 @@ def store(tmp_path):
     return StoredReference(tmp_path, REFERENCE)
 
 
-@pytest.fixture
-def saved(store):
-    save(store)
-    return store
-
-
 def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(store, tmp_path):
     assert not store.has()
     save(store)
@@ -73,16 +67,17 @@ def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(sto
     assert '"recipe": "planted@1"' in (store.folder / "manifest.json").read_text()
 
 
-def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_refused(saved):
+def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_refused(store):
+    save(store)
     weights = dict(make_model().state_dict())
-    assert saved.checksum() == checksum(weights) == checksum(dict(reversed(weights.items())))
+    assert store.checksum() == checksum(weights) == checksum(dict(reversed(weights.items())))
     bias = weights["0.bias"]
     others = [weights | {"0.bias": other} for other in (bias * (1 + 2**-23), bias.double(), bias[:, None])]
     others.append({(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()})
     for other in others:
-        torch.save(other, saved.folder / "weights.pt")
+        torch.save(other, store.folder / "weights.pt")
         with pytest.raises(StoreError, match="the weights are not those of the manifest"):
-            saved.weights()
+            store.weights()
 
 
 @pytest.mark.parametrize(
@@ -95,13 +90,14 @@ def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_r
         ("test.npz", lambda path: os.truncate(path, 0)),
     ],
 )
-def test_a_damaged_reference_is_one_line_that_says_what_to_delete(saved, name, damage):
-    damage(saved.folder / name)
+def test_a_damaged_reference_is_one_line_that_says_what_to_delete(store, name, damage):
+    save(store)
+    damage(store.folder / name)
     with pytest.raises(StoreError) as caught:
-        saved.weights()
-        saved.predictions(Split.TEST)
+        store.weights()
+        store.predictions(Split.TEST)
     said = str(caught.value)
-    assert said.startswith(f"the reference in {saved.folder} is damaged (") and "\n" not in said
+    assert said.startswith(f"the reference in {store.folder} is damaged (") and "\n" not in said
     assert said.endswith("; delete the folder and run again")
 
 

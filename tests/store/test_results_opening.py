@@ -175,13 +175,11 @@ def test_a_full_disk_loses_nothing_that_was_stored(filled):
         assert store.add(large)
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_an_address_where_no_store_is(tmp_path, read_only):
+def test_an_address_where_no_store_is(tmp_path):
     for url in ("", "sqlite:///:memory:", "postgresql://host", "postgresql://host:port/name"):
-        assert "postgresql://HOST/NAME" in refusal(url, read_only)
-    message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only)
+        assert "postgresql://HOST/NAME" in refusal(url, read_only=False)
+    message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only=False)
     assert "server" in message and "hush" not in message
-    assert "host" in refusal("postgresql://host.invalid/name", read_only)
 
 
 @pytest.mark.postgres
