@@ -41,11 +41,8 @@ def test_processes_that_begin_at_once_make_one_store_and_do_each_run_once(
 ):
     logs = [tmp_path / f"{claimer}.log" for claimer in range(claimers)]
     for repetition in range(repetitions):
-        given_to_each = (forked.CONTEXT.Barrier(claimers), store_url)
-        processes = [
-            forked.CONTEXT.Process(target=take_all, args=(*given_to_each, log, f"repetition-{repetition}", runs))
-            for log in logs
-        ]
+        shared, rest = (forked.CONTEXT.Barrier(claimers), store_url), (f"repetition-{repetition}", runs)
+        processes = [forked.CONTEXT.Process(target=take_all, args=(*shared, log, *rest)) for log in logs]
         for process in processes:
             process.start()
         for process in processes:

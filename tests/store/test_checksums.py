@@ -2,12 +2,10 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, insert, select
 
-from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.store.checksums import Artifact, Checksums, Noted
 from roarbench.store.layout import Workspace
@@ -33,8 +31,7 @@ def noted(store):
 
 def note_as_imported(store, runs):
     rows = [{"key": run.key, "file": "f", "created": datetime.now(UTC)} for run in runs]
-    with store.database.write() as connection:
-        connection.execute(insert(imports), rows)
+    store.database.change(lambda connection: connection.execute(insert(imports), rows))
 
 
 def test_what_the_first_folder_has_is_noted_and_another_one_is_refused(store, folders):
@@ -71,8 +68,7 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     store.claim([Wanted(("c" * 32,))], Owner.here(), 1)
     with refused:
         second.check([RANKING])
-    with store.database.write() as connection:
-        connection.execute(delete(leases))
+    store.database.change(lambda connection: connection.execute(delete(leases)))
     second.check([RANKING])  # nobody is at work any more
 
 
@@ -107,12 +103,3 @@ def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(s
     assert noted(store) == {RANKING.key: RANKING.checksum}
     note_as_imported(store, [other])
     here.check([RANKING], [unlike])
-
-
-def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, monkeypatch):
-    """The one that waited remembers that there was none, until it lists the folder."""
-    (tmp_path / ".identity").write_text("of the first")
-    listed, exists = [], Path.exists
-    monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
-    monkeypatch.setattr(files, "look_anew", lambda *folders: listed.extend(folders))
-    assert Workspace(tmp_path).identity == "of the first"

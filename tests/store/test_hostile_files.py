@@ -13,12 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from sqlalchemy import func, select
 
-from roarbench.datasets import FOLDERS, own_images
 from roarbench.errors import StoreError
 from roarbench.identity import canonical
-from roarbench.plan.custom_suite import named_dataset, own_suite, suite_record
-from roarbench.plan.suite import Block, CustomSuite, Suite
-from roarbench.protocols.roar import ROAR
+from roarbench.plan.suite_file import read_suite
 from roarbench.store import exported, schema
 from roarbench.store import transfer as exchange
 from roarbench.store.entries import keep_entry
@@ -26,22 +23,11 @@ from roarbench.store.kept_suites import keep_suite, kept_suites
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
+from tests.helpers.own_photos import write_suite
 from tests.helpers.store_rows import make_result, make_run
 
 ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
 OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
-SOURCE = "def build(classes, channels, size):\n    raise SystemExit\n"
-
-
-def own(**changes):
-    """A suite from somebody's file, on photographs and with a network of their own."""
-    data = replace(own_images("photos", 3, 8), own=FOLDERS, classes=2, train_images=4, test_images=2)
-    data = named_dataset("photos", replace(data, train_split="train", test_split="test"))
-    blocks = (Block(ROAR, ("random", "grad"), (0.5,), 1),)
-    model = f"net.build@{hashlib.sha256(SOURCE.encode()).hexdigest()[:8]}"
-    own, about = CustomSuite(blocks, 1, data, SOURCE), "two classes"
-    made = Suite("photos", "", about, data.name, model, "quick@2", "quick@2", blocks, own=own)
-    return replace(own_suite(made), **changes)
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +36,7 @@ def made(tmp_path_factory):
     folder = tmp_path_factory.mktemp("made")
     with ResultsStore.open(default_url(folder)) as store:
         keep_entry(store.database, ENTRY)
-        keep_suite(store.database, own())
+        keep_suite(store.database, read_suite(write_suite(folder)))
         store.add_all([make_result(make_run(estimator=ENTRY.id, seed=seed)) for seed in range(3)])
         export_results(store, folder / "file.parquet")
     return folder / "file.parquet"
@@ -93,9 +79,13 @@ def note(**changes):
 
 def suite(*place, **changes):
     """Change what the file says of its suite, or of this place in it."""
-    record = suite_record(own())
-    reduce(getitem, place, record).update(changes)
-    return altered(roarbench_suites=canonical([record]))
+
+    def spoil(path):
+        records = json.loads(pq.read_schema(path).metadata[b"roarbench_suites"])
+        reduce(getitem, place, records[0]).update(changes)
+        altered(roarbench_suites=canonical(records))(path)
+
+    return spoil
 
 
 def packed(count, compression="snappy", **values):
@@ -125,7 +115,6 @@ def column(name, values):
         (row(source=b"#" * 2**19), "the file has 512 KiB, allowed are 256"),
         (row(hardware='{"cpu": [[1]]}'), "hardware is [[1]], expected a line"),
         (row(versions='{"torch": "2\\u001b[31m"}'), "versions is '2\\x1b[31m', expected a line of 1000 printable"),
-        (row(code_version="\x1b]0;mine\x07"), "code_version is '\\x1b]0;mine\\x07', expected a line"),
         (row(rankings=None), "rankings is None, expected a line"),
         (row(created="0001-01-01T00:00:00+00:00"), "expected a time with its zone, from 2000 to 2199"),
         (row(sealed=False, seconds=1.0), "its checksum is not that of its values"),
@@ -133,19 +122,15 @@ def column(name, values):
         (recorded(seed=10**30), "seed is 1000000000000000000000000000000, expected a whole number"),
         (recorded(seed=-1), "seed is -1, expected a whole number from 0"),
         (recorded({"dataset": "../../../etc"}), "dataset is '../../../etc', expected a name"),
-        (recorded({"model": "x" * 101}), "model is 'xxx"),
         (recorded({"model": "![](http://x/y.png)"}), "model is '![](http://x/y.png)', expected a name"),
         (recorded({"t": 1e300}), "level t must be in [0, 1]"),
         (recorded({"unit": "\x1b[2J"}), "is not a valid Unit"),
         (recorded({"estimator": "../x@0123abcd"}), "no estimator"),
         (note(limit=True), "limit is True, expected a whole number"),
-        (note(folder="a\x1b"), "folder is 'a\\x1b', expected a line"),
         (note(folder="../../a"), "expected its last part"),
-        (note(dataset="../../a"), "dataset is '../../a', expected a name"),
         (altered(roarbench_suites="[" * 10**5), "cannot be read"),
         (suite(name="a/b"), "name is 'a/b', expected a name"),
-        (suite(about="\x1b[2J"), "about is '\\x1b[2J', expected a line"),
-        (suite(model="net.build@01234567"), "which is not the hash of its file"),
+        (suite(model="net.build@01234567", source="#"), "which is not the hash of its file"),
         (suite(references=10**30), "expected 1 to 1000"),
         (suite(dataset="no such set"), "no data set"),
         (suite(left_out={"grad": "\x07"}), "left_out is '\\x07', expected a line"),
@@ -185,7 +170,8 @@ def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, s
 
 def test_a_suite_that_is_stored_under_a_path_hides_no_other(second, tmp_path):
     """It may come from a store of an earlier version."""
-    keep_suite(second.database, own())
-    keep_suite(second.database, own(name="../x"))
-    assert [suite.name for suite in kept_suites(second.database)] == ["photos"]
+    own = read_suite(write_suite(tmp_path))
+    for each in (own, replace(own, name="../x")):
+        keep_suite(second.database, each)
+    assert kept_suites(second.database) == [own]
     assert export_results(second, tmp_path / "file.parquet") == 0

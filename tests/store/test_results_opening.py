@@ -1,11 +1,10 @@
-"""Stores that cannot be used: one line, nothing changed, nothing made. Stores that come with the repository."""
+"""Stores that cannot be used: one line, nothing changed, nothing made."""
 
 import os
 import sqlite3
 import tempfile
 import threading
 from contextlib import closing, contextmanager
-from importlib import import_module
 from pathlib import Path
 
 import psycopg
@@ -20,7 +19,6 @@ from tests.helpers.store_rows import make_result, make_run
 
 NOBODY = 65534
 NEWER = f"has schema 0042, this version knows {schema.HEAD}; write `pip install --upgrade roarbench`"
-WAL, ROLLBACK = b"\2\2", b"\1\1"  # bytes 18 and 19: https://sqlite.org/fileformat.html, section 1.3.3
 
 
 def refusal(url, read_only):
@@ -57,6 +55,7 @@ def ordinary_user():
 
 def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_folder_is_a_file(tmp_path):
     (tmp_path / "file").touch()
+    (tmp_path / "folder" / DEFAULT_FILE).mkdir(parents=True)
     (tmp_path / "empty").mkdir()
     (tmp_path / "empty" / DEFAULT_FILE).touch()
     before = contents(tmp_path)
@@ -65,6 +64,7 @@ def test_a_store_that_is_missing_or_empty_is_not_made_by_reading_nor_where_its_f
         assert f"no results store at {tmp_path / name / DEFAULT_FILE}" in message and "roarbench run" in message
     message = refusal(default_url(tmp_path / "file"), read_only=False)
     assert f"{tmp_path / 'file' / DEFAULT_FILE}: File exists; check the path" in message
+    assert "directory" in refusal(default_url(tmp_path / "folder"), read_only=True)
     assert contents(tmp_path) == before
     for name in ("absent", "empty"):
         with ResultsStore.open(default_url(tmp_path / name)) as store:
@@ -81,18 +81,11 @@ def changed(statements):
     return spoil
 
 
-def folder(path):
-    path.unlink()
-    path.mkdir()
-
-
 @pytest.mark.parametrize("read_only", [True, False])
 @pytest.mark.parametrize(
     ("spoil", "said"),
     [
-        (lambda path: path.write_bytes(b"hello, world\n" * 500), "not an SQLite database"),
         (lambda path: path.write_bytes(b"x"), "not an SQLite database"),
-        (folder, "directory"),
         (changed("ALTER TABLE roarbench_version RENAME TO bookmarks"), "bookmarks"),
         (changed("UPDATE roarbench_version SET version_num = '0042'"), NEWER),
         (changed("PRAGMA writable_schema=ON; UPDATE sqlite_master SET sql = 'x'"), "damaged"),
@@ -129,9 +122,8 @@ def test_reading_changes_nothing_and_finds_the_damage_of_what_it_reads(filled):
     before = filled.read_bytes()
     with ResultsStore.open(f"sqlite:///{filled}", read_only=True) as store:
         assert len(store.keys("")) == 1
-        for write in (lambda: store.add(make_result(make_run(1))), lambda: store.failures.add(make_run(1), "no")):
-            with pytest.raises(StoreError):
-                write()
+        with pytest.raises(StoreError):
+            store.add(make_result(make_run(1)))
         with store.database.read() as connection:
             size = connection.exec_driver_sql("PRAGMA page_size").scalar()
             page = connection.exec_driver_sql("SELECT rootpage FROM sqlite_master WHERE name = 'results'").scalar()
@@ -151,7 +143,8 @@ def test_the_change_to_wal_waits_for_a_writer(filled):
     engine = opening._sqlite_engine(filled, read_only=False)
     opening._use_wal(engine, str(filled))
     with engine.connect() as connection:
-        assert connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal"
+        for name, value in (("journal_mode", "wal"), ("synchronous", 2), ("foreign_keys", 1)):  # 2: FULL
+            assert connection.exec_driver_sql(f"PRAGMA {name}").scalar() == value
     engine.dispose()
     timer.join()
 
@@ -164,6 +157,7 @@ def test_a_second_writer_does_not_begin_before_the_first_ends(filled, monkeypatc
             pytest.fail("two write at once")
         with pytest.raises(StoreError, match="another process has held it"):
             two.database.change(lambda connection: pytest.fail("two change it at once"))
+        assert two.keys("")
 
 
 def test_a_full_disk_loses_nothing_that_was_stored(filled):
@@ -173,29 +167,22 @@ def test_a_full_disk_loses_nothing_that_was_stored(filled):
     large = make_result(make_run(1), total=400_000)
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         event.listen(store.database._engine, "begin", leave_no_room, insert=True)
-        with pytest.raises(StoreError, match="disk is full") as caught:
+        with pytest.raises(StoreError, match="disk is full"):
             store.add(large)
-        assert "\n" not in str(caught.value)
         assert store.done([make_run().key, large.run.key]) == {make_run().key}
     with ResultsStore.open(f"sqlite:///{filled}") as store:
         assert store.add(large)
 
 
-@pytest.mark.parametrize("read_only", [True, False])
-def test_an_address_where_no_store_is(tmp_path, read_only):
+def test_an_address_where_no_store_is(tmp_path):
     for url in ("", "sqlite:///:memory:", "postgresql://host", "postgresql://host:port/name"):
-        assert "postgresql://HOST/NAME" in refusal(url, read_only)
-    message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only)
+        assert "postgresql://HOST/NAME" in refusal(url, read_only=False)
+    message = refusal(f"postgresql://user:hush@/name?host={tmp_path}&password=hush", read_only=False)
     assert "server" in message and "hush" not in message
-    assert "host" in refusal("postgresql://host.invalid/name", read_only)
 
 
 @pytest.mark.postgres
-def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_older_version(postgres_url):
-    def ask(statements):
-        with psycopg.connect(postgres_url) as connection:
-            connection.execute(statements)
-
+def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody(postgres_url):
     assert "createdb" in refusal(postgres_url.replace("@/postgres", "@/absent"), read_only=False)
     assert "roarbench run" in refusal(postgres_url, read_only=True)
     ResultsStore.open(postgres_url).close()
@@ -203,23 +190,6 @@ def test_what_a_server_has_is_not_filled_by_reading_nor_read_by_everybody_or_an_
         assert len(store.keys("")) == 0
         with pytest.raises(StoreError, match="cannot be written"):
             store.add(make_result(make_run()))
-    ask("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
+    with psycopg.connect(postgres_url) as connection:
+        connection.execute("DROP ROLE IF EXISTS guest; CREATE ROLE guest LOGIN; GRANT USAGE ON SCHEMA public TO guest")
     assert "permission denied" in refusal(postgres_url.replace("postgres@", "guest@"), read_only=True)
-    ask("UPDATE roarbench_version SET version_num = '0042'")
-    assert "0042" in refusal(postgres_url, read_only=False)
-    ask("DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE bookmarks (url TEXT)")
-    assert "bookmarks" in refusal(postgres_url, read_only=False)
-
-
-@pytest.mark.parametrize("own", [False, True])
-def test_what_is_shipped_has_a_rollback_journal_and_all_rows(tmp_path, own):
-    store, rows = tmp_path / "store", {make_run(seed).key: make_result(make_run(seed)) for seed in range(3)}
-    with ResultsStore.open(default_url(store)) as worked_on:
-        worked_on.add_all(rows.values())
-    assert (store / DEFAULT_FILE).read_bytes()[18:20] == WAL
-    folder = store if own else tmp_path / "shipped"
-    assert import_module("make_demo").ship_results(store, folder) == folder / DEFAULT_FILE
-    assert (folder / DEFAULT_FILE).read_bytes()[18:20] == ROLLBACK
-    with ResultsStore.open(default_url(folder), read_only=True) as shipped:
-        assert shipped.results(shipped.keys("")) == rows
-    assert [file.name for file in folder.iterdir()] == [DEFAULT_FILE]

@@ -62,8 +62,8 @@ def started(cluster, tmp_path):
 
     made = []
 
-    def start(workers, idle, follow=False):
-        made.append(RayEngine(workers, tmp_path, follow))
+    def start(workers, idle):
+        made.append(RayEngine(workers, tmp_path, False))
         assert until_idle(made[0], idle) == idle
         return made[0]
 
@@ -179,16 +179,13 @@ def test_a_command_that_is_killed_and_begun_again_leaves_the_table_of_local_proc
     assert tables[0] == tables[1]
 
 
-def test_an_address_where_no_cluster_is(call, tmp_path):
-    answer = call("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
-    assert (answer.code, answer.out, answer.err.count("\n")) == (2, "", 1)
-    assert answer.err.startswith("roarbench: cannot join the Ray cluster at 'localhost:9' (")
-    assert "; write HOST:PORT of its head, " in answer.err
-
-
-def test_without_ray_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
+def test_without_a_cluster_or_ray_itself_one_line_says_how_to_get_it(call, monkeypatch, tmp_path):
+    asked = ("run", *SMALL, "--engine", "ray", "--address", "localhost:9", "--store", tmp_path / "store")
+    answers = [call(*asked)]
     monkeypatch.setitem(sys.modules, "ray", None)
-    monkeypatch.delitem(sys.modules, "roarbench.workers.ray", raising=False)
-    answer = call("run", *SMALL, "--engine", "ray", "--store", tmp_path / "store")
-    said = "roarbench: --engine ray needs Ray, and it cannot be imported; pip install 'roarbench[ray]'\n"
-    assert (answer.code, answer.out, answer.err) == (2, "", said)
+    monkeypatch.delitem(sys.modules, "roarbench.workers.ray")
+    answers.append(call(*asked))
+    assert [(answer.code, answer.out, answer.err.count("\n")) for answer in answers] == [(2, "", 1)] * 2
+    assert "cannot join the Ray cluster at 'localhost:9' (" in answers[0].err
+    assert "; write HOST:PORT of its head, " in answers[0].err
+    assert "pip install 'roarbench[ray]'" in answers[1].err
