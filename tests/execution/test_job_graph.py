@@ -36,9 +36,8 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     made = steps(work, runs)
     by_name = {step.job.name: step for step in made}
     batches = -(-TRAIN // 16) + -(-TEST // 16)
-    rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
     assert len(by_name) == len(made)
-    counts = {"reference": 1, "rank": 2 * batches, "seal": rankings, "run": len(runs)}
+    counts = {"reference": 1, "rank": 2 * batches, "seal": 3 + 2, "run": len(runs)}  # three by scalar, two by pixel
     assert Counter(step.kind for step in made) == counts
     assert by_name["rank controls train 0"].needs == ()
     assert by_name["rank trained train 16"].needs == ("reference",)
@@ -123,6 +122,7 @@ def watching(console, todo, workers=1, cost=1.0, load=1.0):
 
 
 def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(log, monkeypatch):
+    """What a failed step takes with it is told once."""
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(progress, "time", clock)
     todo = [make_step("run"), *(make_step("rank", number) for number in range(49))]
@@ -130,18 +130,14 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
         for step in todo:
             clock.now += 1
             watch.note(Event(step, "", seconds=10.0))
-    said = log.file.getvalue().splitlines()
-    assert said[0] == "  2%    about 4 min left  roar none t=0 scalar seed 0"
-    assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
-
-
-def test_what_a_failed_step_takes_with_it_is_told_once(log):
-    with watching(log, [make_step("rank")]) as watch:
         for kind in ("rank", "seal", "run", "run"):
             watch.note(Event(make_step(kind), "rank grad train 0 failed: no memory"))
         watch.note(Event(make_step("run"), "no memory"))
-    lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
-    assert log.file.getvalue().splitlines() == lines
+    *said, once, own = log.file.getvalue().splitlines()
+    assert said[0] == "  2%    about 4 min left  roar none t=0 scalar seed 0"
+    assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
+    assert once == "rank grad train 0 failed: no memory"
+    assert own == "failed: roar none t=0 scalar seed 0: no memory"
 
 
 def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(log):
@@ -160,21 +156,12 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(log):
         assert now <= should + 1e-9  # nor beyond what it takes
 
 
-def test_what_steps_cost_by_hand(tmp_path, monkeypatch):
+def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, monkeypatch):
     work = make_work(tmp_path)
     made = steps(work, make_runs(work))
-    plan = {step.job.name: step for step in made}
-    epochs = find_recipe("planted@1").epochs
-    assert cost(work, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
-    assert cost(work, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
-    assert cost(work, plan["rank trained test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
-    assert cost(work, plan["seal grad pixel"], RATES) == 0.0
-    costs = {step.run.cell.retrain.value: cost(work, step, RATES) for step in made if step.run}
-    trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
-    assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
     step = next(step for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
     linear = step._replace(run=replace(step.run, cell=replace(step.run.cell, fill="linear")))
-    filled = epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
+    filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)
