@@ -61,7 +61,6 @@ RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has n
     ("function", "estimators", "left_out"),
     [
         ("gelu", ["grad", "gb", "var-gb", "ig", "lrp"], {"gb": RELUS, "var-gb": RELUS, "lrp": RULE}),
-        ("relu", ["grad", "gb", "lrp"], {}),
         (
             "Unlike",  # an error of the network's own
             ["grad", "deeplift", "rise"],

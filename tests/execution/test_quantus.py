@@ -98,9 +98,6 @@ def test_a_run_with_quantus_adds_its_columns(monkeypatch, tmp_path, call):
     assert "Quantus: " not in answer.err, "nothing is computed twice"
     for row in json.loads(answer.out)["rows"]:
         assert list(row["quantus"]) == IDS
-        assert 0 <= row["quantus"]["pixel-flipping"] <= 1
-        assert -1 <= row["quantus"]["region-perturbation"] <= 1
-        assert -1 <= row["quantus"]["faithfulness-correlation"] <= 1
     shown = call("table", *RUN[1:], "--store", tmp_path, "--format", "csv").out
     found = {row["estimator"]: row for row in csv.DictReader(StringIO(shown))}
     assert {name for name, row in found.items() if row["quantus_pixel-flipping"]} == {"truth", "random"}
