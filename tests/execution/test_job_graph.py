@@ -54,53 +54,42 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
 
 
 def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
-    needs = {
-        "run clean": (),
-        "seal seal": ("rank controls", "rank explained"),
-        "run degraded": ("seal seal",),
-        "rank explained": ("reference",),
-        "rank controls": (),
-        "run by controls": ("rank controls",),
-        "reference": (),
-    }
+    needs = {"run 1": (), "seal 1": ("rank 1", "rank 2"), "run 2": ("seal 1",), "rank 1": ("reference 1",)}
+    needs |= {"rank 2": (), "run 3": ("rank 2",), "reference 1": ()}
     schedule = Schedule([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
     obstacles = {}
     while schedule.active:
         (step,) = schedule.ready(1)
         obstacles[step.job.name] = schedule.obstacle(step)
         schedule.ended(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
-    assert list(obstacles)[:3] == ["reference", "rank explained", "rank controls"]
-    assert [name.split()[0] for name in obstacles][3:] == ["seal", "run", "run", "run"]
-    assert {name for name, why in obstacles.items() if why} == {"rank explained", "seal seal", "run degraded"}
+    assert list(obstacles) == ["reference 1", "rank 1", "rank 2", "seal 1", "run 1", "run 2", "run 3"]
+    assert [name for name, why in obstacles.items() if why] == ["rank 1", "seal 1", "run 2"]
 
 
 BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random", "grad"), (0.9,), seeds=1))
 TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
 
 
-def lost(work, recipes):
-    """Kinds of the steps that are out of reach, with the estimators of their runs."""
-    found = out_of_reach(steps(work, make_runs(work, work.suite)), recipes)
-    assert {recipe for _, recipe in found} <= set(recipes)
-    return Counter(
-        (step.kind, step.run.cell.estimator, step.run.cell.retrain) if step.run else (step.kind,) for step, _ in found
-    )
+def within_reach(folder, suite, recipe):
+    """Names of the steps that can be done though this recipe does not fit, of runs those of their cells."""
+    work = make_work(folder, suite)
+    made = steps(work, make_runs(work, suite))
+    lost = {step.job.name: of for step, of in out_of_reach(made, {recipe})}
+    assert set(lost.values()) == {recipe}
+    left = [step for step in made if step.job.name not in lost]
+    return {f"{step.run.cell.retrain} {step.run.cell.estimator}" if step.run else step.job.name for step in left}
 
 
 def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, LONG.title, LONG)
-    everyone = (CLEAN, "random", "grad")
-    found = lost(make_work(tmp_path, TINY), {TINY.recipe})
-    assert found == Counter(("run", name, Retrain.IMAGES) for name in everyone)  # the reference has its own recipe
-    found = lost(make_work(tmp_path, TINY), {LONG.title})
-    assert {kind for kind, *_ in found} == {"reference", "rank", "seal", "run"}
-    runs = {tuple(rest) for kind, *rest in found if kind == "run"}
-    assert runs == {(name, Retrain.NONE) for name in everyone} | {("grad", Retrain.IMAGES)}
+    of_controls = {f"rank controls {split} 0" for split in Split} | {"seal random scalar"}
+    ranked = {"reference", "seal grad scalar", *of_controls, *(f"rank trained {split} 0" for split in Split)}
+    scored = {f"none {name}" for name in (CLEAN, "random", "grad")}
+    assert within_reach(tmp_path, TINY, TINY.recipe) == ranked | scored  # the reference has its own recipe
+    assert within_reach(tmp_path, TINY, LONG.title) == of_controls | {f"images {CLEAN}", "images random"}
     common = replace(TINY, blocks=(Block(SPECIFIC, ("random", "grad"), (0.9,), seeds=1),))
-    work = make_work(tmp_path, common)
-    found = lost(work, {TINY.recipe})
-    assert (found["network",], found["tune",]) == (1, 2)
-    assert sum(count for key, count in found.items() if key[0] == "run") == len(make_runs(work, common))
+    left = within_reach(tmp_path, common, TINY.recipe)
+    assert {name.split()[0] for name in left} == {"reference", "rank", "seal"}
 
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)

@@ -63,7 +63,6 @@ def test_a_plan_in_words_and_as_a_record():
 def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     submitted = replace(PLAN, estimates=(HERE,), work=WORK._replace(images_submitted=40))
     assert "  submission  40 maps by its own code    not measured\n" in submitted.text()
-    assert ", by a measurement just now, without what is not measured\n" in submitted.text()
     assert submitted.wall(HERE) == PLAN.wall(HERE)
     assert submitted.record()["estimates"][0]["parts"]["submission"] is None
     filled = replace(submitted, work=submitted.work._replace(images_filled=30))
@@ -71,7 +70,7 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     known = replace(filled, estimates=(measured,))
     assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
     assert "  filling     30 images                     2 min\n" in known.text()
-    assert "own code" in known.text() and "80 s" in known.text() and "not measured" not in known.text()
+    assert "not measured" not in known.text()
 
 
 def test_every_way_is_of_a_suite_as_it_is_and_those_are_named_that_find_the_difference():
@@ -93,17 +92,15 @@ def test_what_cannot_be_answered_is_said_in_a_line():
         ways_to("beats random", 0.1)
 
 
-@pytest.mark.parametrize(("protocol", "seeds", "until_decided"), [("specific", 2, False), ("roar", 3, True)])
-def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast(protocol, seeds, until_decided):
-    way = next(way for way in measured_ways() if way[:4] == ("quick@2", protocol, seeds, until_decided))
+def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast():
+    way = next(way for way in measured_ways() if way[:4] == ("quick@2", "roar", 3, True))
     suite = find_suite("quick@2")
-    assert way.part == select(suite, seeds=seeds, protocol=PROTOCOLS[protocol])
-    words = ("--suite", "quick@2", "--protocol", protocol, "--seeds", str(seeds))
-    assert way.words == (*words, *["--until-decided"] * until_decided)
+    assert way.part == select(suite, seeds=3, protocol=PROTOCOLS["roar"])
+    assert way.words == ("--suite", "quick@2", "--protocol", "roar", "--seeds", "3", "--until-decided")
     work, assumed = count_work(way.part, expand(way.part)), assume(suite, CORE)
     plan = make_plan(SuiteResults(way.part, "", None, {}), work, workers=2)
     assert plan.runs == len(expand(way.part))
-    assert way_seconds(way, plan, assumed) == pytest.approx(plan.wall(assumed) * way.trainings / seeds)
+    assert way_seconds(way, plan, assumed) == pytest.approx(plan.wall(assumed) * way.trainings / 3)
 
 
 def test_rates_are_measured_per_image(monkeypatch):
