@@ -31,13 +31,10 @@ from tests.helpers import slow_pipeline as slow
 from tests.helpers.networks import randomised
 from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
+from tests.helpers.trainings import network
 
 NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
 MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
-
-
-def network():
-    return build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(0))
 
 
 @pytest.fixture
@@ -186,41 +183,29 @@ def test_a_suite_names_them_in_its_recipes(tmp_path):
     suite = read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', said)))
     for recipe in (suite.recipe, suite.reference_recipe):
         assert find_recipe(recipe).start == f"{OTHER}/IMAGENET1K_V1"
-    with pytest.raises(CallerError, match="weights are those of a torchvision:NAME"):
-        read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"resnet8"\nweights = "X"')))
     with pytest.raises(CallerError, match="start is 'mine.pt', expected torchvision:NAME/WEIGHTS"):
         read_suite(write_suite(tmp_path, f'{TEXT}start = "mine.pt"\n'))
 
 
-@pytest.fixture(scope="module")
-def explained(tmp_path_factory):
-    """A suite whose reference was trained elsewhere, on images normalised in its own way, with two rankings."""
-    folder = tmp_path_factory.mktemp("given")
-    path, generator = folder / "w.pt", torch.Generator().manual_seed(77)
+def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_path):
+    """It was trained elsewhere; controls see images as the suite normalises them, and are ranked once."""
+    path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
     model = randomised(build(SUITE.model, 4, 3, 8, generator), generator)
     torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
-    work = replace(make_work(folder, replace(SUITE, given=title(str(path)))), given=(str(path),))
+    work = replace(make_work(tmp_path, replace(SUITE, given=title(str(path)))), given=(str(path),))
     jobs.train_reference(work.explained[0])
     rank_all(work, "grad", "sobel")
-    return work
-
-
-def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(explained):
-    weights = explained.explained[0].trained().state_dict()
-    images = slow.normalised(explained.images.test.pixels.astype(np.float32), MEAN, STD)
+    weights = work.explained[0].trained().state_dict()
+    images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)
     most, targets = slow.logits(weights, torch.from_numpy(images)).softmax(1).max(1)
-    found = explained.explained[0].store.predictions(Split.TEST)
+    found = work.explained[0].store.predictions(Split.TEST)
     assert (found.targets == targets.numpy()).all()
     np.testing.assert_allclose(found.probability, most, rtol=1e-4)  # float32 sums of a few hundred terms
     maps = slow.gradient_maps(weights, images, found.targets)
     gone = slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
-    same = (removed(ranked_by(explained, "grad"), Split.TEST, 0.5) == gone).mean()
+    same = (removed(ranked_by(work, "grad"), Split.TEST, 0.5) == gone).mean()
     assert same > 0.99  # float32 moves a few at the boundary
-
-
-def test_controls_see_images_as_the_suite_normalises_them(explained, tmp_path):
-    """So that they are the same beside every reference, and are ranked once."""
-    plain = make_work(tmp_path)
+    plain = make_work(tmp_path / "plain")
     rank_all(plain, "sobel")
-    assert spec_of(plain, "sobel") == spec_of(explained, "sobel")
-    assert ranked_by(plain, "sobel").checksum == ranked_by(explained, "sobel").checksum
+    assert spec_of(plain, "sobel") == spec_of(work, "sobel")
+    assert ranked_by(plain, "sobel").checksum == ranked_by(work, "sobel").checksum

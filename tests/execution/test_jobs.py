@@ -121,8 +121,6 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
             kept += [model(copy).argmax(1) == model(batch.images).argmax(1) for copy in copies]
         assert found.kept == int(torch.cat(kept).sum()) / (15 * (TRAIN + TEST))
         assert 0 < found.kept < 1
-        assert other.rankings.kept_shares()[found.checksum] == found.kept
-    assert len(other.rankings.kept_shares()) == len(counted)
 
 
 def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
@@ -145,15 +143,13 @@ def donors(work, handed, split):
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 
-@pytest.mark.parametrize("retrain", [Retrain.IMAGES, Retrain.MASKS])
-def test_other_images_maps_are_the_parents_rankings_handed_on(work, retrain):
+def test_other_images_maps_are_the_parents_rankings_handed_on(work):
     """Each image loses what its parent ranks first in one other image of the same split, which no two images share."""
-    own, handed = (run_of(work, name, retrain=retrain) for name in ("grad", "grad~other-image"))
+    own, handed = (run_of(work, name) for name in ("grad", "grad~other-image"))
     for split, count in COUNTS.items():
         given = donors(work, handed, split)
         assert sorted(given) == list(range(count)) and (given != np.arange(count)).all()
-    labels, alike = work.images.test.labels, run_of(work, "grad~same-class", retrain=retrain)
-    of_class = donors(work, alike, Split.TEST)
+    labels, of_class = work.images.test.labels, donors(work, run_of(work, "grad~same-class"), Split.TEST)
     assert (labels[of_class] == labels).all() and (of_class != np.arange(TEST)).all()
     one, other = score(work, own), score(work, handed)
     assert one.rankings == other.rankings

@@ -100,7 +100,7 @@ def lent(tmp_path_factory):
 def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(request, tuned_on):
     """Its masks of training images or, lent to them, of test images."""
     is_lent = tuned_on is Split.TEST
-    work, runs, _, _ = request.getfixturevalue("lent" if is_lent else "done")
+    work, runs, jobs, _ = request.getfixturevalue("lent" if is_lent else "done")
     run = next(run for run in runs if (run.cell.estimator, run.cell.retrain, run.seed) == ("grad", "common", 1))
     common = trained(work, 1, cuts(work, CONTROLS))
     key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
@@ -108,6 +108,8 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
     judge = networks.scoring_network(work, run, rankings_of(work, run))
     assert checksum(judge.state_dict()) == checksum(tuned.state_dict())
+    explained = [name for name in jobs if name.startswith("rank trained")]  # by rows, of images whose masks are met
+    assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
 
 
 def answers(work, run, donors):
@@ -159,11 +161,6 @@ def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(don
     model = trained(work, 0, (Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
     monkeypatch.setattr(networks, "scoring_network", lambda *_: model)
     np.testing.assert_array_equal(store.results([run.key])[run.key].answers, answers(work, run, np.arange(TEST)))
-
-
-def test_a_row_needs_maps_of_test_images_alone_where_networks_are_tuned_on_theirs(lent):
-    ranked = [name for name in lent[2] if name.startswith("rank")]
-    assert ranked == ["rank controls train 0", "rank controls test 0", "rank trained test 0"]
 
 
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):

@@ -102,7 +102,6 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
     assert used[0] == used[2] != used[1]
     assert len({results[run.key].rankings for run in runs if run.cell.estimator == "random"}) == 1
     scores = [results[bind(TWO, point, work.images.fingerprint, None).key] for point in reference_points(TWO)]
-    assert scores[0].bits != scores[1].bits
     for number, scored in enumerate(scores):
         said = work.explained[number].store.predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())

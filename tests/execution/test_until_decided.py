@@ -82,7 +82,6 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
     assert one.low < other.low < other.high < one.high
     text = render(suite_table(later, "roar", None, None), "markdown")
     assert "| grad ‡ |" in text and "| ig |" in text and "‡ Stopped early." in text
-    assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
 
 
 def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, store, tmp_path):
@@ -90,8 +89,6 @@ def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, st
     store.add_all(result(SUITE_5, point, answers(point, far_apart(point.cell))) for point in points)
     rows = rows_of(run(store, tmp_path, difference=2.0)[0])
     assert {name: row.looks for name, row in rows.items()} == dict.fromkeys(ROWS, 0) | {"ig": 5}
-    width = {name: row.gain.high - row.gain.low for name, row in rows.items()}
-    assert width["ig"] > width["grad"]
 
 
 def test_a_budget_ends_it_and_says_so_and_so_does_a_difference_that_is_of_no_interest(begun, store, tmp_path):
