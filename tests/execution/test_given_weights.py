@@ -118,21 +118,17 @@ def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
     assert "\n" not in str(error.value)
 
 
-@pytest.fixture
-def work(published, tmp_path, monkeypatch):
-    """A suite whose trainings begin with it and do not move its weights: their learning rate is 0."""
-    started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=title(NAME))
-    monkeypatch.setitem(RECIPES, started.title, started)
-    blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
-    return make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
-
-
 def parameters(state):
     """Without batch norm's statistics, which the images that a network sees move at any rate."""
     return {name: value for name, value in state.items() if not name.endswith(("mean", "var", "batches_tracked"))}
 
 
-def test_networks_begin_with_published_weights_whatever_their_seed(work, weights, monkeypatch):
+def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_path, monkeypatch):
+    """Their learning rate is 0, so that trainings do not move them; another file under their name is refused."""
+    started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=title(NAME))
+    monkeypatch.setitem(RECIPES, started.title, started)
+    blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
+    work = make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
     rank_all(work, *CONTROLS)
     for seed in (0, 1):
         common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
@@ -144,14 +140,11 @@ def test_networks_begin_with_published_weights_whatever_their_seed(work, weights
     monkeypatch.setattr(jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
     score(work, run)
     torch.testing.assert_close(begun, [parameters(weights)], rtol=0, atol=0)
-
-
-def test_another_file_under_their_name_is_refused(work, monkeypatch):
     record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
     monkeypatch.setitem(PUBLISHED, NAME, record)
     (given_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
     with pytest.raises(CallerError, match="is not torchvision's file: its checksum is another; delete it"):
-        work.start(find_recipe("started@1"), 0)
+        work.start(started, 0)
 
 
 @pytest.mark.parametrize("classes", (5, 3))

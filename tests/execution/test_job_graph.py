@@ -100,22 +100,13 @@ def make_step(kind, number=0):
     return Step(kind, Job(f"{kind} {number}", print, ()), (), run=CLEAN_RUN if kind == "run" else None)
 
 
-@pytest.fixture
-def log():
-    return Console(file=StringIO(), width=80, highlight=False, markup=False)
-
-
-def watching(console, todo, workers=1, cost=1.0, load=1.0):
-    """Watch steps that should take `cost` core-seconds each."""
-    return Watch(console, todo, lambda step: cost, workers, load)
-
-
-def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(log, monkeypatch):
+def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(monkeypatch):
     """What a failed step takes with it is told once."""
+    log = Console(file=StringIO(), width=80, highlight=False, markup=False)
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(progress, "time", clock)
     todo = [make_step("run"), *(make_step("rank", number) for number in range(49))]
-    with watching(log, todo, workers=2, cost=10.0) as watch:
+    with Watch(log, todo, lambda step: 10.0, workers=2) as watch:
         for step in todo:
             clock.now += 1
             watch.note(Event(step, "", seconds=10.0))
@@ -129,9 +120,9 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
     assert own == "failed: roar none t=0 scalar seed 0: no memory"
 
 
-def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(log):
+def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
     todo = [make_step("rank", number) for number in range(100)]
-    with watching(log, todo, workers=2, load=3.0) as watch:
+    with Watch(Console(file=StringIO()), todo, lambda step: 1.0, workers=2, load=3.0) as watch:
         assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
         left = []
         for step in todo:
