@@ -169,7 +169,9 @@ def test_every_test_input_and_how_smooth_its_mask_is(fast, again):
             assert scored.smoothness == smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
 
 
-def test_every_count(fast, again):
+def test_the_reference_and_every_count(fast, again):
+    trained = again.trained(again.normalised(again.pixels["train"]), seed=1000)
+    torch.testing.assert_close(again.reference, dict(trained), rtol=0, atol=0)
     for run, scored in fast.scored.items():
         weights = again.reference
         if run.cell.retrain is not Retrain.NONE:
@@ -182,8 +184,3 @@ def test_every_count(fast, again):
             chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)
             expected = chances.gather(1, targets[:, None])[:, 0].numpy()
             np.testing.assert_allclose(scored.probabilities, expected, rtol=1e-4, err_msg=str(run.cell))
-
-
-def test_the_reference(again):
-    weights = again.trained(again.normalised(again.pixels["train"]), seed=1000)
-    torch.testing.assert_close(again.reference, dict(weights), rtol=0, atol=0)

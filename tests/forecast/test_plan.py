@@ -73,16 +73,13 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     assert "not measured" not in known.text()
 
 
-def test_those_ways_are_named_that_find_the_difference():
+def test_those_ways_are_named_that_find_the_difference_or_a_line_says_why_there_are_none():
     ways = measured_ways()
     for difference in (2.5, 3.0, 5.0):
         able = [way for way in ways if way.detectable is not None and way.detectable <= difference]
         assert 0 < len(able) < len(ways)
         assert ways_to("beats random", difference) == able
         assert ways_to("beats random", difference, "quick@2") == [way for way in able if way.suite == "quick@2"]
-
-
-def test_what_cannot_be_answered_is_said_in_a_line():
     with pytest.raises(CallerError, match="^the power of suite 'cifar10' was not measured, only that of: quick-"):
         ways_to("beats random", 2.0, "cifar10")
     with pytest.raises(CallerError, match=r"^no measured way detects 0\.1 points; the finest, specific with 3 seeds"):
