@@ -9,13 +9,13 @@ import torch
 
 from roarbench.execution import jobs, scheduler
 from roarbench.files import sha256
-from roarbench.models.build import build
 from roarbench.plan.suite import Block
 from roarbench.plan.weights import PUBLISHED, Published
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, make_runs, make_work, size_jobs
+from tests.helpers.trainings import network
 
 ROWS = ("random", "grad", "truth")
 SMALL = replace(SUITE, blocks=(Block(ROAR, ROWS, (0.9,), seeds=2), Block(MORF, ROWS[:2], (0.9,), seeds=1)))
@@ -39,7 +39,7 @@ def publish_weights(tmp_path, monkeypatch):
 def published(publish_weights, monkeypatch):
     """The file of a small network that torchvision is said to have published as `torchvision:small`."""
     generator = torch.Generator().manual_seed(5)
-    path = publish_weights(randomised(build("resnet-planted", 4, 3, 16, generator), generator).state_dict())
+    path = publish_weights(randomised(network(), generator).state_dict())
     monkeypatch.setitem(PUBLISHED, "torchvision:small", Published(path.name, "resnet-planted", 4, 3))
     return path
 

@@ -11,23 +11,19 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
-from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
-from roarbench.models.build import build
-from roarbench.plan.recipe import Augmentation, Decay, Recipe
-from roarbench.terms import Unit
+from roarbench.plan.recipe import Augmentation
+from roarbench.terms import Precision, Unit
+from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
+from tests.helpers.streamed import seeded
+from tests.helpers.trainings import NORM, network
 
 pytestmark = pytest.mark.slow  # fake tensors import sympy
 
-NORM = Normalisation((120.0,) * 3, (60.0,) * 3)
-RECIPE = Recipe("test", 1, 4, 8, 0.05, 1, Decay.LINEAR, Augmentation.SHIFT_FLIP)
+RECIPE = replace(trainings.RECIPE, precision=Precision.BF16)
 N, SHAPE = 20, (3, 16, 16)
-
-
-def seeded(seed=0):
-    return torch.Generator().manual_seed(seed)
 
 
 def inputs(kind="degraded", unit=Unit.SCALAR):
@@ -39,31 +35,25 @@ def inputs(kind="degraded", unit=Unit.SCALAR):
         "untouched": DegradedImages(pixels, None, fill, unit),
         "degraded": DegradedImages(pixels, removed, fill, unit),
         "maps": RemovedMaps(SHAPE, removed, unit),
-        "redrawn": RedrawnImages(pixels, 0.5, fill, unit, seeded()),
+        "redrawn": RedrawnImages(pixels, 0.5, fill, unit, seeded(0)),
     }[kind]
 
 
-def network():
-    return build("resnet-planted", 4, 3, 16, seeded()).to(GPU)
-
-
-KINDS = [("untouched", Unit.SCALAR), *(("degraded", unit) for unit in Unit), ("maps", Unit.PIXEL)]
-
-
-@pytest.mark.parametrize(("kind", "unit"), [*KINDS, ("redrawn", Unit.PATCH_4)])
+@pytest.mark.parametrize("unit", Unit)
+@pytest.mark.parametrize("kind", ["untouched", "degraded", "maps", "redrawn"])
 def test_a_batch_is_made_and_augmented_on_the_gpu_without_a_wait(kind, unit):
     with fake_gpu() as gpu:
         batch = inputs(kind, unit).batch(torch.arange(4))
         assert (batch.device.type, tuple(batch.shape), batch.dtype) == ("cuda", (4, *SHAPE), torch.float32)
         for augmentation in Augmentation:
-            images = augment(shrink(batch, 8), augmentation, seeded())
+            images = augment(shrink(batch, 8), augmentation, seeded(0))
             assert (images.device.type, tuple(images.shape)) == ("cuda", (4, 3, 8, 8)), augmentation
         assert gpu.waits == []
 
 
 def trained(recipe, kind="degraded"):
     with fake_gpu() as gpu:
-        fit(network(), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
+        fit(network().to(GPU), inputs(kind), torch.arange(N) % 4, NORM, recipe, seed=1)
         return gpu
 
 
@@ -87,7 +77,7 @@ def test_a_recorded_step_neither_waits_nor_reads_what_lies_on_the_processor(kind
 
 def test_answers_are_waited_for_once():
     with fake_gpu() as gpu:
-        model, tested = network(), inputs()
+        model, tested = network().to(GPU), inputs()
         gpu.waits.clear()
         logits = predict(model, tested, NORM, batch=8)
         assert (logits.device.type, tuple(logits.shape)) == ("cpu", (N, 4))
@@ -100,7 +90,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     chosen = [e for e in map(find_estimator, ESTIMATORS) if e.mapped and e.control is controls and not e.own_passes]
     for variant in {e.variant for e in chosen}:
         with fake_gpu() as gpu:
-            model = None if controls else network().eval()
+            model = None if controls else network().to(GPU).eval()
             images, labels = torch.zeros(4, *SHAPE), torch.arange(4)
             batch = Batch(images, labels, labels, images, labels, ClassImages(images, images)).to(GPU)
             gpu.waits.clear()
@@ -118,5 +108,6 @@ def test_maps_by_passes_of_their_own_are_made_on_the_gpu(name):
     estimator = find_estimator(f"{name}({','.join(brief)})" if brief else name)
     with fake_gpu():
         batch = Batch(torch.zeros(4, *SHAPE), torch.zeros(4, dtype=torch.int64), torch.arange(4)).to(GPU)
-        (importance,) = importance_maps([estimator], network().eval(), batch, torch.zeros(3, 1, 1)).values()
+        model = network().to(GPU).eval()
+        (importance,) = importance_maps([estimator], model, batch, torch.zeros(3, 1, 1)).values()
         assert (importance.device.type, tuple(importance.shape)) == ("cuda", (4, *SHAPE))

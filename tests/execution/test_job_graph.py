@@ -36,9 +36,8 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     made = steps(work, runs)
     by_name = {step.job.name: step for step in made}
     batches = -(-TRAIN // 16) + -(-TEST // 16)
-    rankings = 3 + 2  # random, grad and truth by scalar, random and grad by pixel
     assert len(by_name) == len(made)
-    counts = {"reference": 1, "rank": 2 * batches, "seal": rankings, "run": len(runs)}
+    counts = {"reference": 1, "rank": 2 * batches, "seal": 3 + 2, "run": len(runs)}  # three by scalar, two by pixel
     assert Counter(step.kind for step in made) == counts
     assert by_name["rank controls train 0"].needs == ()
     assert by_name["rank trained train 16"].needs == ("reference",)
@@ -55,53 +54,42 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
 
 
 def test_the_reference_comes_first_then_rankings_then_runs_and_a_failure_stops_what_needs_it_alone():
-    needs = {
-        "run clean": (),
-        "seal seal": ("rank controls", "rank explained"),
-        "run degraded": ("seal seal",),
-        "rank explained": ("reference",),
-        "rank controls": (),
-        "run by controls": ("rank controls",),
-        "reference": (),
-    }
+    needs = {"run 1": (), "seal 1": ("rank 1", "rank 2"), "run 2": ("seal 1",), "rank 1": ("reference 1",)}
+    needs |= {"rank 2": (), "run 3": ("rank 2",), "reference 1": ()}
     schedule = Schedule([Step(name.split()[0], Job(name, print, ()), needed) for name, needed in needs.items()])
     obstacles = {}
     while schedule.active:
         (step,) = schedule.ready(1)
         obstacles[step.job.name] = schedule.obstacle(step)
         schedule.ended(step, "too bad" if step.kind == "reference" else obstacles[step.job.name])
-    assert list(obstacles)[:3] == ["reference", "rank explained", "rank controls"]
-    assert [name.split()[0] for name in obstacles][3:] == ["seal", "run", "run", "run"]
-    assert {name for name, why in obstacles.items() if why} == {"rank explained", "seal seal", "run degraded"}
+    assert list(obstacles) == ["reference 1", "rank 1", "rank 2", "seal 1", "run 1", "run 2", "run 3"]
+    assert [name for name, why in obstacles.items() if why] == ["rank 1", "seal 1", "run 2"]
 
 
 BLOCKS = (Block(ROAR, ("random", "grad"), (0.9,), seeds=1), Block(MORF, ("random", "grad"), (0.9,), seeds=1))
 TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
 
 
-def lost(work, recipes):
-    """Kinds of the steps that are out of reach, with the estimators of their runs."""
-    found = out_of_reach(steps(work, make_runs(work, work.suite)), recipes)
-    assert {recipe for _, recipe in found} <= set(recipes)
-    return Counter(
-        (step.kind, step.run.cell.estimator, step.run.cell.retrain) if step.run else (step.kind,) for step, _ in found
-    )
+def within_reach(folder, suite, recipe):
+    """Names of the steps that can be done though this recipe does not fit, of runs those of their cells."""
+    work = make_work(folder, suite)
+    made = steps(work, make_runs(work, suite))
+    lost = {step.job.name: of for step, of in out_of_reach(made, {recipe})}
+    assert set(lost.values()) == {recipe}
+    left = [step for step in made if step.job.name not in lost]
+    return {f"{step.run.cell.retrain} {step.run.cell.estimator}" if step.run else step.job.name for step in left}
 
 
 def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what_needs_it(tmp_path, monkeypatch):
     monkeypatch.setitem(RECIPES, LONG.title, LONG)
-    everyone = (CLEAN, "random", "grad")
-    found = lost(make_work(tmp_path, TINY), {TINY.recipe})
-    assert found == Counter(("run", name, Retrain.IMAGES) for name in everyone)  # the reference has its own recipe
-    found = lost(make_work(tmp_path, TINY), {LONG.title})
-    assert {kind for kind, *_ in found} == {"reference", "rank", "seal", "run"}
-    runs = {tuple(rest) for kind, *rest in found if kind == "run"}
-    assert runs == {(name, Retrain.NONE) for name in everyone} | {("grad", Retrain.IMAGES)}
+    of_controls = {f"rank controls {split} 0" for split in Split} | {"seal random scalar"}
+    ranked = {"reference", "seal grad scalar", *of_controls, *(f"rank trained {split} 0" for split in Split)}
+    scored = {f"none {name}" for name in (CLEAN, "random", "grad")}
+    assert within_reach(tmp_path, TINY, TINY.recipe) == ranked | scored  # the reference has its own recipe
+    assert within_reach(tmp_path, TINY, LONG.title) == of_controls | {f"images {CLEAN}", "images random"}
     common = replace(TINY, blocks=(Block(SPECIFIC, ("random", "grad"), (0.9,), seeds=1),))
-    work = make_work(tmp_path, common)
-    found = lost(work, {TINY.recipe})
-    assert (found["network",], found["tune",]) == (1, 2)
-    assert sum(count for key, count in found.items() if key[0] == "run") == len(make_runs(work, common))
+    left = within_reach(tmp_path, common, TINY.recipe)
+    assert {name.split()[0] for name in left} == {"reference", "rank", "seal"}
 
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)
@@ -112,41 +100,29 @@ def make_step(kind, number=0):
     return Step(kind, Job(f"{kind} {number}", print, ()), (), run=CLEAN_RUN if kind == "run" else None)
 
 
-@pytest.fixture
-def log():
-    return Console(file=StringIO(), width=80, highlight=False, markup=False)
-
-
-def watching(console, todo, workers=1, cost=1.0, load=1.0):
-    """Watch steps that should take `cost` core-seconds each."""
-    return Watch(console, todo, lambda step: cost, workers, load)
-
-
-def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(log, monkeypatch):
+def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(monkeypatch):
+    """What a failed step takes with it is told once."""
+    log = Console(file=StringIO(), width=80, highlight=False, markup=False)
     clock = SimpleNamespace(now=1000.0, monotonic=lambda: clock.now)
     monkeypatch.setattr(progress, "time", clock)
     todo = [make_step("run"), *(make_step("rank", number) for number in range(49))]
-    with watching(log, todo, workers=2, cost=10.0) as watch:
+    with Watch(log, todo, lambda step: 10.0, workers=2) as watch:
         for step in todo:
             clock.now += 1
             watch.note(Event(step, "", seconds=10.0))
-    said = log.file.getvalue().splitlines()
-    assert said[0] == "  2%    about 4 min left  roar none t=0 scalar seed 0"
-    assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
-
-
-def test_what_a_failed_step_takes_with_it_is_told_once(log):
-    with watching(log, [make_step("rank")]) as watch:
         for kind in ("rank", "seal", "run", "run"):
             watch.note(Event(make_step(kind), "rank grad train 0 failed: no memory"))
         watch.note(Event(make_step("run"), "no memory"))
-    lines = ["rank grad train 0 failed: no memory", "failed: roar none t=0 scalar seed 0: no memory"]
-    assert log.file.getvalue().splitlines() == lines
+    *said, once, own = log.file.getvalue().splitlines()
+    assert said[0] == "  2%    about 4 min left  roar none t=0 scalar seed 0"
+    assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
+    assert once == "rank grad train 0 failed: no memory"
+    assert own == "failed: roar none t=0 scalar seed 0: no memory"
 
 
-def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(log):
+def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
     todo = [make_step("rank", number) for number in range(100)]
-    with watching(log, todo, workers=2, load=3.0) as watch:
+    with Watch(Console(file=StringIO()), todo, lambda step: 1.0, workers=2, load=3.0) as watch:
         assert watch.seconds_left == 150.0  # others compute here: each takes three times as long
         left = []
         for step in todo:
@@ -160,21 +136,12 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen(log):
         assert now <= should + 1e-9  # nor beyond what it takes
 
 
-def test_what_steps_cost_by_hand(tmp_path, monkeypatch):
+def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, monkeypatch):
     work = make_work(tmp_path)
     made = steps(work, make_runs(work))
-    plan = {step.job.name: step for step in made}
-    epochs = find_recipe("planted@1").epochs
-    assert cost(work, plan["reference"], RATES) == pytest.approx(epochs * TRAIN + 0.1 * (TRAIN + TEST))
-    assert cost(work, plan["rank controls train 0"], RATES) == pytest.approx(TRAIN * 3 * 0.01)  # two units and truth
-    assert cost(work, plan["rank trained test 0"], RATES) == pytest.approx(TEST * (1 * 0.5 + 2 * 0.01))
-    assert cost(work, plan["seal grad pixel"], RATES) == 0.0
-    costs = {step.run.cell.retrain.value: cost(work, step, RATES) for step in made if step.run}
-    trained = pytest.approx(epochs * TRAIN + 0.1 * TEST)
-    assert costs == {"images": trained, "masks": trained, "none": pytest.approx(0.1 * TEST)}
     step = next(step for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
     linear = step._replace(run=replace(step.run, cell=replace(step.run.cell, fill="linear")))
-    filled = epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
+    filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)
     submitted = Step("rank", Job("rank", print, (work.explained, (spec,), Split.TEST, 0, TEST)), (), group=spec.name)

@@ -30,19 +30,15 @@ def by_fill(tmp_path_factory):
 
 
 @pytest.mark.parametrize("split", Split)
-@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("fill", sorted({*FILLS} - {"mean"}))  # test_slow_pipeline has the mean
 def test_a_network_sees_images_with_the_fill(fill, split, by_fill):
     work, run = by_fill[0], by_fill[1][fill]
     rankings, images = rankings_of(work, run), torch.from_numpy(work.images[split].pixels)
     before, everything = images.clone(), torch.arange(len(images))
     seen = inputs.degraded(work.images, split, rankings, run.cell).batch(everything)
     gone = unpack(inputs.removed_on_device(rankings, split, run.cell), rankings.layout.shape, run.cell.unit)
-    mean = torch.tensor(work.images.mean)
-    if fill == "mean":
-        expected = torch.where(gone, mean[:, None, None], images.float())
-    else:
-        expected = filled(images, gone, fill, mean, image_ids(split, 0, len(images))).float()
-    torch.testing.assert_close(seen, expected, rtol=0, atol=0)
+    expected = filled(images, gone, fill, torch.tensor(work.images.mean), image_ids(split, 0, len(images)))
+    torch.testing.assert_close(seen, expected.float(), rtol=0, atol=0)
     assert torch.equal(images, before)
 
 

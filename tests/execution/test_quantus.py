@@ -27,11 +27,6 @@ WHOLE = np.zeros((TEST, 192), bool)
 ROUNDING = 1e-5  # float32 sums in another order, of probabilities
 
 
-@pytest.fixture(scope="module")
-def explained(tmp_path_factory):
-    return quantus._explain(make_work(tmp_path_factory.mktemp("work")).explained[0], "grad", 64)
-
-
 def chance(explained, gone=WHOLE):
     """Softmax probability of the targets without these numbers, bool (n, 192); float64 (n,)."""
     images = np.where(gone.reshape(explained.images.shape), np.float32(0), explained.images)
@@ -69,21 +64,19 @@ def faithfulness_correlation(explained):
     return np.array([np.corrcoef(a, b)[0, 1] for a, b in zip(np.transpose(losses), np.transpose(sums), strict=True)])
 
 
-SLOW = dict(zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True))
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("metric", IDS)
-def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_same_everywhere(metric, explained):
-    # a correlation divides by the small spread of the losses, so rounding weighs more there
-    tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
-    values = evaluate(metric, explained)
-    np.testing.assert_allclose(values, SLOW[metric](explained), atol=tolerance, rtol=0)
-    spec = score_specs(SUITE, "")["grad", metric]
-    flat_map = evaluate(metric, explained._replace(maps=np.ones_like(explained.maps)))
-    for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
-        score = quantus._score(spec, "grad", found, {})
-        assert (score.value, score.count) == (values.mean() if count else None, count)
+def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_same_everywhere(tmp_path):
+    explained = quantus._explain(make_work(tmp_path).explained[0], "grad", 64)
+    for metric, slowly in zip(IDS, (pixel_flipping, region_perturbation, faithfulness_correlation), strict=True):
+        # a correlation divides by the small spread of the losses, so rounding weighs more there
+        tolerance = 1e-3 if metric == "faithfulness-correlation" else ROUNDING
+        values = evaluate(metric, explained)
+        np.testing.assert_allclose(values, slowly(explained), atol=tolerance, rtol=0, err_msg=metric)
+        spec = score_specs(SUITE, "")["grad", metric]
+        flat_map = evaluate(metric, explained._replace(maps=np.ones_like(explained.maps)))
+        for found, count in ((values, TEST), (np.append(flat_map, values), TEST), (flat_map, 0)):
+            score = quantus._score(spec, "grad", found, {})
+            assert (score.value, score.count) == (values.mean() if count else None, count)
 
 
 RUN = ("run", "--suite", "planted", "--limit", "40")
@@ -98,9 +91,6 @@ def test_a_run_with_quantus_adds_its_columns(monkeypatch, tmp_path, call):
     assert "Quantus: " not in answer.err, "nothing is computed twice"
     for row in json.loads(answer.out)["rows"]:
         assert list(row["quantus"]) == IDS
-        assert 0 <= row["quantus"]["pixel-flipping"] <= 1
-        assert -1 <= row["quantus"]["region-perturbation"] <= 1
-        assert -1 <= row["quantus"]["faithfulness-correlation"] <= 1
     shown = call("table", *RUN[1:], "--store", tmp_path, "--format", "csv").out
     found = {row["estimator"]: row for row in csv.DictReader(StringIO(shown))}
     assert {name for name, row in found.items() if row["quantus_pixel-flipping"]} == {"truth", "random"}

@@ -2,6 +2,7 @@
 
 import shutil
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
@@ -58,40 +59,32 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     work, one = (count_work(suite, expand(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
-    assert work.images_reference == 2 * one.images_reference
     told = replace(TWO, blocks=(Block(ROAR, ("random", "class-template"), (0.9,), seeds=3),))
     assert explained(told, "class-template") == explained(TWO)  # whose answer it is told
-    assert count_work(told, expand(told)).images_ranked == work.images_ranked
     assert set(explained(TWO, "random").values()) == {""}
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["class-template", "linear-classifier"])
-def test_what_training_images_tell_of_the_class_that_a_reference_answers(done, name):
+def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
+    """Their means, and sklearn's ridge on thumbnails and their mirror images."""
     work, *_ = done
-    train, scale = work.images.train, np.array(work.images.std)[:, None, None]
-    means = [train.pixels[train.labels == number].mean(0) for number in range(work.images.record.classes)]
-    row, by_class = find_estimator(name), class_images(work.images)
-    np.testing.assert_allclose(by_class.means, (np.stack(means) - train.pixels.mean(0)) / scale, rtol=1e-4, atol=1e-6)
-    for told in work.explained:
+    images, train, norm = work.images, work.images.train, Normalisation.of(work.images)
+    by_class, classes = class_images(images), images.record.classes
+    means = np.stack([train.pixels[train.labels == number].mean(0) for number in range(classes)])
+    expected = (means - train.pixels.mean(0)) / np.array(images.std)[:, None, None]
+    np.testing.assert_allclose(by_class.means, expected, rtol=1e-4, atol=1e-6)
+    small = torch.nn.functional.adaptive_avg_pool2d(normalise(torch.from_numpy(train.pixels), norm), 6)
+    seen = torch.cat([small, small.flip(3)]).flatten(1).numpy()
+    ridge = Ridge(alpha=0.1 * len(seen)).fit(seen, np.eye(classes)[np.tile(train.labels, 2)])
+    weights = torch.from_numpy(ridge.coef_).view(-1, *small.shape[1:])
+    weights = torch.nn.functional.interpolate(weights, train.pixels.shape[2:], mode="bilinear")
+    np.testing.assert_allclose(by_class.weights, weights, rtol=1e-3, atol=1e-5)
+    for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
         found = importance.timed_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
-        batch = importance.shard_batch(told, Split.TEST, 0, 8, Normalisation.of(work.images))
+        batch = importance.shard_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
         expected = importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
         torch.testing.assert_close(found, expected)
-
-
-@pytest.mark.slow
-def test_the_linear_classifier_is_sklearns_ridge_on_thumbnails_and_their_mirror_images(done):
-    images = done[0].images
-    side = images.record.size
-    pixels = normalise(torch.from_numpy(images.train.pixels), Normalisation.of(images))
-    small = torch.nn.functional.adaptive_avg_pool2d(pixels, 6)
-    seen = torch.cat([small, small.flip(3)]).flatten(1).numpy()
-    wanted = np.eye(images.record.classes)[np.tile(images.train.labels, 2)]
-    expected = torch.from_numpy(Ridge(alpha=0.1 * len(seen)).fit(seen, wanted).coef_).view(-1, *small.shape[1:])
-    expected = torch.nn.functional.interpolate(expected, (side, side), mode="bilinear")
-    np.testing.assert_allclose(class_images(images).weights, expected, rtol=1e-3, atol=1e-5)
 
 
 @pytest.mark.slow
@@ -102,14 +95,12 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
     assert len(shards) == len(set(shards)) == sum(name.startswith("rank trained ") for name in jobs)
     results, used = store.results([run.key for run in runs]), {}
     for run in runs:
+        assert results[run.key].weights == (work.explained_by(run).store.checksum() if run.reference else "")
         if run.cell.estimator == "grad" and run.cell.retrain is ROAR.retrain:
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
-            assert results[run.key].weights == work.explained_by(run).store.checksum()
     assert used[0] == used[2] != used[1]
-    assert len({results[run.key].rankings for run in runs if run.cell.estimator == "random"}) == 1
     scores = [results[bind(TWO, point, work.images.fingerprint, None).key] for point in reference_points(TWO)]
-    assert scores[0].bits != scores[1].bits
     for number, scored in enumerate(scores):
         said = work.explained[number].store.predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())

@@ -182,14 +182,12 @@ def perform(todo):
         step.job.call(*step.job.arguments)
 
 
-TUNED = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=1),))
-
-
 @pytest.mark.parametrize("kind", ["reference", "rank", "seal", "network", "tune"])
 def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
     """By a client that remembers what was not there when it last looked."""
-    work = make_work(tmp_path, TUNED)
-    todo = steps(work, make_runs(work, TUNED))
+    suite = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=1),))
+    work = make_work(tmp_path, suite)
+    todo = steps(work, make_runs(work, suite))
     perform(todo[: [step.kind for step in todo].index(kind)])
     last = [step for step in todo if step.kind == kind]
     known = set(tmp_path.rglob("*"))

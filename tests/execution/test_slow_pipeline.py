@@ -1,7 +1,7 @@
 """The fast pipeline against the slow one: every removed feature, every training input, every count."""
 
 from dataclasses import replace
-from typing import NamedTuple
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -9,7 +9,6 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.execution.job_graph import steps
-from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.smoothness import smoothness
@@ -17,12 +16,10 @@ from roarbench.kernels.train import fit
 from roarbench.models.small import SmallResNet
 from roarbench.plan.recipe import Augmentation, Decay, Recipe
 from roarbench.plan.recipes import RECIPES
-from roarbench.plan.runs import Run
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.store.result import Result
 from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
@@ -50,19 +47,13 @@ COUNTS, FIRST_ID = {"train": TRAIN, "test": TEST}, {"train": 0, "test": 2**32}
 SHAPE = (3, 8, 8)
 
 
-class Fast(NamedTuple):
-    """What the fast pipeline did, by run; None is the reference."""
-
-    work: SuiteWork
-    scored: dict[Run, Result]
-    training: dict[Run | None, list[np.ndarray]]  # what its network saw at each step
-    tested: dict[Run | None, np.ndarray]  # what it saw of the test images, and the copies that fill up its last batch
-
-
 @pytest.fixture(scope="module")
 def fast(tmp_path_factory):
-    """All jobs in this process; a hook writes down what each network is given."""
-    given: list[tuple[bool, np.ndarray]] = []
+    """What the fast pipeline did, by run, None for the reference; a hook writes down what each network is given.
+
+    In training at each step; and of the test images, with the copies that fill up the last batch.
+    """
+    given = []
 
     def note(module, inputs):
         if isinstance(module, SmallResNet):
@@ -70,7 +61,8 @@ def fast(tmp_path_factory):
 
     with pytest.MonkeyPatch.context() as patch, register_module_forward_pre_hook(note):
         patch.setitem(RECIPES, RECIPE.title, RECIPE)
-        made = Fast(make_work(tmp_path_factory.mktemp("slow"), CASES), {}, {}, {})
+        work = make_work(tmp_path_factory.mktemp("slow"), CASES)
+        made = SimpleNamespace(work=work, scored={}, training={}, tested={})
         make_ties(made.work)
         for step in steps(made.work, make_runs(made.work, CASES)):
             given.clear()
@@ -177,7 +169,9 @@ def test_every_test_input_and_how_smooth_its_mask_is(fast, again):
             assert scored.smoothness == smoothness(np.packbits(bits, axis=1), SHAPE, run.cell.unit), run.cell
 
 
-def test_every_count(fast, again):
+def test_the_reference_and_every_count(fast, again):
+    trained = again.trained(again.normalised(again.pixels["train"]), seed=1000)
+    torch.testing.assert_close(again.reference, dict(trained), rtol=0, atol=0)
     for run, scored in fast.scored.items():
         weights = again.reference
         if run.cell.retrain is not Retrain.NONE:
@@ -190,8 +184,3 @@ def test_every_count(fast, again):
             chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)
             expected = chances.gather(1, targets[:, None])[:, 0].numpy()
             np.testing.assert_allclose(scored.probabilities, expected, rtol=1e-4, err_msg=str(run.cell))
-
-
-def test_the_reference(again):
-    weights = again.trained(again.normalised(again.pixels["train"]), seed=1000)
-    torch.testing.assert_close(again.reference, dict(weights), rtol=0, atol=0)

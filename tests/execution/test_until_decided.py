@@ -24,7 +24,6 @@ from roarbench.terms import Unit
 from tests.helpers.made_up import DATA, SUITE, answers, result, usual
 
 ROWS = ("random", "sobel", "grad", "var-grad", "ig")
-TWO_POINTS = StoppingRule(difference=2.0)
 BLOCKS = (Block(ROAR, ROWS, (0.3, 0.9), seeds=5), Block(MASK_ONLY, ROWS, (0.9,), seeds=5))
 SUITE_5 = replace(SUITE, name="five", blocks=BLOCKS, references=5)
 
@@ -50,9 +49,9 @@ def begun(monkeypatch, store):
     return asked
 
 
-def run(store, tmp_path, rule=TWO_POINTS, suite=SUITE_5):
-    said = io.StringIO()
-    done = run_until_decided(Request(suite), rule, Workspace(tmp_path), store, Console(file=said, width=200))
+def run(store, tmp_path, **rule):
+    console = Console(file=(said := io.StringIO()), width=200)
+    done = run_until_decided(Request(SUITE_5), StoppingRule(**rule), Workspace(tmp_path), store, console)
     return done.suite_results, said.getvalue().splitlines()
 
 
@@ -66,7 +65,7 @@ def seeds_of(suite_results):
 
 @pytest.mark.slow
 def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp_path):
-    found, said = run(store, tmp_path, StoppingRule())
+    found, said = run(store, tmp_path)
     seeds = seeds_of(found)
     assert seeds["ig"] == seeds["random"] == 5  # equal to Random: never settled without a smallest difference
     assert max(seeds["grad"], seeds["var-grad"]) < 5
@@ -83,29 +82,23 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
     assert one.low < other.low < other.high < one.high
     text = render(suite_table(later, "roar", None, None), "markdown")
     assert "| grad ‡ |" in text and "| ig |" in text and "‡ Stopped early." in text
-    assert "‡" not in render(suite_table(plain, "roar", None, None), "markdown")
-
-
-def test_a_difference_that_is_of_no_interest_ends_it_sooner(begun, store, tmp_path):
-    found, said = run(store, tmp_path, StoppingRule(difference=5.0))
-    assert seeds_of(found)["ig"] < 5
-    assert said[-2] == "roar: 4 of 4 rows are settled against Random"
 
 
 def test_rows_that_had_all_their_trainings_before_are_judged_as_before(begun, store, tmp_path):
     points = [point for point in expand(SUITE_5) if point.cell.estimator != "ig"]
     store.add_all(result(SUITE_5, point, answers(point, far_apart(point.cell))) for point in points)
-    rows = rows_of(run(store, tmp_path)[0])
+    rows = rows_of(run(store, tmp_path, difference=2.0)[0])
     assert {name: row.looks for name, row in rows.items()} == dict.fromkeys(ROWS, 0) | {"ig": 5}
-    width = {name: row.gain.high - row.gain.low for name, row in rows.items()}
-    assert width["ig"] > width["grad"]
 
 
-def test_a_budget_ends_it_and_says_so(begun, store, tmp_path):
-    found, said = run(store, tmp_path, StoppingRule(budget=1e-9))
+def test_a_budget_ends_it_and_says_so_and_so_does_a_difference_that_is_of_no_interest(begun, store, tmp_path):
+    found, said = run(store, tmp_path, budget=1e-9)
     assert len(begun) == 1 and begun[0].until is not None
     assert set(seeds_of(found).values()) == {1}
     assert said[-1] == "5 of 25 trainings of rows; the budget is spent"
+    found, said = run(store, tmp_path, difference=5.0)
+    assert seeds_of(found)["ig"] < 5
+    assert said[-2] == "roar: 4 of 4 rows are settled against Random"
 
 
 def test_what_no_training_decides_is_refused():

@@ -22,8 +22,10 @@ from roarbench.plan.shared_inputs import inputs_of
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.submissions.checks import maps_of_run
+from roarbench.terms import Split
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
@@ -32,9 +34,14 @@ MORF_BLOCK = Block(MORF, ("random", "grad"), (0.9,), seeds=1)
 BLOCKS = (Block(ROAR, ("random", "grad", "var-grad"), (0.5, 0.9), seeds=2), MORF_BLOCK)
 SUITE = replace(tiny_suite.SUITE, name="hand", dataset="imagenette64", model="resnet-quick", blocks=BLOCKS, **RECIPES)
 SCALARS, MINE = 3 * 64 * 64, "mine@1a2b3c4d"
+COST = network_cost("resnet-quick", 10, 3, 64)
 
 
 def test_counts_of_a_fresh_suite_by_hand():
+    """Its memory: what the layers put out for a batch, three copies of the weights, one level's removed bits.
+
+    And all images in bfloat16, 72 pixels a side with what is mirrored around them.
+    """
     jobs = count_work(SUITE, expand(SUITE))
     trainings = 2 + 3 * 2 * 2
     assert jobs.trainings == trainings + 1  # and the reference
@@ -42,7 +49,6 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.images_decoded == TRAIN + TEST
     assert jobs.images_retrained == trainings * 15 * TRAIN
     assert jobs.images_reference == 10 * TRAIN
-    assert jobs.images_trained == (trainings * 15 + 10) * TRAIN
     assert jobs.images_scored == (trainings + 3) * TEST + TRAIN + TEST  # the reference says its targets
     assert jobs.images_explained == (1 + 15) * (TRAIN + TEST)  # a gradient, and 15 of noisy copies
     assert jobs.copies_drawn == 15 * (TRAIN + TEST)
@@ -53,9 +59,10 @@ def test_counts_of_a_fresh_suite_by_hand():
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
-    for limit, fitted, asked in ((40, 40, 40), (5000, 5000, TEST)):  # a small version counts its images
-        small = count_work(SUITE, expand(SUITE), limit)
-        assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * fitted, 3 * (fitted + asked))
+    small = count_work(SUITE, expand(SUITE), 5000)  # counts its images, of which there are fewer to test
+    assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * 5000, 3 * (5000 + TEST))
+    step = 128 * (COST.activations + SCALARS) + 3 * COST.parameters  # 128 images at once: the batch of cifar10@1
+    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
 
 
 def test_what_rows_share_is_counted_once():
@@ -79,11 +86,15 @@ def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monke
     assert count_work(suite, expand(suite)).images_explained == 2**12 * (table.train_images + table.test_images)
 
 
+ROWS = ("random", "grad", "var-grad", "ig")
+
+
 @pytest.mark.slow
-def test_a_run_does_what_was_counted(store, tmp_path, monkeypatch):
+@pytest.mark.parametrize("tuned_on", [None, *Split])
+def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
     """Images are counted where the work is done: those that are trained on, scored, explained and ranked."""
-    blocks = (Block(ROAR, ("random", "grad", "var-grad", "ig"), (0.5,), seeds=1), MORF_BLOCK)
-    suite, done = replace(tiny_suite.SUITE, blocks=blocks), Counter()
+    blocks = tuple(Block(each, ROWS, (0.5,), seeds=1) for each in ((SPECIFIC,) if tuned_on else (ROAR, MORF)))
+    suite, done = replace(tiny_suite.SUITE, blocks=blocks, tuned_on=tuned_on or Split.TRAIN), Counter()
 
     def note(kind, place, name, images):
         real = getattr(place, name)
@@ -118,8 +129,7 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
     assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
     assert jobs.images_scored == (1 + 2) * TEST + TEST
     assert jobs.disk == (TRAIN + TEST) * SCALARS + TEST * 2 * 3 * SCALARS // 8 + 3 * TEST // 8
-    cost = network_cost("resnet-quick", 10, 3, 64)
-    assert jobs.memory == 4 * (64 * (cost.activations + 2 * SCALARS) + cost.parameters)  # 64 images' two maps
+    assert jobs.memory == 4 * (64 * (COST.activations + 2 * SCALARS) + COST.parameters)  # 64 images' two maps
 
 
 def test_what_is_done_is_not_counted_again():
@@ -132,18 +142,6 @@ def test_what_is_done_is_not_counted_again():
     rest = [point for point in points if point not in explained]
     assert count_work(SUITE, rest, there=inputs_of(SUITE, explained)).images_explained == 15 * (TRAIN + TEST)
     assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
-
-
-def test_memory_is_that_of_a_training_step_or_of_a_batch_of_maps():
-    """By hand: numbers that the layers put out for a batch, three copies of the weights, one level's removed bits.
-
-    And all images in bfloat16, 72 pixels a side with what is mirrored around them.
-    """
-    cost = network_cost("resnet-quick", 10, 3, 64)
-    step = 128 * (cost.activations + SCALARS) + 3 * cost.parameters  # 128 images at once: the batch of cifar10@1
-    jobs = count_work(SUITE, expand(SUITE))
-    assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
-    assert count_work(SUITE, expand(SUITE), 20).memory < jobs.memory / 2
 
 
 @pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick", (TRAIN + 2 * TEST) * 3)])

@@ -2,10 +2,12 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import pytest
 from sqlalchemy import delete, insert, select
 
+from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.store.checksums import Artifact, Checksums, Noted
 from roarbench.store.layout import Workspace
@@ -103,3 +105,12 @@ def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(s
     assert noted(store) == {RANKING.key: RANKING.checksum}
     note_as_imported(store, [other])
     here.check([RANKING], [unlike])
+
+
+def test_two_machines_that_meet_in_a_new_folder_agree_on_its_identity(tmp_path, monkeypatch):
+    """The one that waited remembers that there was none, until it lists the folder."""
+    (tmp_path / ".identity").write_text("of the first")
+    listed, exists = [], Path.exists
+    monkeypatch.setattr(Path, "exists", lambda path: bool(listed) and exists(path))
+    monkeypatch.setattr(files, "look_anew", lambda *folders: listed.extend(folders))
+    assert Workspace(tmp_path).identity == "of the first"
