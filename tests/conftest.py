@@ -1,4 +1,4 @@
-"""What several tests need: programs that may be missing, and a private PostgreSQL server."""
+"""What several tests need: programs that may be missing, and a PostgreSQL server that nobody else can see."""
 
 import gc
 import os
@@ -7,6 +7,7 @@ import signal
 os.environ.setdefault("OMP_NUM_THREADS", "1")  # pytest-xdist has a process per core; more threads fight for it
 
 import shutil
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -15,7 +16,7 @@ import psycopg
 import pytest
 from hypothesis import settings
 
-from tests.helpers.postgres import PrivateServer
+from tests.helpers.commands import eventually
 
 _OWN_DATA = tempfile.TemporaryDirectory(prefix="roarbench-tests-")  # the default store, and whose networks are trusted
 os.environ["XDG_DATA_HOME"] = _OWN_DATA.name
@@ -83,11 +84,58 @@ def call(monkeypatch, capsys):
     return lambda *words: Answer(command(*words), *capsys.readouterr())
 
 
+class PrivateServer:
+    """Listens, as a context, on a socket in a folder of its own; its superuser is `postgres`. A test may stop it."""
+
+    def __init__(self, require):
+        reason = "apt-get install postgresql"
+        initdb, self._pg_ctl = require("initdb", reason), require("pg_ctl", reason)
+        self.folder = Path(tempfile.mkdtemp(prefix="roarbench-pg-"))  # a socket's path must be short
+        self.url = f"postgresql://postgres@/postgres?host={self.folder}"
+        self._user = []
+        self._options = f"-k {self.folder} -c listen_addresses='' -c fsync=off -c max_connections=50"
+        if os.geteuid() == 0:  # the server refuses to run as root
+            self._user = [require("runuser", "part of util-linux"), "-u", "postgres", "--"]
+            shutil.chown(self.folder, "postgres")
+        self._data = f"{self.folder}/data"
+        self._call(initdb, "-D", self._data, "-U", "postgres", "-A", "trust", "-E", "UTF8", "--locale=C", "--no-sync")
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *_):
+        self.stop()
+        shutil.rmtree(self.folder)
+
+    def start(self):
+        self._call(self._pg_ctl, "start", "-w", "-D", self._data, "-l", f"{self.folder}/log", "-o", self._options)
+
+    def stop(self):
+        """End it at once, as a kill would; it recovers when it is started again."""
+        self._call(self._pg_ctl, "stop", "-m", "immediate", "-D", self._data)
+
+    def kill(self):
+        """Kill its first process, and wait until the others have noticed: before that it cannot be started again."""
+        first = int(Path(self._data, "postmaster.pid").read_text().split()[0])
+        listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(first)], capture_output=True, text=True, check=True)
+        os.kill(first, signal.SIGKILL)
+        assert eventually(lambda: not any(Path("/proc", pid).exists() for pid in listed.stdout.split()))
+
+    def add_database(self, name):
+        """Make an empty database; its URL."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql://postgres@/{name}?host={self.folder}"
+
+    def _call(self, *command):
+        subprocess.run([*self._user, *command], check=True, cwd=self.folder, stdout=subprocess.DEVNULL)
+
+
 @pytest.fixture(scope="session")
 def postgres_server(require):
-    """The socket folder of a server that nobody else can see, with the superuser `postgres`."""
     with PrivateServer(require) as server:
-        yield server.folder
+        yield server
 
 
 @pytest.fixture
@@ -100,12 +148,12 @@ def own_server(require):
 @pytest.fixture
 def postgres_url(postgres_server):
     """An empty database; always the same one, since making and removing databases is slow."""
-    with psycopg.connect(host=str(postgres_server), user="postgres", autocommit=True) as connection:
+    with psycopg.connect(postgres_server.url, autocommit=True) as connection:
         others = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = 'postgres' AND pid <> %s"
         connection.execute(others, [connection.info.backend_pid])
         connection.execute("DROP SCHEMA public CASCADE")
         connection.execute("CREATE SCHEMA public")
-    return f"postgresql://postgres@/postgres?host={postgres_server}"
+    return postgres_server.url
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgresql", marks=pytest.mark.postgres)])

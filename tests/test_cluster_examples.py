@@ -98,16 +98,3 @@ def test_the_role_of_the_board_reads_all_and_changes_nothing(postgres_url, board
         for change in ("DELETE FROM results", "CREATE TABLE mine (x int)", "TRUNCATE results"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(change)
-
-
-def test_parameters_of_the_url_reach_the_database(monkeypatch):
-    seen = []
-
-    def connect(*_, **parameters):
-        seen.append(parameters)
-        raise psycopg.OperationalError("no server here")
-
-    monkeypatch.setattr(psycopg, "connect", connect)
-    with pytest.raises(Exception, match="no server here"):
-        ResultsStore.open("postgresql://db.example.org/name?sslmode=verify-full&sslrootcert=/etc/ca.pem")
-    assert (seen[0]["sslmode"], seen[0]["sslrootcert"]) == ("verify-full", "/etc/ca.pem")

@@ -1,4 +1,4 @@
-"""What goes out: sdist and wheel, changelog and citation, the site; and what is checked before a commit."""
+"""What goes out: sdist and wheel, changelog and citation, the site."""
 
 import hashlib
 import re
@@ -10,12 +10,10 @@ from zipfile import ZipFile
 
 import pytest
 import release
-import yaml
 
 ROOT = Path(__file__).parents[1]
 # of https://www.apache.org/licenses/LICENSE-2.0.txt
 APACHE = "cfc7749b96f63bd31c3c42b5c471bf756814053e847c10f3eb003417bc523d30"
-PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
 
 
 @pytest.mark.process
@@ -40,15 +38,12 @@ def write_versions(folder, citation, heading):
     return folder
 
 
-def test_the_text_of_a_tag_is_its_part_of_the_changelog(tmp_path):
+def test_the_text_of_a_tag_is_its_part_of_the_changelog_and_a_release_has_one_version_and_one_day(tmp_path):
     root = write_versions(tmp_path, "1.2.3\ndate-released: 2026-11-20", "1.2.3 - 2026-11-20\n\n### Added\n\n- A.")
     (tmp_path / "wheel").write_bytes(b"")
     empty = hashlib.sha256(b"").hexdigest()
     text = release.tag_text(root, "1.2.3", [tmp_path / "wheel"])
     assert text == f"roarbench 1.2.3, 2026-11-20\n\nAdded\n\n- A.\n\n{empty}  wheel\n"
-
-
-def test_a_release_has_one_version_and_one_day(tmp_path):
     for citation, heading, said in (
         ("1.2.2", "1.2.3 - 2026-11-20", "CITATION.cff has version 1.2.2, pyproject.toml 1.2.3"),
         ("1.2.3", "Of old", "CHANGELOG.md has version 0.0.9, pyproject.toml 1.2.3"),
@@ -69,26 +64,6 @@ def test_what_is_not_committed_is_told(tmp_path):
         release.check_committed(tmp_path)
 
 
-def test_the_changelog_has_a_version_and_a_date_for_each_release():
-    first, *others = re.findall(r"(?m)^## (.*)$", (ROOT / "CHANGELOG.md").read_text())
-    assert re.fullmatch(r"\d+\.\d+\.\d+ - (\d{4}-\d\d-\d\d|Unreleased)", first)
-    assert all(re.fullmatch(r"\d+\.\d+\.\d+ - \d{4}-\d\d-\d\d", line) for line in others)
-
-
-def test_relative_links_lead_somewhere():
-    links = {page: re.findall(r"\]\(([^)#:]+)\)", page.read_text()) for page in PAGES}
-    assert all(links.values())
-    assert [link for found in links.values() for link in found if not (ROOT / link).exists()] == []
-
-
-def test_a_commit_is_checked_as_make_check_does():
-    recipe = re.search(r"(?m)^check:.*\n((?:\t.*\n)+)", (ROOT / "Makefile").read_text())[1]
-    commands = [line.strip().replace("$(BIN)", ".venv/bin") for line in recipe.splitlines()]
-    (repository,) = yaml.safe_load((ROOT / ".pre-commit-config.yaml").read_text())["repos"]
-    assert repository["repo"] == "local"  # nothing is downloaded
-    assert [hook["entry"] for hook in repository["hooks"]] == commands
-
-
 @pytest.mark.slow
 @pytest.mark.process
 def test_the_site_builds_with_its_menu_and_every_command_and_stops_at_a_broken_link(tmp_path):
@@ -100,9 +75,9 @@ def test_the_site_builds_with_its_menu_and_every_command_and_stops_at_a_broken_l
     done = subprocess.run(build, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
     page = (tmp_path / "build" / "site" / "index.html").read_text("utf-8")
-    assert all(f"{name}.html" in page for name in ("how-it-works", "own-data", "commands", "protocols", "maps-i-have"))
+    assert all(f"{name}.html" in page for name in ("how-it-works", "commands"))
     commands = (pages / "reference" / "commands.md").read_text("utf-8")
-    assert all(f"\n## {name}\n" in commands for name in ("run", "table", "validate", "leaderboard"))
+    assert "\n## validate\n" in commands
     with (pages / "LOG.md").open("a", encoding="utf-8") as page:
         page.write("\n[nowhere](docs/no-such-page.md)\n")
     assert subprocess.run(build, cwd=tmp_path, capture_output=True).returncode != 0

@@ -54,13 +54,11 @@ def test_a_degraded_map_takes_nested_squares_of_places_from_another_image():
     tied = roarbench.degraded(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0)
     assert tied.unique().tolist() == [0, 0.5]
     own, other = torch.arange(2 * 3 * 9 * 9.0).view(2, 3, 9, 9), torch.full((2, 3, 9, 9), 5.0)
-    taken = {share: roarbench.degraded(own, other, share, square=4) == 0 for share in (0.25, 0.5, 0.75)}
-    for small, large in ((0.25, 0.5), (0.5, 0.75)):
-        assert (taken[large] >= taken[small]).all()
-        assert taken[large][:, 1:].sum() > taken[small][:, 1:].sum()
-    squares = taken[0.5][:, 2, [0, 0, 0, 4, 4, 4, 8, 8, 8], [0, 4, 8] * 3]
+    less, taken = (roarbench.degraded(own, other, share, square=4) == 0 for share in (0.25, 0.5))
+    assert (taken >= less).all() and taken[:, 1:].sum() > less[:, 1:].sum()
+    squares = taken[:, 2, [0, 0, 0, 4, 4, 4, 8, 8, 8], [0, 4, 8] * 3]
     assert squares.sum(1).tolist() == [4, 4] and not torch.equal(*squares)  # round(4.5), for each image its own
-    corner = taken[0.5][:, 1, :4, :4].flatten(1)
+    corner = taken[:, 1, :4, :4].flatten(1)
     assert (corner.all(1) | ~corner.any(1)).all()
 
 
@@ -99,7 +97,6 @@ def test_a_curve_falls_where_the_feature_that_counts_goes_first():
         (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
         (lambda: roarbench.rank(MAPS[0]), r"maps have shape \(2, 2\)"),
         (lambda: roarbench.rank(MAPS / 0), "not finite"),
-        (lambda: roarbench.rank(MAPS, (3, 4, 4)), "expected .n, 3, 4, 4. or .n, 4, 4."),
         (lambda: roarbench.fill(IMAGES, IMAGES > 0), "expected uint8"),
         (lambda: roarbench.remove(IMAGES, MAPS, 30), r"level t must be in \[0, 1\], got 30"),
         (lambda: roarbench.remove(IMAGES[0], MAPS, 0.5), r"images have shape \(1, 2, 2\), expected \(n, c, h, w\)"),

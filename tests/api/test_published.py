@@ -6,9 +6,7 @@ from pathlib import Path
 import pytest
 
 import roarbench
-from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import PublishedFile, add_file, read_index
-from roarbench.store.transfer import export_results, import_results
+from roarbench.store.results_folder import PublishedFile, read_index
 
 ROOT = Path(__file__).parents[2]
 
@@ -19,25 +17,13 @@ def own_cache(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are_in(tmp_path, monkeypatch):
-    """Others add files of their own to a suite that has some."""
+def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are_in():
+    """Others add files of their own to a suite that has some, as they have to this one."""
     frame = roarbench.results("quick-matched").to_dataframe().set_index("name")
     assert frame.attrs["suite"] == "quick-matched" and len(frame) == 17
     assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(22.0, abs=0.05)  # as README.md has it
     assert frame["beats_controls"].fillna(False).sum() == 1
-    folder = tmp_path / "results"
-    (folder / "quick-matched" / "3").mkdir(parents=True)
-    with ResultsStore.open(default_url(tmp_path)) as store:
-        for file in (ROOT / "results" / "quick-matched" / "3").glob("*.parquet"):
-            import_results(store, file)
-        runs = {key: result.run.cell.estimator for key, result in store.results(store.keys("")).items()}
-        one = {key for key, estimator in runs.items() if estimator.startswith("input-x-grad")}
-        for name, keys in (("one", one), ("others", runs.keys() - one)):
-            path = f"quick-matched/3/{name}.parquet"
-            add_file(folder, path, export_results(store, folder / path, keys=keys), "a part")
-    monkeypatch.setattr("roarbench.api.published._SHIPPED", (folder,))
-    again = roarbench.results("quick-matched@3").to_dataframe().set_index("name")
-    assert again["gain"].to_dict() == frame["gain"].to_dict()
+    assert len(list((ROOT / "results" / "quick-matched" / "3").glob("*.parquet"))) > 1
 
 
 def test_the_newest_version_that_was_published_is_shown(monkeypatch):
@@ -48,9 +34,8 @@ def test_the_newest_version_that_was_published_is_shown(monkeypatch):
     roarbench.results("quick")  # the next version has no published rows
     roarbench.results("quick@2")
     assert read == [5, 2]
-    for name, said in (("quick@1", "'quick@1'"), ("cifar10", "'cifar10@.*known: quick@2")):
-        with pytest.raises(roarbench.CallerError, match=f"no published suite {said}"):
-            roarbench.results(name)
+    with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10@.*known: quick@2"):
+        roarbench.results("cifar10")
 
 
 def test_every_shipped_file_is_in_the_package():

@@ -13,7 +13,6 @@ import roarbench
 from roarbench.execution import local_workers
 from roarbench.submissions.file import read_submission
 from roarbench.terms import Split
-from tests.helpers.elsewhere import python, said_by
 from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine
 
@@ -67,22 +66,6 @@ def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path,
     assert (tmp_path / "curves.svg").stat().st_size > 1000
 
 
-def test_what_cannot_be_run_is_refused_before_anything_is(suite):
-    for given, words in (
-        ({"bad": lambda model, inputs, targets: inputs[..., :4]}, r"the maps of bad have shape \(2, 3, 16, 4\)"),
-        ({"bad": lambda model, inputs, targets: None}, "bad returned|NoneType"),
-        (["grad", "smothgrad"], "no estimator 'smothgrad'"),
-        ("grad", "suite 'few' has no 'grad'"),
-    ):
-        with pytest.raises(Exception, match=words):
-            roarbench.evaluate(suite, given, quiet=True)
-
-
-def test_to_import_it_takes_no_torch():
-    seen = python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
-    assert said_by(seen).split() == ["False", "False"]
-
-
 def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
     """The maps of a function, handed in, give its rows: the rankings are the same."""
     made = {
@@ -102,8 +85,9 @@ def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
     assert "alone" not in set(alone.to_dataframe("roar")["name"])
 
 
-def test_maps_that_do_not_fit_are_refused_in_words(suite):
+def test_what_cannot_be_run_and_maps_that_do_not_fit_are_refused_in_words(suite):
     for given, protocol, words in (
+        (lambda model, inputs, targets: inputs[..., :4], "roar", "the maps of saved have shape (2, 3, 16, 4)"),
         (ONE, "roar", 'has maps of test images, and roar of few v1 also ranks training images; hand in {"test"'),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
         (ONE[:4], "morf", "maps 0 of saved have shape (4, 16, 16), expected"),

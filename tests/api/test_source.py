@@ -44,10 +44,7 @@ def by_own_name(model, inputs, targets):
 
 
 def closing_over(factor):
-    def inner(model, inputs, targets):
-        return factor * inputs
-
-    return inner
+    return lambda model, inputs, targets: factor * inputs
 
 
 class Own:
@@ -83,13 +80,11 @@ DRAWN = torch.rand((), generator=torch.Generator().manual_seed(0))  # as the ima
         (lambda model, inputs, targets, **kwargs: inputs[:, 0] * kwargs.get("factor", 2), 2 * IMAGES[:, 0]),
         (functools.partial(with_factor, factor=0.5), 0.5 * IMAGES),
         (by_own_name, SCALE * IMAGES),
-        (closing_over(4), 4 * IMAGES),
-        (closing_over("x") and closing_over(-1.5), -1.5 * IMAGES),
+        (closing_over(-1.5), -1.5 * IMAGES),
         (Own, SCALE * IMAGES),
         (lambda model: Own(model), SCALE * IMAGES),
         (lambda model, images, targets, generator: images + torch.rand((), generator=generator), IMAGES + DRAWN),
     ],
-    ids=["helper", "numpy", "quantus", "partial", "local-name", "closure", "negative", "class", "lambda", "contract"],
 )
 def test_a_function_does_in_its_file_what_it_does_here(given, expected):
     torch.testing.assert_close(explained(given, IMAGES), expected, rtol=0, atol=1e-6)

@@ -2,18 +2,15 @@
 
 import json
 import os
-from collections import namedtuple
 from pathlib import Path
+from types import SimpleNamespace
 from unittest.mock import Mock
 
-import huggingface_hub
 import pytest
 
 from roarbench.cli import doctor
 from roarbench.cli.doctor import examine
 from roarbench.errors import SandboxError
-
-Usage = namedtuple("Usage", "total used free")
 
 
 @pytest.fixture
@@ -25,7 +22,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_hub_answers", lambda: True)
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
-    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: Usage(10**12, 0, 10**11))
+    monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
     monkeypatch.setattr(doctor, "version_of", lambda name: "1.0")
     monkeypatch.setattr(doctor, "check_sandbox", lambda: None)
@@ -41,14 +38,9 @@ def found(store):
 def test_a_machine_that_has_everything_is_good_and_the_command_prints_what_it_has(machine, call, tmp_path):
     findings = found(tmp_path / "not" / "yet")
     assert all(finding.good for finding in findings.values())
-    assert findings["processor"].found == "8 cores"
     assert findings["free memory"].found == "17.2 GB"
     assert findings["torch.compile"].found == "not used without a GPU"
-    assert findings["data"].found == "the hub answers"
     assert findings["store"].found == f"100.0 GB free in {tmp_path}"
-    assert "torch 1.0" in findings["libraries"].found
-    extras = {name.removeprefix("extra ") for name in findings if name.startswith("extra")}
-    assert extras == {"leaderboard", "postgres", "quantus", "ray", "superpixels"}
     assert "secret" not in repr(findings)
     machine.setattr(doctor, "_hub_answers", lambda: False)
     text = call("doctor", "--store", tmp_path / "not").out
@@ -66,21 +58,16 @@ def test_what_is_too_little_comes_with_advice(machine, tmp_path):
         (doctor, "cores", lambda: 1, "processor", "1 cores", "more cores"),
         (doctor, "uses_bf16", lambda precision, device: False, "bfloat16", "not in hardware", "float32"),
         (doctor.os, "sysconf", pages.__getitem__, "free memory", "4 MB", "--workers"),
-        (doctor.shutil, "disk_usage", lambda folder: Usage(10**9, 0, 10**8), "store", "100 MB free in", "--store"),
+        (doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**8), "store", "100 MB free in", "--store"),
         (doctor.os, "access", lambda path, mode: mode != os.W_OK, "store", f"{tmp_path} cannot be", "--store"),
         (doctor.importlib.util, "find_spec", lambda name: None, "extra quantus", "not inst", "roarbench[quantus]"),
-        (huggingface_hub.constants, "HF_TOKEN_PATH", str(tmp_path / "token"), "hub token", "none", "HF_TOKEN"),
         (doctor, "_hub_answers", lambda: False, "data", "the hub does not answer; without it: ", "--data DIR"),
         (doctor, "check_sandbox", no_sandbox, "sandbox", "no-sandbox: bwrap is not installed", "write `apt-get`, or "),
     ):
         machine.setattr(where, name, value)
-        if what == "hub token":
-            machine.delenv("HF_TOKEN")
         told = found(tmp_path)[what]
         assert not told.good and told.found.startswith(seen) and advice in told.advice, told
         assert what != "data" or ("imagenette64" in told.found and "cifar10" not in told.found)  # what is bundled
-    (tmp_path / "token").write_text("secret-token")
-    assert found(tmp_path)["hub token"].good
     machine.setattr(doctor.os, "sysconf_names", {})
     assert found(tmp_path)["free memory"][1:3] == ("not known", True)
 
@@ -92,7 +79,6 @@ def test_torchvision_is_imported_as_a_users_own_code_does(monkeypatch, tmp_path)
     for code, said in (
         ("", "imports"),
         ("raise RuntimeError('no nms')", "your own `import torchvision` fails: RuntimeError: no nms"),
-        ("import sys; sys.exit(3)", "your own `import torchvision` fails: no reason given"),
     ):
         (tmp_path / "torchvision.py").write_text(code)
         assert doctor._torchvision()[1:3] == (said, not code)

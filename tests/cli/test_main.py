@@ -1,7 +1,6 @@
 """The command line within this process: what each command prints, where, and with which exit code."""
 
 import csv
-import hashlib
 import json
 import re
 import tomllib
@@ -30,12 +29,9 @@ TITLE = "planted v1 (small version: 8 images a split)"
 
 
 def contents(folder):
-    """Checksum of every file but the database's notes beside it."""
-    return {
-        str(path): hashlib.sha256(path.read_bytes()).hexdigest()
-        for path in sorted(folder.rglob("*"))
-        if path.is_file() and not path.name.endswith(("-shm", "-wal", ".lock"))
-    }
+    """Every file but the database's notes beside it."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {path: path.read_bytes() for path in files if not path.name.endswith(("-shm", "-wal", ".lock"))}
 
 
 @pytest.mark.slow
@@ -125,7 +121,6 @@ def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(ca
         results.failures.add(replace(row.run, cell=cell), "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
-    assert f"all {RUNS} runs are done" in call("run", *PART, "--store", store).err
     plan = record(call, "plan", *SMALL, "--store", store)
     assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (62, RUNS, 62 - RUNS)
     assert set(plan["rates"]) > {"decode", "train", "predict", "explain", "rank"}
@@ -133,17 +128,13 @@ def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(ca
     assert (status["done"], status["missing"], status["running"], status["failed"]) == (RUNS, 62 - RUNS, 0, 0)
     assert status["protocols"]["kar"]["done"] == 10
     assert re.search(rf"all +{RUNS} +0 +{62 - RUNS} +0", call("status", *SMALL, "--store", store).out)
-    # ten runs more for each file, which a sandbox would have to be there for; nothing is run and nothing is kept
-    words = []
-    for name in ("mine", "yours"):
-        source = f'NAME = "{name}"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n'
-        (tmp_path / f"{name}.py").write_text(source)
-        words += ["--submission", tmp_path / f"{name}.py"]
-    plan = record(call, "plan", *PART, "--store", store, *words)
-    assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (RUNS + 20, RUNS, 20 + 1)  # and the reference
-    assert (plan["work"]["images_submitted"], plan["estimates"][0]["parts"]["submission"]) == (32, None)
+    # ten runs more for a file, which a sandbox would have to be there for; nothing is run and nothing is kept
+    file = tmp_path / "mine.py"
+    file.write_text('NAME = "mine"\nDESCRIPTION = "the image"\ndef estimate(m, i, t, g): return i\n')
+    plan = record(call, "plan", *PART, "--store", store, "--submission", file)
+    assert (plan["runs"], plan["done"], plan["work"]["trainings"]) == (RUNS + 10, RUNS, 10 + 1)  # and the reference
+    assert (plan["work"]["images_submitted"], plan["estimates"][0]["parts"]["submission"]) == (16, None)
     assert record(call, "plan", *PART, "--store", store)["runs"] == RUNS
-    assert call("plan", *PART, "--store", store, "--trust-submission").code == 2
 
 
 def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
@@ -154,8 +145,6 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert {row["estimator"] for row in json.loads(plain.out)["rows"]} == names
     assert {row["estimator"] for row in csv.DictReader(StringIO(table.out))} == names
     assert all(name in text.out and f" {name} |" in page.out for name in names)
-    shown = record(call, "validity", *SMALL, "--store", made)
-    assert {row["estimator"] for row in shown["rows"]} == names
     assert "| truth |" in call("validity", *SMALL, "--store", made, "--format", "markdown").out
     kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
@@ -166,10 +155,7 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
 def test_toy(call, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(linear, "experiment", partial(linear.experiment, draws=2))
-    for path in ("/nowhere/x.png", "x.gif"):
-        answer = call("toy", "-o", path)
-        assert (answer.code, answer.out, len(answer.err.splitlines())) == (2, "", 1)
-    assert list(tmp_path.iterdir()) == []
+    assert call("toy", "-o", "/nowhere/x.png")[:2] == (2, "")
     answer = call("toy", "-o", "toy.png", "--format", "json")
     assert (answer.code, answer.err) == (0, "drawn: toy.png\n")
     assert json.loads(answer.out) and Path("toy.png").exists()
@@ -211,25 +197,19 @@ RUN = "roarbench run --suite planted --store none --limit 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
-    (("run", *SMALL, "--estimators", "truth,grad"), "has no 'grad'; it has: truth, random, truth-inverted"),
-    (("run", "--suite", "planted", "--limit", "3"), "--limit 3 is below the 4 classes of planted; write 4 or more"),
     (("run", "--suite", "planted", "--limit", "2001"), "--limit 2001 is above the 2,000 images that a split of"),
     (("plan",), "Missing option '--suite', or '--question \"beats random\"' for the cheapest way to that"),
-    (("plan", "--question", "is it good"), "no question 'is it good'; it can be: 'beats random'"),
     (("plan", *SMALL, "--difference", "2"), '--difference says what has to be found; add --question "beats random"'),
     ((*QUESTION, "--seeds", "2"), "--question finds protocol, rows and seeds itself; leave --seeds out"),
     ((*QUESTION, "--difference", "-1"), "--difference is -1; write accuracy points above 0 and below 100, such as 2.5"),
-    (("run", *SMALL, "--until-decided", "--budget", "soon"), "--budget is 'soon'; write a time such as 2h, 90m or"),
     (("run", *SMALL, "--budget", "2h"), "--difference and --budget say when a course ends; add --until-decided"),
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
     (("run", *SMALL, "--address", "auto"), "--address says which Ray cluster does the work; add --engine ray"),
     (("run", *SMALL, "--reference", ""), "there is an empty value after --reference; write one, or leave the option"),
-    (("reproduce", ""), "there is an empty value after reproduce"),
     (("table", *SMALL, "--store", "\udcff"), "'?' cannot be read as utf-8; write a name that can"),
     (("run", *SMALL, "--reference", "two\nlines\x1b[2J"), "--reference two lines [2J is not a file"),
     (("run", *SMALL, "--data", "."), "planted is generated and reads no files; leave --data out"),
-    (("run", "--suite", "imagenette64", "--data", "/nowhere"), "--data /nowhere is missing; expected a folder"),
     (("plan", "--suite", "imagenette64", "--data", "."), "expected parquet files in the layout of"),
     (("plan", "--suite", "quick", "--protocol", "best"), "no protocol 'best'"),
     (("table", *SMALL, "--protocol", "morf"), "suite 'planted' has no morf with unit scalar; it has: roar (scalar)"),
@@ -244,9 +224,7 @@ BAD = [
     (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
     (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: No such file or directory"),
     (("plot", *SMALL, "-o", "x.png", "--published", "mnist"), "no published data set 'mnist'"),
-    (("plot", "--suite", "quick", "-o", "x.png"), "nothing to draw: no curve has a finished point"),
     (("export", "x.xlsx"), "cannot write 'x.xlsx': an export is .parquet, which `roarbench import` reads, or .csv"),
-    (("export", "x"), "; write x.parquet"),
     (("export", "/nowhere/x.csv"), "cannot write /nowhere/x.csv: there is no folder /nowhere; make it"),
     (("plot", *SMALL, "--store", "none", "-o", "x.png"), NO_STORE),
 ]

@@ -1,7 +1,5 @@
 """The toy against closed forms: least squares, accuracy by the angle between two Gaussians; and its picture."""
 
-from typing import NamedTuple
-
 import numpy as np
 import pytest
 
@@ -10,15 +8,6 @@ from toy.linear import FEATURES, Examples, ToyCurve, ToyResult, ToyWorld, accura
 from toy.report import make_chart
 
 DRAWS = 20
-
-
-class Draw(NamedTuple):
-    """A draw of the experiment: its world and examples, its scores, and the accuracies that theory allows."""
-
-    train: Examples
-    test: Examples
-    scores: np.ndarray  # shape (rankings, retrained or not, levels)
-    best: list[float]  # where the least important features go first
 
 
 def best_accuracy(world, kept):
@@ -30,13 +19,14 @@ def best_accuracy(world, kept):
 
 @pytest.fixture(scope="module")
 def draws():
+    """Examples, scores of (rankings, retrained or not, levels), and the best where the least important go first."""
     found = []
     for scored, rng in zip(*(np.random.default_rng(0).spawn(DRAWS) for _ in range(2)), strict=True):
         world = linear.draw_world(rng)
         train, test = (linear.draw_examples(world, count, rng) for count in (linear.TRAIN, linear.TEST))
         inverted = linear.true_ranking(world, rng)[::-1]
         best = [best_accuracy(world, inverted[k:]) for k in range(FEATURES)]
-        found.append(Draw(train, test, np.array(linear.score_draw(scored)), best))
+        found.append((train, test, np.array(linear.score_draw(scored)), best))
     return found
 
 
@@ -70,13 +60,13 @@ def test_accuracy_ranking_and_removal_by_hand():
 
 def test_level_1_answers_the_more_common_training_class(draws):
     assert linear.TRAIN % 2 == 1  # with an even number both classes could be as common, and rounding would answer
-    for draw in draws:
-        assert (draw.scores[..., -1] == np.mean(draw.test.y == float(draw.train.y.mean() > 0.5))).all()
+    for train, test, scores, _ in draws:
+        assert (scores[..., -1] == np.mean(test.y == float(train.y.mean() > 0.5))).all()
 
 
 def test_retrained_inverted_ranking_is_as_good_as_theory_allows(draws):
     """Measured minus exact accuracy, in standard errors; 1,001 examples for 17 weights cost under one point."""
-    difference = np.array([draw.scores[2, 0, :-1] - draw.best for draw in draws])
+    difference = np.array([scores[2, 0, :-1] - best for _, _, scores, best in draws])
     errors = difference.std(axis=0, ddof=1) / np.sqrt(DRAWS)
     assert (difference.mean(axis=0) < 4 * errors).all()
     assert (difference.mean(axis=0) > -0.01 - 4 * errors).all()
