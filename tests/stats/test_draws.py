@@ -235,7 +235,6 @@ def test_the_spread_over_trainings_by_hand():
     single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
     assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
-
     assert spread_of([explained(4, 1)]) is None
 
 
