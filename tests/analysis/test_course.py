@@ -22,7 +22,6 @@ FOUND = Comparison(Verdict.BETTER, 0.001, 0.01, Estimate(4.0, 1.0, 7.0))
     ("comparison", "difference", "done"),
     (
         (FOUND, None, True),
-        (FOUND._replace(verdict=Verdict.WORSE), None, True),
         (OPEN, None, False),
         (OPEN, 2.0, False),  # 2 points are not excluded
         (OPEN, 2.1, True),
