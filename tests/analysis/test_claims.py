@@ -58,10 +58,7 @@ def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
     assert claim.test(Tables({"birdsnap": ensembles}, {})).verdict is Holds.NO
     del ensembles["sg-ig"]  # all nine are needed
     assert claim.test(Tables({"imagenet": ensembles}, {})).verdict is Holds.UNKNOWN
-
-
-def test_a_claim_says_which_sobel_it_is_about():
-    """The paper's table has the released code's; ours may have that, the magnitude, or both."""
+    # the paper's table has the released code's Sobel; ours may have that, the magnitude, or both
     below, curve, above = {0.0: 0.8, 0.9: 0.4}, {0.0: 0.8, 0.9: 0.5}, {0.0: 0.8, 0.9: 0.6}
     rows = {"random": curve, "sobel": below, "sobel-released": above, "grad": curve}
     worse, par = finding("sobel-worse-than-random", rows), finding("grad-not-better-than-sobel", rows)

@@ -124,22 +124,21 @@ def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
     assert grad.endswith("| 0.235 | -0.500 | – |")
 
 
-def sealed(folder, name, kept):
-    """Write rankings of four test images whose copies keep their class so often; return their checksum."""
-    spec = RankingSpec(
-        "d" * 32, f"{sum(kept):0>32}", "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), (Split.TEST,)
-    )
-    store = RankingsStore(Workspace(folder).rankings)
-    planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
-    store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
-    store.seal(spec, {Split.TEST: 4})
-    return store.open(spec).checksum
-
-
 def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marked_with_its_number(tmp_path):
     """`var-grad` has two rankings with 40 and 44 of 60 copies kept, `grad` has no copies, `sobel` no rankings here."""
-    low, high = (sealed(tmp_path, "var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
-    other = sealed(tmp_path, "grad", [])
+
+    def sealed(name, kept):
+        """Write rankings of four test images whose copies keep their class so often; return their checksum."""
+        network, split = f"{sum(kept):0>32}", (Split.TEST,)
+        spec = RankingSpec("d" * 32, network, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
+        store = RankingsStore(Workspace(tmp_path).rankings)
+        planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
+        store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
+        store.seal(spec, {Split.TEST: 4})
+        return store.open(spec).checksum
+
+    low, high = (sealed("var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
+    other = sealed("grad", [])
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
     whole = held()
     for point, row in whole.results.items():

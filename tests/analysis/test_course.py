@@ -48,9 +48,7 @@ def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with
     blind = replace(judged, protocol=SPECIFIC, covers=Covers.NOTHING)
     assert next_seeds(blind, PLANNED, None) == {"ig": 2, "random": 2}  # nothing says how trainings vary
     assert next_seeds(judged, PLANNED, 2.1) == {}
-
-
-def test_no_row_gets_more_than_is_planned_and_checks_get_none():
+    # no row gets more than is planned, and checks get none
     judged = made(random=None, gb=OPEN)
     two = replace(judged, rows=tuple(replace(each, seeds=2) for each in judged.rows))
     assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}

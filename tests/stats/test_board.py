@@ -63,7 +63,8 @@ def test_a_missing_cell_is_missing():
     assert row(judged, "bad").gain.value is not None
 
 
-def test_one_training_per_cell_has_intervals_where_the_spread_is_borrowed_alone():
+def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_trained():
+    """There chance is that of the images and the networks."""
     judged = board(synthetic(1), ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (Covers.NOTHING, None)
@@ -73,9 +74,6 @@ def test_one_training_per_cell_has_intervals_where_the_spread_is_borrowed_alone(
     assert judged.covers is Covers.BOTH
     one, four = row(judged, "good").gain, row(own, "good").gain
     assert one.high - one.low > four.high - four.low
-
-
-def test_nothing_trained_has_no_chance_but_the_images_and_the_networks():
     judged = board(synthetic(1), MORF, BOOTSTRAP)
     assert judged.covers is Covers.IMAGES
     assert row(judged, "good").random.verdict is Verdict.BETTER
@@ -221,22 +219,21 @@ def test_a_gain_is_the_area_of_the_differences_by_hand(protocol, sign):
         assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
 
 
-def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain():
-    """Accuracies vary by it, differences of one network's answers do not."""
+def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_specific_verdict():
+    """Accuracies vary by the first, differences of one network's answers do not.
+
+    Random's specific gain is 0 by construction: what was measured of it is shown and held against nobody.
+    """
     calm, lucky = (board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
         wide, narrow = (row(judged, name).accuracies[0] for judged in (lucky, calm))
         assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-
-
-def test_randoms_own_chance_decides_no_specific_verdict():
-    """Its specific gain is 0 by construction: what was measured of it is shown and held against nobody."""
-    calm, lucky = (board(paired(random_luck=chance), SPECIFIC, BOOTSTRAP) for chance in (0.0, 0.05))
+    lucky = board(paired(random_luck=0.05), SPECIFIC, BOOTSTRAP)
+    calm = board(paired(), SPECIFIC, BOOTSTRAP)
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
-    for name in ("good", "bad", "idle"):
-        one, other = row(calm, name), row(lucky, name)
+    for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
         assert (one.random.verdict, one.gain.value) == (other.random.verdict, other.gain.value)
 
 
