@@ -32,7 +32,7 @@ def test_verdicts_places_and_gains_come_out_as_built():
     assert 0.5 < judged.detectable < 10
 
 
-def test_numbers_of_a_row_by_loops():
+def test_numbers_of_a_row_by_loops_and_none_above_1():
     scores = synthetic(2)
     good = row(board(scores, ROAR, BOOTSTRAP), "good")
     mean = {point: sum(float(bit) for bit in bits.ravel()) / bits.size for point, bits in scores.correct.items()}
@@ -45,6 +45,10 @@ def test_numbers_of_a_row_by_loops():
     for accuracy, difference, t in zip(good.accuracies, good.differences, scores.levels, strict=True):
         assert accuracy.value == pytest.approx(mean["good", t], rel=1e-12)
         assert difference.value == pytest.approx(mean["good", t] - mean["random", t], rel=1e-9)
+    nearly = {point: np.ones_like(bits) for point, bits in scores.correct.items()}
+    nearly["good", 0.5] = scores.correct["good", 0.5]
+    nearly["bad", 0.5][0, :3] = False
+    assert row(board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
 
 
 def test_a_missing_cell_is_missing():
@@ -93,14 +97,6 @@ def test_choosing_rows_changes_their_places_alone():
         assert replace(one, place=None) == replace(row(whole, one.estimator), place=None)
     # 5 rows against Random and against Sobel, but no control against itself
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
-
-
-def test_accuracies_stay_between_0_and_1():
-    scores = synthetic(2)
-    nearly = {point: np.ones_like(bits) for point, bits in scores.correct.items()}
-    nearly["good", 0.5] = scores.correct["good", 0.5]
-    nearly["bad", 0.5][0, :3] = False
-    assert row(board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
 
 
 def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
