@@ -19,7 +19,7 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import with_entries
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
-from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.protocols.unretrained import MORF
 from roarbench.report.claim_table import own_tables, results_record
 from roarbench.report.curve_chart import chart
 from roarbench.report.table_formats import render
@@ -45,7 +45,6 @@ def whole():
         (KAR, Unit.SCALAR, MAIN, (0.5, 0.9), 3),  # untouched images are the same for every retrained network
         (MASK_ONLY, Unit.SCALAR, MAIN, LEVELS, 0),
         (MORF, Unit.SCALAR, MAIN, LEVELS, 1),
-        (LERF, Unit.SCALAR, MAIN, LEVELS, 1),
     ],
 )
 def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
@@ -140,21 +139,14 @@ def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_p
     found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
     reasons = {name: why for name, why in found.mixed(protocol, Unit.SCALAR).items() if name in MAIN}
     assert reasons == dict.fromkeys(mixed, f"{reason}; do it again in a fresh --store")
+    if protocol is ROAR:  # claims are not tested on them either
+        assert own_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
     board = found.board(protocol, Unit.SCALAR, MAIN)
     assert {row.estimator for row in board.rows if row.place is None} == placeless
     for row in board.rows:
         assert row.accuracies[0].value is not None  # what was measured is still shown
         if row.estimator in placeless:
             assert (row.gain.value, row.random) == (None, None)
-
-
-@pytest.mark.slow
-def test_what_was_dropped_is_in_no_table_and_told_of(whole):
-    partly = marked(whole, lambda point: "" if among(point, ONE_OF_GRAD) else "a" * 64)
-    assert {row.estimator for row in partly.dropped} == {"grad"}
-    assert own_tables(partly, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - {"grad"}
-    (told,) = (line for line in doubts(panel(partly)) if line.startswith("No place for grad (roar scalar"))
-    assert told.endswith(f": {UNSAID}; do it again in a fresh --store.")
 
 
 MINE = tuple(f"mine{number}@0123abcd" for number in range(4))
@@ -244,8 +236,6 @@ def test_the_reference_is_told_where_it_is_known():
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
     assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown")
     found = held()
-    unknown = table_of(replace(found, references={}))
-    assert json.loads(render(unknown, "json"))["reference_accuracy"] is None and "correct" not in unknown.caption
     rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
     for weights, known in (("a" * 64, True), ("b" * 64, False)):
         scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})

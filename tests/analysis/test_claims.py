@@ -74,9 +74,7 @@ def test_hooker_is_a_full_table_in_our_words(order):
     assert set(curves) == {"imagenet", "food101", "birdsnap"}
     for rows in curves.values():
         assert len(rows) == 14 and set(rows) <= set(ESTIMATORS)
-        for curve in rows.values():
-            assert tuple(curve) == (0.0, *PAPER_LEVELS)
-            assert all(0 < accuracy < 1 for accuracy in curve.values())
+        assert {tuple(curve) for curve in rows.values()} == {(0.0, *PAPER_LEVELS)}
     if order is Order.MORF:
         assert curves["imagenet"]["random"][0.9] == 0.6353  # the number of the text
     else:

@@ -106,7 +106,6 @@ ONLY = "nothing of made-up v1 is in this store, but: roarbench table --suite mad
         ([(OTHER, POINTS, 0)], [PHOTOS, GENERATED], {}, OTHER, "", ""),
         # of the suite's own source, as another decoder makes them: those whose results began last
         ([("01d", POINTS, 0), (OTHER, POINTS, 1)], [GENERATED, replace(GENERATED, data="01d")], {}, OTHER, None, None),
-        ([("01d", POINTS, 1), (OTHER, POINTS, 0)], [GENERATED], {}, OTHER, None, None),
         ([("01d", POINTS, 0)], [], {}, "01d", " (images of unknown origin, 01d)", ""),
     ],
 )  # fmt: skip

@@ -6,7 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis import faithfulness
 from roarbench.analysis.collecting import collect, with_kept
 from roarbench.analysis.faithfulness import METRICS, score_specs
 from roarbench.analysis.probability_drop import probability_drops
@@ -53,7 +52,6 @@ def test_probabilities_fall_along_the_rows_of_one_order(protocol):
     assert found == {name: probability_drop(stored[CLEAN, 0.0], row) for name, row in rows.items()}
     aopc = {name: np.mean(stored[CLEAN, 0.0] - row) for name, row in rows.items()}
     assert {name: fall.aopc.value for name, fall in found.items()} == pytest.approx(aopc)
-    assert found["random"].aopc.value < found["var-grad"].aopc.value
 
 
 def test_what_is_missing_or_no_probability_is_missing():
@@ -97,8 +95,6 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
     assert len({spec.key for spec in exact.values()}) == len(exact)
-    assert {(spec.data, spec.images) for spec in exact.values()} == {("da7a", faithfulness.IMAGES)}
-    assert len({spec.reference for spec in exact.values()}) == 1
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
     assert collect(SUITE, store, data="da7a").quantus == {}
