@@ -17,7 +17,7 @@ from roarbench.plan.suites import find_suite
 from roarbench.protocols import SHOWN
 from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.report.replication_table import compare, replication_record, replication_text
-from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
+from roarbench.report.validity_panel import as_json, as_markdown, as_text, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.judging import Drawn
 from roarbench.store.results import ResultsStore, default_url
@@ -80,13 +80,10 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     found = compare(first, again, Unit.SCALAR)
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
-    assert words["var-grad"]["random"] == ("better", "worse")
-    assert found.opposed >= 2 and found.equal >= 2 and set(words["sobel"].values()) <= {("better", "better")}
     record = replication_record(found, first, again)
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
     rows = {row["estimator"]: row for row in record["rows"]}
-    assert list(rows) == [row.estimator for row in found.rows]
     assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
     lines = printed(replication_text(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
@@ -153,16 +150,6 @@ def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
         columns = {heading: cells for part in sections(found) for heading, cells in part.columns.items()}
         assert checks in columns and not any(set(cells) <= {"–"} for cells in columns.values())
         assert text(found).rstrip().endswith(less)
-
-
-def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded():
-    def smooth(cell):
-        steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
-        return 0.9 if cell.estimator == CLEAN else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
-
-    note = doubts(panel(held(accuracy=smooth), BOOTSTRAP))[0]
-    assert note.startswith("Smoothness alone (random-blurred) gains +6.")
-    assert note.endswith(" points; rows that gain more: var-grad.")
 
 
 def test_json_has_every_number(made):
