@@ -28,6 +28,7 @@ def test_verdicts_places_and_gains_come_out_as_built():
     assert row(judged, "random").place.groups == row(judged, "same").place.groups
     assert row(judged, "random").gain == (0.0, 0.0, 0.0)
     assert row(judged, "sobel").sobel is None and row(judged, "random").sobel is not None
+    assert row(judged, "sobel").over_sobel == (0.0, 0.0, 0.0)  # paired, draw by draw
     assert (judged.covers, judged.images, judged.bootstrap) == (Covers.BOTH, IMAGES, BOOTSTRAP)
     assert 0.5 < judged.detectable < 10
 
