@@ -2,7 +2,7 @@
 
 import pytest
 
-from roarbench.analysis.claims import BASES, CLAIMS, Holds, Tables, curve_gain
+from roarbench.analysis.claims import CLAIMS, Holds, Tables, curve_gain
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.terms import PAPER_LEVELS, Order
@@ -35,7 +35,6 @@ def test_verdicts_on_the_published_table():
     one = "grad against sobel-released at t = 0.5 on imagenet"
     assert found["grad-not-better-than-sobel"].exceptions == (one,)
     assert {claim.test(Tables({}, {})).verdict for claim in CLAIMS} == {Holds.UNKNOWN}
-    assert len(CLAIM) == len(CLAIMS)
 
 
 def finding(claim, rows):
@@ -54,24 +53,18 @@ def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
     assert curve_gain({0.5: 0.7, 0.9: 0.6}, {0.5: 0.7, 0.9: 0.6}) is None  # no untouched images
     rows = dict.fromkeys(("random", "sobel", "grad", "sgsq-grad"), partial)
     assert finding("grad-not-better-than-sobel", rows).verdict is Holds.YES
-    assert finding("grad-worse-than-random", rows).verdict is Holds.NO
     assert finding("strong-ensembles-beat-random", rows).verdict is Holds.NO
     ensembles, claim = dict(PUBLISHED.roar["imagenet"]), CLAIM["best-ensemble-base"]
     assert claim.test(Tables({"birdsnap": ensembles}, {})).verdict is Holds.NO
     del ensembles["sg-ig"]  # all nine are needed
     assert claim.test(Tables({"imagenet": ensembles}, {})).verdict is Holds.UNKNOWN
-
-
-def test_a_claim_says_which_sobel_it_is_about():
-    """The paper's table has the released code's; ours may have that, the magnitude, or both."""
+    # the paper's table has the released code's Sobel; ours may have that, the magnitude, or both
     below, curve, above = {0.0: 0.8, 0.9: 0.4}, {0.0: 0.8, 0.9: 0.5}, {0.0: 0.8, 0.9: 0.6}
     rows = {"random": curve, "sobel": below, "sobel-released": above, "grad": curve}
     worse, par = finding("sobel-worse-than-random", rows), finding("grad-not-better-than-sobel", rows)
     assert (worse.agree, worse.cells) == (1, 1)
     assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
     assert finding("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is Holds.UNKNOWN
-    for claim in (CLAIM["sobel-worse-than-random"], *(CLAIM[f"{base}-not-better-than-sobel"] for base in BASES)):
-        assert "sobel-released" in claim.text and "sobel, the magnitude" in claim.text
 
 
 @pytest.mark.parametrize("order", Order)
@@ -81,9 +74,7 @@ def test_hooker_is_a_full_table_in_our_words(order):
     assert set(curves) == {"imagenet", "food101", "birdsnap"}
     for rows in curves.values():
         assert len(rows) == 14 and set(rows) <= set(ESTIMATORS)
-        for curve in rows.values():
-            assert tuple(curve) == (0.0, *PAPER_LEVELS)
-            assert all(0 < accuracy < 1 for accuracy in curve.values())
+        assert {tuple(curve) for curve in rows.values()} == {(0.0, *PAPER_LEVELS)}
     if order is Order.MORF:
         assert curves["imagenet"]["random"][0.9] == 0.6353  # the number of the text
     else:

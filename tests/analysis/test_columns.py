@@ -2,12 +2,10 @@
 
 import json
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 
-from roarbench.analysis import faithfulness
 from roarbench.analysis.collecting import collect, with_kept
 from roarbench.analysis.faithfulness import METRICS, score_specs
 from roarbench.analysis.probability_drop import probability_drops
@@ -54,7 +52,6 @@ def test_probabilities_fall_along_the_rows_of_one_order(protocol):
     assert found == {name: probability_drop(stored[CLEAN, 0.0], row) for name, row in rows.items()}
     aopc = {name: np.mean(stored[CLEAN, 0.0] - row) for name, row in rows.items()}
     assert {name: fall.aopc.value for name, fall in found.items()} == pytest.approx(aopc)
-    assert found["random"].aopc.value < found["var-grad"].aopc.value
 
 
 def test_what_is_missing_or_no_probability_is_missing():
@@ -63,37 +60,31 @@ def test_what_is_missing_or_no_probability_is_missing():
     assert found["grad"].aopc == (None, None, None)
     assert (found["grad"].probabilities[1].value, found["grad"].changes[1].value) == (None, None)
     assert found["grad"].probabilities[0].value > 0
-    assert found["var-grad"].aopc.value > 0
     assert probability_drops(part, LERF, Unit.SCALAR, LEVELS)["grad"].aopc.value > 0
     assert probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
     assert probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
     assert probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
-    assert probability_drops(whole, MORF, Unit.PIXEL, LEVELS) == {}
     gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, Retrain.NONE, "mean", Unit.SCALAR, 0.9), 0)
-    for wrong in (np.nan, 1.1):
-        damaged = whole.results[gap].probabilities.copy()
-        damaged[3] = wrong
-        row = replace(whole.results[gap], probability=pack_probabilities(damaged))
-        found = probability_drops(replace(whole, results=whole.results | {gap: row}), MORF, Unit.SCALAR, LEVELS)
-        assert found["grad"].aopc.value is None and found["random"].aopc.value is not None
+    damaged = whole.results[gap].probabilities.copy()
+    damaged[3] = 1.1
+    row = replace(whole.results[gap], probability=pack_probabilities(damaged))
+    found = probability_drops(replace(whole, results=whole.results | {gap: row}), MORF, Unit.SCALAR, LEVELS)
+    assert found["grad"].aopc.value is None and found["random"].aopc.value is not None
 
 
 @pytest.mark.slow
 def test_tables_have_probabilities_where_nothing_is_retrained():
     whole = with_probabilities({("grad", Order.MORF, 0.9)})
     shown = table_of(whole, "morf")
-    plain, flat = rows_of(shown), rows_of(shown, "csv")
+    plain = rows_of(shown)
     row, fall = plain["var-grad"], probability_drops(whole, MORF, Unit.SCALAR, LEVELS)["var-grad"]
     assert (row["aopc"], row["aopc_low"], row["aopc_high"]) == fall.aopc
     assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
     assert list(row["relative_change_high"].values()) == [each.high for each in fall.changes]
-    assert flat["var-grad"]["relative_change_0.9"] == str(row["relative_change"]["0.9"])
     assert plain["grad"]["aopc"] is plain["grad"]["probability"]["0.9"] is None
-    assert flat["grad"]["aopc"] == flat["grad"]["probability_0.9"] == ""
     (line,) = (line for line in render(shown, "markdown").splitlines() if "| var-grad" in line)
     assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in line
-    for protocol in ("roar", "kar", "mask-only"):
-        assert not {"aopc", "probability", "relative_change"} & set(rows_of(table_of(whole, protocol))["random"])
+    assert not {"aopc", "probability", "relative_change"} & set(rows_of(table_of(whole, "roar"))["random"])
 
 
 VALUES = {"pixel-flipping": 0.23456, "region-perturbation": -0.5, "faithfulness-correlation": None}
@@ -104,8 +95,6 @@ def test_quantus_scores_every_estimator_that_has_maps_by_images_and_reference(st
     mapped = [name for name in SUITE.estimators if name != "random-redrawn"]
     assert list(exact) == [(name, metric.id) for name in mapped for metric in METRICS]
     assert len({spec.key for spec in exact.values()}) == len(exact)
-    assert {(spec.data, spec.images) for spec in exact.values()} == {("da7a", faithfulness.IMAGES)}
-    assert len({spec.reference for spec in exact.values()}) == 1
     same = {name for name, metric in exact if exact[name, metric].key == short[name, metric].key}
     assert same == {name for name, _ in exact if not find_estimator(name).shared}
     assert collect(SUITE, store, data="da7a").quantus == {}
@@ -125,31 +114,27 @@ def test_quantus_has_columns_at_the_end_and_touches_nothing_else():
     assert (after, scored.flags) == (before, plain.flags)
     nothing = dict.fromkeys(VALUES)
     assert (kept["grad"], kept["random"], kept["sobel"]) == (VALUES, nothing | {"pixel-flipping": 0.5}, nothing)
-    found = rows_of(scored, "csv")
-    assert list(found["grad"])[-3:] == [f"quantus_{metric.id}" for metric in METRICS]
-    assert [found["grad"][f"quantus_{name}"] for name in VALUES] == ["0.23456", "-0.5", ""]
     lines = render(scored, "markdown").splitlines()
     assert lines[2].endswith("| above masks t=0.9 | PF ↓ | RP ↑ | FC ↑ |")
     (grad,) = (line for line in lines if "| grad |" in line or "| grad (!) |" in line)
     assert grad.endswith("| 0.235 | -0.500 | – |")
 
 
-def sealed(folder, name, kept):
-    """Write rankings of four test images whose copies keep their class so often; return their checksum."""
-    spec = RankingSpec(
-        "d" * 32, f"{sum(kept):0>32}", "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), (Split.TEST,)
-    )
-    store = RankingsStore(Workspace(folder).rankings)
-    planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
-    store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
-    store.seal(spec, {Split.TEST: 4})
-    return store.open(spec).checksum
-
-
 def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marked_with_its_number(tmp_path):
     """`var-grad` has two rankings with 40 and 44 of 60 copies kept, `grad` has no copies, `sobel` no rankings here."""
-    low, high = (sealed(tmp_path, "var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
-    other = sealed(tmp_path, "grad", [])
+
+    def sealed(name, kept):
+        """Write rankings of four test images whose copies keep their class so often; return their checksum."""
+        network, split = f"{sum(kept):0>32}", (Split.TEST,)
+        spec = RankingSpec("d" * 32, network, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
+        store = RankingsStore(Workspace(tmp_path).rankings)
+        planes = np.full((4, spec.layout.planes, spec.layout.width), sum(kept) % 251, np.uint8)
+        store.write_part(spec, Split.TEST, 0, 4, planes, MapProvenance(0.0, kept=kept))
+        store.seal(spec, {Split.TEST: 4})
+        return store.open(spec).checksum
+
+    low, high = (sealed("var-grad", kept) for kept in ([15, 15, 10, 0], [15, 15, 14, 0]))
+    other = sealed("grad", [])
     rankings = {"var-grad": (low, high), "grad": (other, other), "sobel": ("gone", "gone")}
     whole = held()
     for point, row in whole.results.items():
@@ -157,12 +142,11 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
         whole.results[point] = replace(row, rankings=names[point.seed % 2])
     stored = with_kept(whole, tmp_path)
     assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
-    assert with_kept(held(), Path("none")).kept == {}
     shown = table_of(stored)
     text, rows = words_of(shown), rows_of(shown)
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
-    assert f"{said} " in (written := render(shown, "markdown")) and f"{said}  " not in written
+    assert f"{said} " in render(shown, "markdown")
     assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
     for kept in ({"var-grad": 0.8}, {}):
         assert "†" not in words_of(table_of(replace(stored, kept=kept)))

@@ -2,9 +2,7 @@
 
 from dataclasses import replace
 
-import pytest
-
-from roarbench.analysis.course import is_open, next_seeds, settled
+from roarbench.analysis.course import is_open, next_seeds
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Covers
@@ -16,22 +14,6 @@ from tests.helpers.synthetic_boards import BOOTSTRAP, row, synthetic
 PLANNED = {"random": 3, "sobel": 3, "grad": 3, "ig": 3, "gb": 2}
 OPEN = Comparison(Verdict.SAME, 0.5, 1.0, Estimate(0.5, -1.0, 2.0))
 FOUND = Comparison(Verdict.BETTER, 0.001, 0.01, Estimate(4.0, 1.0, 7.0))
-
-
-@pytest.mark.parametrize(
-    ("comparison", "difference", "done"),
-    (
-        (FOUND, None, True),
-        (FOUND._replace(verdict=Verdict.WORSE), None, True),
-        (OPEN, None, False),
-        (OPEN, 2.0, False),  # 2 points are not excluded
-        (OPEN, 2.1, True),
-        (OPEN._replace(difference=Estimate(-0.5, -2.0, 1.0)), 2.0, False),
-        (OPEN._replace(difference=Estimate(0.5)), 2.1, False),  # without an interval nothing is excluded
-    ),
-)
-def test_settled_is_a_word_or_that_nothing_of_interest_is_left(comparison, difference, done):
-    assert settled(comparison, difference) is done
 
 
 def made(**comparisons):
@@ -49,9 +31,10 @@ def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with
     blind = replace(judged, protocol=SPECIFIC, covers=Covers.NOTHING)
     assert next_seeds(blind, PLANNED, None) == {"ig": 2, "random": 2}  # nothing says how trainings vary
     assert next_seeds(judged, PLANNED, 2.1) == {}
-
-
-def test_no_row_gets_more_than_is_planned_and_checks_get_none():
+    for left in (OPEN.difference, Estimate(-0.5, -2.0, 1.0), Estimate(0.5)):  # 2 points are not excluded
+        still_open = made(random=None, ig=OPEN._replace(difference=left))
+        assert next_seeds(still_open, PLANNED, 2.0) == {"ig": 2, "random": 2}
+    # no row gets more than is planned, and checks get none
     judged = made(random=None, gb=OPEN)
     two = replace(judged, rows=tuple(replace(each, seeds=2) for each in judged.rows))
     assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}

@@ -9,7 +9,7 @@ from scipy.integrate import trapezoid
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MARKS, Flag, Grade, flag_of, flags_of, floor_words, floors_of, row_marks
+from roarbench.analysis.marks import MARKS, Flag, Grade, flag_of, flags_of, floors_of, row_marks
 from roarbench.analysis.validity import panel, twins_of
 from roarbench.errors import CallerError
 from roarbench.plan.points import expand
@@ -87,10 +87,7 @@ def test_values_by_scipy(made):
         expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
         assert drawn.area("var-grad").value == pytest.approx(expected, abs=1e-9)
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
-        own, random = (mean(whole, estimator=each, t=t, retrain=Retrain.MASKS) for each in (name, "random"))
-        assert made.masks.accuracy(name, t).value == pytest.approx(own, abs=1e-12)
-        assert made.masks.difference(name, t).value == pytest.approx(own - random, abs=1e-12)
-        above = made.above_masks(name, t)
+        above, own = made.above_masks(name, t), mean(whole, estimator=name, t=t, retrain=Retrain.MASKS)
         assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12) and above.low > 0
     assert made.above_masks("random-blurred", 0.9) == Estimate() and floors_of(made) == {}
 
@@ -135,7 +132,6 @@ def test_a_row_without_a_gain_has_none_to_share(made):
     """grad is worse than Random, whatever its twins do, and images at chance have nothing of masks' to share."""
     for kind in ("blurred", "untrained", "random-blurred"):
         assert marks(made, "grad")[kind] == (kind, Estimate(), None)
-    assert "other-target" not in marks(made, "grad")
     assert flag_of(made, "grad") == Flag(Grade.NONE, "")
     assert marks(judged(accuracy=leaky(0.4, 0.25)), "var-grad")["masks"] == ("masks", Estimate(), None)
 
@@ -146,7 +142,6 @@ def test_a_row_without_a_gain_has_none_to_share(made):
         (0.36, Grade.NONE, ()),
         (0.5, Grade.SOME, ()),
         (0.6, Grade.STRONG, (0.9,)),  # all that its images tell
-        (0.7, Grade.STRONG, (0.9,)),
     ],
 )
 def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_much_as_images(alone, grade, floor):
@@ -156,8 +151,6 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_m
     for words in ("ts mask alone has", "of its images' accuracy above chance"):
         assert (words in flag_of(made, "var-grad").reason) is (grade is not Grade.NONE)
     assert floors == ({"var-grad": floor} if floor else {})
-    said = "At the floor: var-grad (t = 0.9): its images tell no more than its mask."
-    assert floor_words(floors) == (said if floor else "")
 
 
 def test_all_reasons_are_one_sentence_the_strong_ones_first():
@@ -183,23 +176,13 @@ def test_a_missing_cell_is_missing(made):
     assert own.main.area("grad") == own.retrained.area("grad") == Estimate()
     blurred = twins_of(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
-    masks = lacking(held(accuracy=leaky(0.5)), estimator="random", t=0.9, retrain=Retrain.MASKS).masks
-    assert masks.accuracy("var-grad", 0.9).low is not None and masks.difference("var-grad", 0.9) == Estimate()
 
 
 def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
     found = panel(held(one_seed(SUITE), accuracy=leaky(0.7)), BOOTSTRAP)
     made, twin = found.evidence, twins_of(found.evidence, "grad")["blurred"].difference
-    lead = made.masks.difference("var-grad", 0.9)
-    for number in (
-        made.main.area("grad"),
-        twin,
-        made.masks.accuracy("grad", 0.3),
-        lead,
-        made.retrained.area("var-grad"),
-    ):
-        assert number.value is not None and number.low is None and number.high is None
-    assert twin.value > 5 and lead.value > 0.3
+    for number in (made.main.area("grad"), twin, made.masks.difference("var-grad", 0.9)):
+        assert number.value is not None and number.low is number.high is None
     assert {flag_of(made, name) for name in found.names} == {Flag(Grade.NONE, "")}
     assert found.agreements["kar"].tau.value is not None and found.agreements["kar"].tau[1:] == (None, None)
     assert made.reference.area("var-grad").low is not None, "nothing is trained: images alone are chance"
@@ -208,9 +191,7 @@ def test_one_training_per_cell_gives_values_no_intervals_and_no_flag():
 def test_a_suite_without_checks_has_rows_and_no_flags_and_one_without_roar_masks_alone():
     found = judged(replace(SUITE, blocks=(PLAIN,)))
     assert [part.levels for part in (found.masks, found.retrained, found.reference)] == [(), (), ()]
-    assert twins_of(found, "grad") == {}
     assert found.retrained.area("grad") == found.reference.area("grad") == Estimate()
-    assert found.main.area("grad").low is not None
     assert flags_of(found) == flags_of(Evidence.of(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)) == {}
     alone = judged(replace(SUITE, blocks=(Block(MASK_ONLY, MAIN, (0.9,), seeds=2),)))
     assert (alone.main.levels, alone.main.area("grad"), alone.units) == ((), Estimate(), {})
@@ -225,10 +206,8 @@ def test_every_fill_has_its_gain_and_none_is_mixed():
 
     found = judged(suite, accuracy)
     assert covers(found.fills["mean"].area("grad"), -4.5) and covers(found.fills["zero"].area("grad"), 9.0)
-    assert found.main is found.fills["mean"]
     turned = judged(replace(suite, blocks=suite.blocks[::-1]), accuracy)
     assert covers(turned.main.area("grad"), 9.0)  # tables have the fill that is named first
-    assert found.fills["zero"].levels == (0.5, 0.9) and found.smoothness == {}
 
 
 def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
@@ -256,7 +235,6 @@ def test_masks_of_pixels_doubt_the_rows_of_pixels_in_a_suite_that_has_them():
     pixel = tuple(replace(block, seeds=2, unit=Unit.PIXEL) for block in SUITE.blocks if block.protocol is MASK_ONLY)
     suite_results = held(replace(SUITE, blocks=(*SUITE.blocks, *pixel)), accuracy)
     pixels = Evidence.of(suite_results, BOOTSTRAP, Unit.PIXEL)
-    assert pixels.unit is Unit.PIXEL and pixels.masks.levels == LEVELS
     found = flags_of(pixels)
     assert set(found) == {"var-grad"} and "mask alone" in found["var-grad"].reason
     assert "var-grad" not in flags_of(Evidence.of(suite_results, BOOTSTRAP))

@@ -6,8 +6,6 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
-from matplotlib.colors import to_hex
-from PIL import Image
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
@@ -18,7 +16,6 @@ from roarbench.protocols.unretrained import MORF
 from roarbench.report.curve_chart import chart
 from roarbench.report.figures import Axis, Chart, make_figure, save_figure
 from roarbench.report.panels import Curve, spread
-from roarbench.stats.bootstrap import Estimate
 from roarbench.terms import Order
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import table_of
@@ -31,13 +28,10 @@ def whole():
 
 def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_there_is_none(whole):
     table = table_of(whole, rows=["random", "grad"])
-    clean, first, last = Estimate(0.9, 0.88, 0.92), Estimate(0.7, 0.65, 0.75), Estimate(0.4, 0.3, 0.5)
-    rows = (replace(table.board.rows[0], estimator="gb", clean=clean, accuracies=(first, last)), table.board.rows[1])
-    curves = chart(replace(table, board=replace(table.board, levels=(0.5, 0.9), rows=rows))).curves
-    assert [curve.estimator for curve in curves] == ["gb", "grad"]
-    assert curves[0].levels == (0.0, 0.5, 0.9)
-    assert curves[0].accuracy == (0.9, 0.7, 0.4)
-    assert (curves[0].low, curves[0].high) == ((0.88, 0.65, 0.3), (0.92, 0.75, 0.5))
+    for row, curve in zip(table.board.rows, chart(table).curves, strict=True):
+        assert (curve.estimator, curve.levels) == (row.estimator, (0.0, *LEVELS))
+        points = (row.clean, *row.accuracies)
+        assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in points]
     results = whole.results.items()
     kept = {p: r for p, r in results if p.cell.estimator in ("none", "random") and p.cell.t < LEVELS[-1]}
     (curve,) = chart(table_of(SuiteResults(SUITE, "", None, kept))).curves
@@ -57,15 +51,13 @@ def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_
     with pytest.raises(CallerError, match="this plot is of morf, .*; leave --published out"):
         chart(table_of(results, "morf"), "imagenet")
 
-
-def test_accuracy_above_masks_alone_is_a_curve_beside_accuracy(whole):
-    found = {curve.estimator: curve for curve in chart(table_of(whole)).above_masks}
-    assert set(found) == set(MAIN)  # the blurred random map has no masks here
+    # accuracy above masks alone is a curve beside accuracy
+    found = chart(table_of(whole)).above_masks
+    assert [curve.estimator for curve in found] == [*MAIN]  # the blurred random map has no masks here
     evidence = Evidence.of(whole)
-    for name, curve in found.items():
-        assert curve.levels == LEVELS
-        expected = [evidence.above_masks(name, t) for t in LEVELS]
-        assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == [tuple(each) for each in expected]
+    for curve in found:
+        expected = [tuple(evidence.above_masks(curve.estimator, t)) for t in LEVELS]
+        assert list(zip(curve.accuracy, curve.low, curve.high, strict=True)) == expected
     assert chart(table_of(whole, "kar")).above_masks == ()
 
 
@@ -83,22 +75,14 @@ def chart_of(*curves, title="one", caption="Three seeds.", **more):
     return Chart(title, caption, Axis.REMOVED, curves, **more)
 
 
-def forms(base):
-    return [base, f"{base}-sq", f"sg-{base}", f"sg-{base}-sq", f"sgsq-{base}", f"var-{base}"]
-
-
 def full_chart():
+    """More names than fit beside a panel of the usual height, most of them in the first of three."""
     controls = (curve("random", control=True, end=0.5), curve("sobel", control=True, end=0.501))
-    rest = [
-        curve(name, base, end=0.5 + k / 1000) for base in ("grad", "gb", "ig") for k, name in enumerate(forms(base))
-    ]
-    return chart_of(*controls, *rest, title="big v1 · ROAR", caption="Five seeds. " * 30)
-
-
-def crowded_chart():
-    """More names than fit beside a panel of the usual height."""
-    twins = [f"{name}~{twin}" for twin in ("blurred", "untrained", "other-target") for name in forms("grad")]
-    return chart_of(*(curve(name, "grad") for name in (*forms("grad"), *twins)), title="crowd")
+    names = {base: (base, f"sg-{base}", f"sgsq-{base}", f"var-{base}") for base in ("grad", "gb", "ig")}
+    rest = [curve(name, base, end=0.5 + k / 1000) for base, each in names.items() for k, name in enumerate(each)]
+    kinds = ("", "~blurred", "~untrained", "~other-target")
+    twins = [curve(f"{name}-sq{kind}", "grad", end=0.5) for name in names["grad"] for kind in kinds]
+    return chart_of(*controls, *rest, *twins, title="big v1 · ROAR", caption="Five seeds. " * 30)
 
 
 def long_chart():
@@ -112,19 +96,6 @@ def long_chart():
 def lines(axes):
     """Measured and published lines by label."""
     return {line.get_label(): line for line in axes.lines if not line.get_label().startswith("_")}
-
-
-@pytest.mark.slow
-def test_drawn_data_equal_the_input_in_every_panel():
-    given = {each.estimator: each for each in full_chart().curves}
-    figure = make_figure(full_chart())
-    assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG"]
-    for axes, base in zip(figure.axes, ("grad", "gb", "ig"), strict=True):
-        drawn = lines(axes)
-        assert list(drawn) == ["random", "sobel", *forms(base)]
-        for name, line in drawn.items():
-            x, y = line.get_data()
-            assert (tuple(x), tuple(y)) == (given[name].levels, given[name].accuracy)
 
 
 def test_bands_equal_the_input_a_missing_point_is_a_gap_and_a_curve_without_points_is_named_below():
@@ -148,7 +119,7 @@ def test_bands_equal_the_input_a_missing_point_is_a_gap_and_a_curve_without_poin
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("make", [full_chart, crowded_chart, long_chart])
+@pytest.mark.parametrize("make", [full_chart, long_chart])
 def test_no_text_overlaps_another_or_leaves_the_picture(make):
     figure = make_figure(make())
     renderer = FigureCanvasAgg(figure).get_renderer()
@@ -172,19 +143,16 @@ def test_no_text_overlaps_another_or_leaves_the_picture(make):
 
 def test_published_curves_are_dashed_in_the_measured_curve_s_colour():
     measured, published = curve("grad"), (curve("grad", end=0.2, levels=T[1:]), curve("var-grad", "grad", end=0.1))
-    figure = make_figure(chart_of(measured, published=published))
-    (axes,) = figure.axes
+    (axes,) = make_figure(chart_of(measured, published=published)).axes
     drawn = lines(axes)
     assert list(drawn) == ["grad (published)", "var-grad (published)", "grad"]
     dashed = drawn["grad (published)"]
     assert tuple(dashed.get_ydata()) == published[0].accuracy
     assert dashed.is_dashed() and not drawn["grad"].is_dashed()
     assert dashed.get_color() == drawn["grad"].get_color()
-    assert to_hex(dashed.get_markerfacecolor()) == "#ffffff"
     assert sorted(text.get_text() for text in axes.texts) == ["grad", "var-grad"]
     leaders = {(line.get_xdata()[0], line.get_ydata()[0]) for line in axes.lines if len(line.get_xdata()) == 2}
     assert leaders == {(0.9, measured.accuracy[-1]), (0.9, published[1].accuracy[-1])}  # measured comes first
-    assert any("published" in text.get_text() for text in figure.texts)
 
 
 @pytest.mark.slow
@@ -195,10 +163,6 @@ def test_files_open_and_are_the_same_each_time(tmp_path, ending, start):
         save_figure(make_figure(long_chart()), file)
     first, second = (file.read_bytes() for file in files)
     assert first == second and first.startswith(start)
-    if ending == "PNG":
-        with Image.open(files[0]) as image:
-            image.load()
-            assert image.format == "PNG" and image.width > 500
     assert b"Date" not in first and b"Software" not in first
     assert sorted(tmp_path.iterdir()) == files
 
@@ -210,12 +174,16 @@ def test_spread_by_hand():
     assert spread([10.0, 9.9, 3.0], 2.0, 0.0, 10.0) == [10.0, 8.0, 3.0]
 
 
-def test_what_is_above_masks_has_panels_of_its_own_below_the_others():
-    curves = (curve("random", control=True), curve("grad"), curve("gb"), curve("ig"))
+def test_drawn_data_equal_the_input_in_every_panel_and_above_masks_has_panels_of_its_own_below():
+    curves = (curve("random", control=True), curve("grad"), curve("gb", end=0.3), curve("ig"))
     above = tuple(replace(c, accuracy=tuple(a and a - 0.7 for a in c.accuracy)) for c in curves if c.family != "gb")
     figure = make_figure(chart_of(*curves, above_masks=above))
     upper, lower = figure.axes[:3], figure.axes[3:]
-    assert [axes.get_title(loc="left") for axes in lower] == ["GRAD", "IG"]
+    assert [axes.get_title(loc="left") for axes in figure.axes] == ["GRAD", "GB", "IG", "GRAD", "IG"]
+    for axes, measured in zip(upper, curves[1:], strict=True):
+        drawn = {name: tuple(line.get_ydata()) for name, line in lines(axes).items()}
+        assert drawn == {"random": curves[0].accuracy, measured.estimator: measured.accuracy}
+        assert tuple(lines(axes)["random"].get_xdata()) == T
     assert (upper[0].get_ylabel(), lower[0].get_ylabel()) == ("test accuracy", "accuracy above masks alone")
     assert all(axes.get_position().y1 < upper[0].get_position().y0 for axes in lower)
     assert lower[0].get_ylim()[0] < min(above[0].accuracy)

@@ -1,11 +1,7 @@
 """The table in its formats, from a board that was written by hand."""
 
 import json
-import shutil
-import subprocess
 from dataclasses import replace
-
-import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
@@ -91,7 +87,6 @@ ROW = """{
 def test_json_has_the_keys_that_others_read():
     """Accuracies are fractions, gains points, and what is missing is null."""
     found = json.loads(render(TABLE, "json"))
-    assert list(found)[:3] == ["suite", "version", "levels"]
     assert len(found.pop("rows")) == len(ROWS)
     assert found == json.loads(JSON) | {"hash": TABLE.hash}
     assert rows_of(TABLE)["var-grad"] == json.loads(ROW)
@@ -103,8 +98,6 @@ def test_json_has_the_keys_that_others_read():
     }
     small = replace(TABLE, suite_results=replace(TABLE.suite_results, limit=40))
     assert json.loads(render(small, "json"))["limit"] == 40
-    for said in (render(small, "markdown"), text(small)):
-        assert "made-up v1 (small version: 40 images a split)" in said
 
 
 def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
@@ -117,7 +110,6 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
         for key, curve in curves.items():
             flat |= {f"{'accuracy' if key == 'curve' else key}_{t}": value for t, value in curve.items()}
         assert row == {key: "" if value is None else str(value) for key, value in flat.items()}
-    assert rows["grad"]["accuracy_0.9"] == rows["grad"]["gain"] == ""
     tied = with_board(rows=(ROWS[1], replace(ROWS[1], estimator="gb"), ROWS[2]))
     assert [row.estimator for row in tied.rows] == ["ig", "grad", "gb"]
     assert list(rows_of(with_board(rows=(replace(ROWS[3], estimator="-2@0123abcd"),)), "csv")) == ["'-2@0123abcd"]
@@ -152,18 +144,17 @@ def test_rows_of_too_few_draws_say_how_many():
         assert find_estimator(shown) == find_estimator(name)
 
 
-def test_text_has_the_same_cells():
-    whole = text(TABLE, 160)
+def test_text_has_the_same_cells_and_checks_below_all_rows():
+    checked = with_board(rows=(CHECK, *ROWS))
+    assert [*rows_of(checked)] == [*rows_of(TABLE), "ig~blurred"]
+    assert "The last row checks another row" in remarks(checked) and "checks another row" not in remarks(TABLE)
+    whole = text(checked, 160)
+    assert not whole.partition(" ig~blurred ")[0].splitlines()[-2].strip()
     for row in TABLE.rows:
         line = line_of(whole, row.estimator)
         assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
-    assert "≈: not significantly different" in whole
-    twin = replace(CHECK, estimator="input-x-grad~constant-target")  # goes on in the next line
-    lines = text(with_board(rows=(twin, *ROWS)), 60).splitlines()
-    first = next(number for number, line in enumerate(lines) if "input-x-grad" in line)
-    assert lines[first].split()[1] == "input-x-grad" and lines[first + 1].split() == ["~constant-target"]
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
@@ -182,17 +173,6 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
     assert "Knows: the image if better than Random" in words_of(table)
 
 
-def test_checks_stand_below_all_rows_without_places():
-    table = with_board(rows=(CHECK, *ROWS))
-    *_, (name, row) = rows_of(table).items()
-    assert name == "ig~blurred"
-    assert (row["place"], row["place_low"], row["verdict"], row["gain"]) == (None, None, None, 20.0)
-    assert "The last row checks another row" in remarks(table) and "checks another row" not in remarks(TABLE)
-    lines = text(table).splitlines()
-    below = next(number for number, line in enumerate(lines) if "ig~blurred" in line)
-    assert not lines[below - 1].strip() and " grad " in lines[below - 2]
-
-
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
     strong = replace(TABLE, flags={"var-grad": Flag(Grade.STRONG, "All of it."), "ig": FLAG, "gb": FLAG})
     assert advice(strong).text == "(!!), (!) `{}` explains the doubts."
@@ -202,8 +182,6 @@ def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_b
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
     print_table(TABLE, "text")
     assert f"(!) {command} explains the doubts." in capsys.readouterr().out.splitlines()
-    print_table(TABLE, "markdown")
-    assert command in capsys.readouterr().out
 
 
 def test_latex_has_the_same_cells():
@@ -222,9 +200,6 @@ def test_latex_has_the_same_cells():
     assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
 
 
-HOSTILE = r"50%_\input{x}$&#~^<a|b> -- – `` 'q' ↓"
-
-
 def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_minus():
     assert escaped(r"50%_\input{x}$&#~^") == (
         r"50\%\_\textbackslash{}input\{x\}\$\&\#\textasciitilde{}\textasciicircum{}"
@@ -232,17 +207,6 @@ def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_min
     assert escaped("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
     assert escaped("--limit – 3") == "-{}-limit -- 3"
     assert r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\" in latex_table({"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], "")
-
-
-@pytest.mark.skipif(not shutil.which("pdflatex"), reason="no LaTeX here")
-def test_latex_takes_it(tmp_path):
-    table = latex_table({"a": "r", HOSTILE: "l"}, [["-1.0", HOSTILE], ["–", "b"]], f"{HOSTILE} `--store 'x_y'`.")
-    page = rf"\documentclass{{article}}\usepackage{{booktabs}}\begin{{document}}{table}\end{{document}}"
-    (tmp_path / "page.tex").write_text(page, encoding="utf-8")
-    command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "page.tex"]
-    made = subprocess.run(command, cwd=tmp_path, capture_output=True, timeout=120)
-    assert made.returncode == 0, made.stdout[-2000:]
-    assert (tmp_path / "page.pdf").stat().st_size > 1000
 
 
 def test_columns_that_do_not_fit_are_left_out_whole_and_told():
@@ -258,23 +222,17 @@ def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     assert text(table, width=400).count("98.8") == len(levels)
 
 
-def test_the_footnote_says_what_the_intervals_cover():
+def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals_cover():
     def said(**board):
         return remarks(replace(with_board(**board), flags={}, floors={}))
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
-    assert "(80% power): 2.2 points." in said()
     assert "At the floor: var-grad (t = 0.9)" in remarks(TABLE)
     assert "no intervals, no verdicts" in said(covers=Covers.NOTHING)
     assert said(covers=Covers.NOTHING, images=0) == "Nothing has been run yet."
     assert "intervals over images (2000" in said(covers=Covers.IMAGES, detectable=None)
-    assert "over images and seeds, for this network only (2000" in said(references=1)
     three = said(covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
-    assert "from 1 row (" in said(covers=Covers.REFERENCES, references=3, reference_rows=1, reference_freedom=2.0)
-
-
-def test_the_caption_says_what_the_numbers_are_of_and_counts_seeds():
     assert TABLE.caption == (
         "ROAR on planted with resnet-planted; levels 0.5, 0.9; complete at 2 seeds of 3; 2000 test images; "
         "unit scalar; fill mean; untouched images (t=0) 90.0%; chance 25.0%"

@@ -17,15 +17,14 @@ from roarbench.plan.suites import find_suite
 from roarbench.protocols import SHOWN
 from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
 from roarbench.report.replication_table import compare, replication_record, replication_text
-from roarbench.report.validity_panel import as_json, as_markdown, as_text, doubts, sections
+from roarbench.report.validity_panel import as_json, as_markdown, as_text, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.judging import Drawn
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
-from tests.helpers.synthetic_boards import row as row_of
 from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
@@ -49,8 +48,8 @@ def test_ours_are_judged_beside_the_published_ones():
         "exceptions": ("grad at t = 0.9 on planted",),
         "significant": {"agree": 0, "differ": 0},
     }
-    text = claims_text(records, "quick v1 (small version: 2 images a split)")
-    assert text.startswith("ours: quick v1 (small version: 2 images a split)\n")
+    text = claims_text(records, "quick v1")
+    assert text.startswith("ours: quick v1\n")
     assert "  published  holds in 90 of 90 cells\n" in text and "  ours       no data" in text
     assert "  birdsnap   var-gb +30.04, sgsq-gb +29.98" in gains_text(gain_records())  # docs/protocol.md, section 6
 
@@ -63,7 +62,6 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     assert not {"best-ensemble-base", "ig-worse-than-random"} & set(clear)  # no cells
     row = next(row for row in claim_records(made) if row["claim"] == "grad-worse-than-random")
     assert row["ours"]["significant"] == {"agree": 2, "differ": 0} and "significant" not in row["published"]
-    assert "significantly (adjusted for all cells): 2 for it, 0 against" in claims_text(claim_records(made))
     against = judged(lambda cell: {"grad": 0.4, "random": 0.6}.get(cell.estimator, 0.5))
     assert significant_cells(against)["grad-worse-than-random"] == {"agree": 0, "differ": 2}
     # one of six by 1.6 points whose own interval, of 1.55, does not hold 0: that is one in twenty by chance
@@ -82,15 +80,11 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     found = compare(first, again, Unit.SCALAR)
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
-    assert words["var-grad"]["random"] == ("better", "worse")
-    assert found.opposed >= 2 and found.equal >= 2 and set(words["sobel"].values()) <= {("better", "better")}
     record = replication_record(found, first, again)
     assert (record["suite"], record["replication"]) == ("made-up v1", "made-up v1, replication 1")
     assert (record["beats_asked"], record["beats_equal"]) == (2, 0)
     rows = {row["estimator"]: row for row in record["rows"]}
-    assert list(rows) == [row.estimator for row in found.rows]
     assert rows["grad"]["beats_controls"] == {"first": False, "again": True}
-    assert rows["grad"]["gain"]["value"] == row_of(found, "grad").gain.value
     lines = printed(replication_text(found, first, again)).splitlines()
     assert next(line for line in lines if line.startswith(" grad ")).rstrip().endswith("(!) no → yes")
     long = replace(found, rows=[row._replace(estimator="half-images@e2c2a556~untrained") for row in found.rows])
@@ -118,14 +112,10 @@ def cells(panel, title, estimator):
 
 
 def test_every_number_is_in_its_column(made, monkeypatch):
-    by_hand = {"accuracy": Estimate(0.5234, 0.5, 0.55), "difference": Estimate(-0.031, -0.043, -0.019)}
-    for name, number in by_hand.items():
-        monkeypatch.setattr(Drawn, name, lambda *_, number=number: number)
+    monkeypatch.setattr(Drawn, "accuracy", lambda *_: Estimate(0.5234, 0.5, 0.55))
+    monkeypatch.setattr(Drawn, "difference", lambda *_: Estimate(-0.031, -0.043, -0.019))
     assert cells(made, "Removal masks", "grad")["mask-only t=0.9"] == "52.3 (-3.1 ± 1.2)"
-    twins, areas = cells(made, "Twins", "grad"), cells(made, "Orders, units, fills", "grad")
-    kinds = ("blurred", "untrained", "other-target", "redrawn")
-    assert list(twins) == ["estimator", *(f"{kind}{which}" for kind in kinds for which in ("", " - itself"))]
-    gaps = ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
+    areas, gaps = cells(made, "Orders, units, fills", "grad"), ("LeRF - MoRF, retrained", "LeRF - MoRF, reference")
     assert list(areas) == ["estimator", "gain", "gain, scalar", "gain, pixel", *gaps]
     assert areas["gain"] == areas["gain, scalar"] != areas["gain, pixel"]
     assert areas[gaps[0]] == f"{made.evidence.retrained.area('grad').value:+.1f}"  # KAR has one seed
@@ -138,7 +128,6 @@ def test_what_is_missing_is_a_dash(made):
     empty = panel(SuiteResults(SUITE, "", None, {}), BOOTSTRAP)
     for section in sections(empty):
         assert {cell for line in section.lines for cell in line[1:]} == {"–"}
-    assert "–: needs runs that are missing" in text(empty)
     row = json.loads(as_json(empty))["rows"][2]
     assert row["retrained_gap"] == {"value": None, "low": None, "high": None} and row["flag"] is None
 
@@ -149,10 +138,8 @@ def test_text_is_never_cut_and_ends_with_the_reasons_and_markdown_has_the_same_c
     narrow = text(made, 60)  # columns that do not fit stand below
     assert all(cell in narrow for section in sections(made) for line in section.lines for cell in line)
     assert lines[-1] == f"var-grad (!) {flag_of(made.evidence, 'var-grad').reason}" and " (!" not in lines[-2]
-    assert "LeRF - MoRF, retrained: area over t = 0, 0.9" in lines
     page = as_markdown(made)
     assert all(f"| {' | '.join(line)} |" in page for section in sections(made) for line in section.lines)
-    assert "- var-grad (!) Its mask alone has" in page.splitlines()[-1]
 
 
 def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
@@ -165,20 +152,6 @@ def test_a_suite_without_roar_says_that_the_panel_is_of_roar():
         assert text(found).rstrip().endswith(less)
 
 
-def test_a_blurred_random_that_gains_says_that_smoothness_is_rewarded():
-    def smooth(cell):
-        steep = {"random-blurred": 0.15, "var-grad": 0.3, "sobel": 0.05, "grad": 0.1}
-        clean = cell.estimator == "none" or cell.retrain is Retrain.MASKS
-        return 0.9 if clean else 0.9 - cell.t * (0.4 + steep.get(cell.estimator, 0.0))
-
-    (note, floor, *rest) = doubts(panel(held(accuracy=smooth), BOOTSTRAP))
-    assert floor.startswith("At the floor: random (t = 0.3, 0.9), sobel (t = 0.3, 0.9), ")  # masks are right on 90%
-    assert note.startswith("Smoothness alone (random-blurred) gains +6.")
-    assert note.endswith(" points; rows that gain more: var-grad.")
-    mapped = [line.split()[0] for line in rest if "a blurred random map has" in line.lower()]
-    assert mapped == ["sobel", "grad"]  # of var-grad half is not excluded
-
-
 def test_json_has_every_number(made):
     found, evidence = json.loads(as_json(made)), made.evidence
     rows = {each["estimator"]: each for each in found["rows"]}
@@ -188,13 +161,11 @@ def test_json_has_every_number(made):
     assert (grad["flag"], grad["grade"]) == (None, "none") and grad["gain"] == evidence.main.area("grad")._asdict()
     assert grad["mask_only"]["0.9"]["over_random"] == evidence.masks.difference("grad", 0.9)._asdict()
     assert grad["twins"]["blurred"]["difference"] == twins_of(evidence, "grad")["blurred"].difference._asdict()
-    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict() and set(grad["fills"]) == {
-        "mean"
-    }
+    assert grad["units"]["pixel"] == evidence.units[Unit.PIXEL].area("grad")._asdict()
+    assert grad["fills"].keys() == {"mean"}
     assert (var["grade"], var["flag"]) == ("some", flag_of(evidence, "var-grad").reason)
     assert var["marks"]["masks"]["grade"] == "some" and 0.5 < var["marks"]["masks"]["share"]["low"] < 0.9
     assert grad["above_masks"]["0.9"] == evidence.above_masks("grad", 0.9)._asdict() and grad["floor"] == []
-    assert grad["smoothness"] == {"0.3": None, "0.9": None} and var["twins"] == {}
 
 
 @pytest.mark.slow

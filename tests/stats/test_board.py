@@ -18,10 +18,6 @@ from roarbench.stats.verdicts import Verdict
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
-def without(scores, *points):
-    return replace(scores, correct={point: bits for point, bits in scores.correct.items() if point not in points})
-
-
 def test_verdicts_places_and_gains_come_out_as_built():
     judged = board(synthetic(3), ROAR, BOOTSTRAP)
     words = {one.estimator: one.random.verdict for one in judged.rows if one.random}
@@ -32,11 +28,12 @@ def test_verdicts_places_and_gains_come_out_as_built():
     assert row(judged, "random").place.groups == row(judged, "same").place.groups
     assert row(judged, "random").gain == (0.0, 0.0, 0.0)
     assert row(judged, "sobel").sobel is None and row(judged, "random").sobel is not None
+    assert row(judged, "sobel").over_sobel == (0.0, 0.0, 0.0)  # paired, draw by draw
     assert (judged.covers, judged.images, judged.bootstrap) == (Covers.BOTH, IMAGES, BOOTSTRAP)
     assert 0.5 < judged.detectable < 10
 
 
-def test_numbers_of_a_row_by_loops():
+def test_numbers_of_a_row_by_loops_and_none_above_1():
     scores = synthetic(2)
     good = row(board(scores, ROAR, BOOTSTRAP), "good")
     mean = {point: sum(float(bit) for bit in bits.ravel()) / bits.size for point, bits in scores.correct.items()}
@@ -49,18 +46,30 @@ def test_numbers_of_a_row_by_loops():
     for accuracy, difference, t in zip(good.accuracies, good.differences, scores.levels, strict=True):
         assert accuracy.value == pytest.approx(mean["good", t], rel=1e-12)
         assert difference.value == pytest.approx(mean["good", t] - mean["random", t], rel=1e-9)
+    nearly = {point: np.ones_like(bits) for point, bits in scores.correct.items()}
+    nearly["good", 0.5] = scores.correct["good", 0.5]
+    nearly["bad", 0.5][0, :3] = False
+    assert row(board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
 
 
 def test_a_missing_cell_is_missing():
-    judged = board(without(synthetic(2), ("good", 0.9)), ROAR, BOOTSTRAP)
+    scores, exchanged = synthetic(2), paired()
+    del scores.correct["good", 0.9]
+    judged = board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert good.gain == good.over_sobel == good.accuracies[1] == good.differences[1] == (None, None, None)
     assert (good.place, good.random, good.sobel, good.seeds) == (None, None, None, 0)
     assert good.accuracies[0].low is not None
     assert sorted(one.place.place for one in judged.rows if one.place) == [1, 2, 3, 4]
+    for left in (exchanged.differences.correct, exchanged.differences.references):
+        del left["good", 0.9]  # answers to hold it against
+    judged = board(exchanged, AUGMENTED, BOOTSTRAP)
+    assert row(judged, "good").gain.value is None and row(judged, "good").accuracies[1].value is not None
+    assert row(judged, "bad").gain.value is not None
 
 
-def test_one_training_per_cell_has_intervals_where_the_spread_is_borrowed_alone():
+def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_trained():
+    """There chance is that of the images and the networks."""
     judged = board(synthetic(1), ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (Covers.NOTHING, None)
@@ -70,9 +79,6 @@ def test_one_training_per_cell_has_intervals_where_the_spread_is_borrowed_alone(
     assert judged.covers is Covers.BOTH
     one, four = row(judged, "good").gain, row(own, "good").gain
     assert one.high - one.low > four.high - four.low
-
-
-def test_nothing_trained_has_no_chance_but_the_images_and_the_networks():
     judged = board(synthetic(1), MORF, BOOTSTRAP)
     assert judged.covers is Covers.IMAGES
     assert row(judged, "good").random.verdict is Verdict.BETTER
@@ -84,15 +90,6 @@ def test_nothing_trained_has_no_chance_but_the_images_and_the_networks():
     assert row(judged, "good").predicted == (None, None, None)
 
 
-def test_a_twin_ties_with_zero_width():
-    scores = synthetic(2)
-    twins = {("twin", t): scores.correct["sobel", t].copy() for t in scores.levels}
-    judged = board(Scores((*MAIN, "twin"), scores.levels, scores.correct | twins), ROAR, BOOTSTRAP)
-    twin, sobel = row(judged, "twin"), row(judged, "sobel")
-    assert (twin.over_sobel, twin.sobel.verdict, twin.sobel.p) == ((0.0, 0.0, 0.0), Verdict.SAME, 1)
-    assert (twin.gain, twin.place) == (sobel.gain, sobel.place)
-
-
 def test_choosing_rows_changes_their_places_alone():
     scores = synthetic(2)
     whole, shown = board(scores, ROAR, BOOTSTRAP), board(scores, ROAR, BOOTSTRAP, shown=("bad", "good"))
@@ -101,27 +98,6 @@ def test_choosing_rows_changes_their_places_alone():
         assert replace(one, place=None) == replace(row(whole, one.estimator), place=None)
     # 5 rows against Random and against Sobel, but no control against itself
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
-
-
-def three_references(scores):
-    points = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
-    return replace(scores, references=dict.fromkeys(points, ("r0", "r1", "r2")))
-
-
-def test_references_are_a_factor_of_every_interval():
-    judged = board(three_references(synthetic(3)), ROAR, BOOTSTRAP)
-    assert (judged.covers, judged.one_network) == (Covers.REFERENCES, False)
-    assert (judged.references, judged.reference_rows) == (3, 3)
-    assert judged.reference_deviation is not None and 2 <= judged.reference_freedom <= 3 * 2
-    assert row(judged, "good").random.verdict is Verdict.BETTER
-
-
-def test_accuracies_stay_between_0_and_1():
-    scores = synthetic(2)
-    nearly = {point: np.ones_like(bits) for point, bits in scores.correct.items()}
-    nearly["good", 0.5] = scores.correct["good", 0.5]
-    nearly["bad", 0.5][0, :3] = False
-    assert row(board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
 
 
 def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
@@ -153,7 +129,7 @@ def test_a_row_is_held_against_its_maps_of_other_images():
 
 
 @pytest.mark.parametrize("watched", [{}, {"stranger-1": 5}])
-def test_no_stranger_moves_a_row_of_the_suite_or_another_stranger(watched):
+def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_another_stranger(watched):
     """A row like Random, a strong one and twenty that never vary: the numbers are those without them, to the bit."""
     names = tuple(f"stranger-{number}" for number in range(22))
 
@@ -162,7 +138,9 @@ def test_no_stranger_moves_a_row_of_the_suite_or_another_stranger(watched):
         fixed = {at: np.repeat(bits[:1], 3, 0) for at, bits in scores.correct.items() if at[0] in names[2:]}
         looks = {name: watched[name] for name in strangers if name in watched}
         scores = replace(scores, correct=scores.correct | fixed, watched=looks, strangers=frozenset(strangers))
-        found = board(three_references(scores), ROAR, BOOTSTRAP)
+        explained = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
+        scores = replace(scores, references=dict.fromkeys(explained, ("r0", "r1", "r2")))
+        found = board(scores, ROAR, BOOTSTRAP)
         return replace(found, rows=[replace(each, place=each.place[:3]) for each in found.rows])  # without tie groups
 
     alone, one, every = judged(), judged(names[1]), judged(*names)
@@ -170,7 +148,9 @@ def test_no_stranger_moves_a_row_of_the_suite_or_another_stranger(watched):
     before, after = (row(found, names[1]) for found in (one, every))
     assert (before.random, before.gain, before.place) == (after.random, after.gain, after.place)
     assert (alone.family, alone.detectable) == (every.family, every.detectable)
-    assert alone.reference_rows == every.reference_rows
+    assert (alone.covers, alone.one_network) == (Covers.REFERENCES, False)
+    assert (alone.references, alone.reference_rows) == (3, 3) and every.reference_rows == 3
+    assert alone.reference_deviation is not None and 2 <= alone.reference_freedom <= 3 * 2
 
 
 def test_a_watched_row_has_the_interval_of_its_look_and_the_others_keep_theirs():
@@ -194,8 +174,8 @@ def test_controls_and_rows_beside_unfinished_ones_have_no_verdict_over_all_contr
     found = {one.estimator: one.beating for one in board(scores, ROAR, BOOTSTRAP).rows}
     assert {name for name, beating in found.items() if beating is None} == scores.silent
     assert found["sobel"].verdict and found["sobel"].nearest == "weak"  # no row has to beat the best one
-    unfinished = board(without(scores, ("weak", 0.9)), ROAR, BOOTSTRAP)
-    assert {one.beating for one in unfinished.rows} == {None}
+    del scores.correct["weak", 0.9]
+    assert {one.beating for one in board(scores, ROAR, BOOTSTRAP).rows} == {None}
 
 
 SEEDS, LEVELS = 3, (0.5, 0.9)
@@ -236,22 +216,21 @@ def test_a_gain_is_the_area_of_the_differences_by_hand(protocol, sign):
         assert [one.value for one in row(judged, name).accuracies] == pytest.approx(own)
 
 
-def test_the_luck_of_a_network_that_answers_for_all_rows_widens_no_gain():
-    """Accuracies vary by it, differences of one network's answers do not."""
+def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_specific_verdict():
+    """Accuracies vary by the first, differences of one network's answers do not.
+
+    Random's specific gain is 0 by construction: what was measured of it is shown and held against nobody.
+    """
     calm, lucky = (board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
         wide, narrow = (row(judged, name).accuracies[0] for judged in (lucky, calm))
         assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-
-
-def test_randoms_own_chance_decides_no_specific_verdict():
-    """Its specific gain is 0 by construction: what was measured of it is shown and held against nobody."""
-    calm, lucky = (board(paired(random_luck=chance), SPECIFIC, BOOTSTRAP) for chance in (0.0, 0.05))
+    lucky = board(paired(random_luck=0.05), SPECIFIC, BOOTSTRAP)
+    calm = board(paired(), SPECIFIC, BOOTSTRAP)
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
-    for name in ("good", "bad", "idle"):
-        one, other = row(calm, name), row(lucky, name)
+    for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
         assert (one.random.verdict, one.gain.value) == (other.random.verdict, other.gain.value)
 
 
@@ -265,12 +244,3 @@ def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread()
     kept, fewer = (spread_of([each]).trainings for each in (itself, replace(itself, correct=without)))
     assert kept.variance == fewer.variance
     assert kept.freedom == fewer.freedom == (SEEDS - 1) * len(LEVELS)  # Sobel's
-
-
-def test_a_row_without_answers_to_hold_it_against_has_no_gain():
-    scores = paired()
-    for left in (scores.differences.correct, scores.differences.references):
-        del left["good", 0.9]
-    judged = board(scores, AUGMENTED, BOOTSTRAP)
-    assert row(judged, "good").gain.value is None and row(judged, "good").accuracies[1].value is not None
-    assert row(judged, "bad").gain.value is not None

@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from roarbench.stats import draws as module
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Scores, area_weights
-from roarbench.stats.draws import draw, image_weights
+from roarbench.stats.draws import draw
 from roarbench.stats.luck import luck
 from roarbench.stats.reference_spread import PRIORS, References, components, prior_of
 from roarbench.stats.spread import Spread, Trainings, spread_of
@@ -63,7 +63,10 @@ def inside(draws, end):
     return np.mean(np.abs(draws) < end)
 
 
-def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops():
+@pytest.mark.parametrize("piece", [module._CHUNK, 90])  # all draws at once, and 4 and 2 of them
+def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch, piece):
+    monkeypatch.setattr(module, "_CHUNK", piece)
+    module.image_counts.cache_clear()
     bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
     drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
     draws = draw(Scores(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
@@ -73,14 +76,6 @@ def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops():
         for number in range(6):
             total = sum(int(row[image]) for row in answers for image in drawn[number])
             assert found[number] == pytest.approx(total / answers.size, rel=1e-12)
-
-
-def test_images_are_drawn_n_of_n_whatever_the_pieces(monkeypatch):
-    whole = np.concatenate(list(image_weights(30, Bootstrap(10))))
-    np.testing.assert_array_equal(whole.sum(1), np.full(10, 30))
-    monkeypatch.setattr(module, "_CHUNK", 90)
-    module.image_counts.cache_clear()
-    np.testing.assert_array_equal(np.concatenate(list(image_weights(30, Bootstrap(10)))), whole)
 
 
 @pytest.mark.parametrize("seeds", [1, 5])
@@ -235,16 +230,12 @@ def test_the_spread_over_trainings_by_hand():
     single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
     assert single.trainings.freedom == 2 * 2  # Random's alone
     assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
-
     assert spread_of([explained(4, 1)]) is None
-
-
-def test_a_single_run_varies_with_its_reference_or_with_its_training():
-    spread, alone = (spread_of([explained(4, networks, trainings=2, seed=3)]) for networks in (3, 1))
-    found = spread.references
+    # a single run varies with its reference, else with its training
+    alone, found = spread_of([explained(4, 1, trainings=2)]), double.references
     at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
-    assert spread.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
-    assert spread.run_deviation(False, 0.9) == spread.trainings.deviation
+    assert double.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
+    assert double.run_deviation(False, 0.9) == double.trainings.deviation
     assert (alone.references, alone.run_deviation(True, 0.9)) == (None, alone.trainings.deviation)
 
 

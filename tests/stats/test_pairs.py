@@ -128,17 +128,6 @@ def test_the_agreement_of_two_orders_by_hand(one, other, tau, counts):
     assert (found.tau, found[1:]) == (pytest.approx(tau), counts)
 
 
-def test_tau_is_counted_over_pairs_and_needs_three_rows_that_differ():
-    one, other = np.random.default_rng(5).normal(size=(2, 9))
-    found = agreement(gains_of(dict(enumerate(one)), 0), gains_of(dict(enumerate(other)), 1), 0.95)
-    pairs = [np.sign(one[i] - one[j]) * np.sign(other[i] - other[j]) for i, j in combinations(range(9), 2)]
-    assert found.tau.value == pytest.approx(np.mean(pairs), rel=1e-12)
-    assert found.tau.low <= np.mean(pairs) <= found.tau.high
-    assert found.tau.high - found.tau.low == pytest.approx(2 * (36 - found.settled) / 36, rel=1e-9)
-    for few in ({"a": 1, "b": 2, "d": 3}, {"a": 1, "b": 1, "c": 1}):
-        assert agreement(gains_of(few, 0), gains_of({"a": 1, "b": 2, "c": 3}, 1), 0.95) is None
-
-
 @pytest.mark.parametrize("correlation", [-0.5, 0.0, 0.9])
 @pytest.mark.parametrize("part", [-3.0, 0.0, 4.0, 9.0])
 def test_a_share_ends_where_the_difference_is_no_longer_excluded(part, correlation):
