@@ -1,10 +1,28 @@
 """Every protocol says what it is."""
 
+from itertools import product
+from pathlib import Path
+
+from roarbench import protocols
 from roarbench.protocols import PROTOCOLS, SHOWN
+from roarbench.protocols.declaration import Protocol
+from roarbench.terms import Retrain
+
+SAID = ("name", "title", "tab", "dot", "question", "method", "gain", "meaning", "zero", "limits", "use")
 
 
-def test_every_protocol_has_words_of_its_own_and_one_that_is_not_run_is_made_of_two_that_are():
+def test_every_protocol_says_everything_in_words_of_its_own():
+    silent = {(name, field) for name, of in SHOWN.items() for field in SAID if not getattr(of, field).strip()}
+    masks = [name for name, of in SHOWN.items() if of.retrain is Retrain.MASKS]
+    assert silent == set(product(masks, ("gain", "meaning", "zero")))  # these have no gain
     for field in ("title", "tab", "question", "method", "dot"):
         assert len({getattr(protocol, field) for protocol in SHOWN.values()}) == len(SHOWN), field
+
+
+def test_every_file_declares_protocols_that_are_run_or_made_of_two_that_are():
+    files = {path.stem for path in Path(protocols.__file__).parent.glob("*.py")} - {"__init__", "declaration"}
+    for file in files:
+        declared = [value for value in vars(getattr(protocols, file)).values() if isinstance(value, Protocol)]
+        assert declared and [SHOWN[protocol.name] for protocol in declared] == declared, file
     assert SHOWN.keys() - PROTOCOLS.keys() == {"diffroar"}
     assert all(part in PROTOCOLS.values() for part in SHOWN["diffroar"].made_of)
