@@ -35,7 +35,6 @@ def test_guided_backprop_needs_a_relu(batch):
     model = nn.Sequential(nn.Flatten(), nn.LazyLinear(5), nn.Tanh(), nn.Linear(5, 5)).double().eval()
     with pytest.raises(CallerError, match="the network has none"):
         logit_gradients(model, batch.images, batch.targets, {"gb"})
-    assert set(logit_gradients(model, batch.images, batch.targets, {"grad"})) == {"grad"}
 
 
 def hooked(model, images, targets):
