@@ -9,6 +9,7 @@ import torch
 from roarbench import devices
 from roarbench.devices import SHARING, compiled, device, gpu_memory, gpu_share, gpus
 from roarbench.errors import MachineError
+from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution import importance, local_workers
 from roarbench.execution import placed_inputs as inputs
 from roarbench.models.build import build
@@ -48,10 +49,9 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     monkeypatch.setenv(SHARING, "8")
     assert (gpu_memory(), inputs.fits(work.images, width)) == (1e9, False)
     assert importance.images_at_once(work, 18) == 2048
-
-
-def test_what_others_hold_of_a_gpu_is_not_counted_on(gpu_of_8_gb, monkeypatch):
-    for free, own, workers, bytes_each, why in (
+    gpu_of_8_gb.free = 0
+    assert importance.images_at_once(work, 18) == EXPLAINED
+    for free, own, workers, bytes_each, why in (  # what others hold is not counted on
         (3, 4, 1, 7, "own counts"),
         (3, 0, 2, 3, "less than its share"),
         (1, 3, 2, 4, "all of its share"),

@@ -13,7 +13,7 @@ from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, ensembles
 from roarbench.estimators.base import Batch
 from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
-from roarbench.estimators.engine import Explained, Passes, Subject, fitting, importance_maps, maps_together, passes
+from roarbench.estimators.engine import Explained, Passes, Subject, importance_maps, maps_together, passes
 from roarbench.estimators.ensembles import Look, Moments, model_maps
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.bit_planes import Layout, bin_codes
@@ -174,12 +174,6 @@ def test_float32_is_not_rounded_to_tf32_and_flags_are_put_back(tiny, batch):
     before, within, after = seen
     assert within == (False, True)
     assert after == before
-
-
-def test_images_at_once_fit_and_are_enough():
-    resnet50 = 32_040_424, (3, 224, 224), 18  # 342 MB an image with 18 maps: of 140 GB 204 fit into half
-    assert [fitting(free, *resnet50) for free in (140e9, 1e6)] == [128, 1]
-    assert fitting(140e9, 245_770, (3, 32, 32), 18) == 8192  # enough
 
 
 @pytest.mark.gpu

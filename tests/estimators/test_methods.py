@@ -22,13 +22,8 @@ from roarbench.plan.suites import find_suite
 from tests.helpers.networks import assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
-BRIEF = {  # small enough to be derived by loops; 12 pixels a side
-    "gradient-shap": "gradient-shap(noise=0.1,samples=3)",
-    "occlusion": "occlusion(patches=4)",
-    "kernel-shap": "kernel-shap(samples=20,patches=3)",
-    "rise": "rise(samples=5,patches=3)",
-}
-NAMES = [BRIEF.get(name, name) for name, row in ESTIMATORS.items() if row.own_passes and not row.most_features]
+FEW = {"occlusion": "(patches=4)", "kernel-shap": "(samples=20,patches=3)", "rise": "(samples=5,patches=3)"}
+NAMES = [name + FEW.get(name, "") for name, row in ESTIMATORS.items() if row.own_passes and not row.most_features]
 
 
 def test_gradient_shap(model, batch, black):
@@ -40,7 +35,7 @@ def test_gradient_shap(model, batch, black):
         point = (black + share * (noisy - black)).requires_grad_()
         total = model(point).gather(1, batch.targets[:, None]).sum()
         slow += (noisy - black) * torch.autograd.grad(total, point)[0] / 3
-    assert_near(importance(BRIEF["gradient-shap"], model, batch, black), slow)
+    assert_near(importance("gradient-shap(noise=0.1,samples=3)", model, batch, black), slow)
 
 
 def blocks_out(model, images):
@@ -134,7 +129,7 @@ def test_rise(model, batch, black):
         mask = whole[:, :, top : top + 12, left : left + 12]
         probability = model(batch.images * mask).softmax(1).gather(1, batch.targets[:, None])
         slow += probability[:, :, None, None] * mask / (5 * 0.5)
-    assert_near(importance(BRIEF["rise"], model, batch, black), slow)
+    assert_near(importance("rise(samples=5,patches=3)", model, batch, black), slow)
 
 
 @pytest.mark.gpu
