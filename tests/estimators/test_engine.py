@@ -102,7 +102,6 @@ def test_moments_are_numpys(values, offset):
     # with an offset of 1e6 and values of 10 the variance keeps 16 - 5 digits of 1e2; a sum of squares would keep 4
     np.testing.assert_allclose(moments.form("variance"), samples.var(axis=0), rtol=0, atol=1e-7)
     np.testing.assert_allclose(moments.form("smooth"), samples.mean(axis=0), rtol=1e-14, atol=1e-12)
-    np.testing.assert_allclose(moments.form("smooth-squared"), samples.mean(axis=0) ** 2, rtol=1e-13, atol=1e-12)
     np.testing.assert_allclose(moments.form("smoothed-square"), (samples**2).mean(axis=0), rtol=1e-13, atol=1e-12)
 
 
@@ -241,7 +240,6 @@ def test_copies_that_keep_their_class_are_counted(tiny, batch, black):
     asked.targets[0] = tiny(batch.images[:1]).argmin()  # a class that the model does not predict
     importance_maps(estimators(*names), tiny, asked, black, note=told.append)
     (noted,) = told
-    assert noted.images == len(batch.ids)
     assert set(noted.kept) == {name for name in names if name != "grad"}
     for name, kept in noted.kept.items():
         noise = find_estimator(name).value("noise")

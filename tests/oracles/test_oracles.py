@@ -67,11 +67,6 @@ def test_maps_are_captums(name):
     assert_near(found.float(), expected.float(), 0.0)
 
 
-@pytest.fixture(scope="module")
-def quantus():
-    return pytest.importorskip("quantus")
-
-
 N, CLASSES, SIDE = 6, 4, 8
 NORM = Normalisation((110.5, 127.25, 98.75), (60.0, 55.5, 71.25))
 OURS = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
@@ -116,8 +111,9 @@ def assert_same(ours, metric):
     np.testing.assert_allclose(ours, theirs[:, every - 1 :: every], atol=1e-5, rtol=0)
 
 
-def test_pixel_flipping_and_region_perturbation_are_levels_without_retraining(quantus):
+def test_pixel_flipping_and_region_perturbation_are_levels_without_retraining():
     """Of each image's predicted class, against the untouched image or not; orders can be told apart."""
+    quantus = pytest.importorskip("quantus")
     assert_same(our_curve(MAP, 12), quantus.PixelFlipping(features_in_step=16, **OURS))
     assert np.abs(our_curve(MAP, 12) - our_curve(-MAP, 12)).max() > 0.01
     assert len(set(targets())) > 1
@@ -127,13 +123,13 @@ def test_pixel_flipping_and_region_perturbation_are_levels_without_retraining(qu
         assert_same(untouched - our_curve(MAP, 16, Unit.PIXEL, order), made)
 
 
-def test_road_s_imputation_is_the_fill_linear_without_its_noise(quantus):
+def test_road_s_imputation_is_the_fill_linear_without_its_noise():
     """Borders, corners and removed neighbours among them; Quantus stops at 3e-3 of a brightness in each equation."""
     rng = np.random.default_rng(4)
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
     gone = rng.random((5, 81)) < np.array([[0.1, 0.3, 0.5, 0.7, 0.9]]).T
     ours = interpolated(torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9), torch.zeros(1, 9, 9))
-    impute = quantus.functions.perturb_func.noisy_linear_imputation
+    impute = pytest.importorskip("quantus").functions.perturb_func.noisy_linear_imputation
     for image, removed, found in zip(grey, gone, ours[:, 0].numpy(), strict=True):
         theirs = impute(image[None].astype(float), np.flatnonzero(removed), noise=0.0)[0]
         np.testing.assert_allclose(np.where(removed.reshape(9, 9), found, image), theirs, atol=0.2, rtol=0)
