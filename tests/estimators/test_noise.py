@@ -21,7 +21,7 @@ def images(n):
     return torch.rand(n, *SHAPE, generator=torch.Generator().manual_seed(0))
 
 
-def test_chance_is_philox_under_the_images_key():
+def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gpu():
     x, ids = images(2), torch.tensor([2**40, 5])
     found, drawn = noisy_copies(x, ids, 3, seed=9), random_importance(x, ids, seed=9)
     for row, image in enumerate(ids.tolist()):
@@ -31,6 +31,9 @@ def test_chance_is_philox_under_the_images_key():
         z = generator.standard_normal((16, 16, 3), dtype=np.float32).transpose(2, 0, 1)
         expected = x[row].numpy() + np.float32(0.15) * (x[row].max() - x[row].min()).numpy() * z
         np.testing.assert_allclose(found[row].numpy(), expected, rtol=1e-6, atol=1e-6)  # float32
+    x, ids = images(40), torch.arange(40) * 7
+    asked = SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device, is_cuda=True)
+    torch.testing.assert_close(noise_draws(asked, ids, 3, seed=9), noise_draws(x, ids, 3, seed=9), rtol=0, atol=0)
 
 
 @given(classes=st.integers(2, 12), first=st.integers(0, 2**40), seed=st.integers(0, 99))
@@ -56,9 +59,3 @@ def test_other_images_are_a_permutation_that_hands_no_image_itself():
     assert (other_images_of_class(np.array([3, 0, 3, 0]), 0, SEED) == [2, 3, 0, 1]).all()
     with pytest.raises(CallerError, match="class 3 has one image"):
         other_images_of_class(np.array([3, 0, 0]), 0, SEED)
-
-
-def test_draws_for_a_gpu_are_made_by_several_threads_and_are_the_same():
-    x, ids = images(40), torch.arange(40) * 7
-    asked = SimpleNamespace(shape=x.shape, dtype=x.dtype, device=x.device, is_cuda=True)
-    torch.testing.assert_close(noise_draws(asked, ids, 3, seed=9), noise_draws(x, ids, 3, seed=9), rtol=0, atol=0)

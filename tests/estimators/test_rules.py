@@ -7,12 +7,10 @@ from torch.nn import functional as F
 
 from roarbench.errors import RunError
 from roarbench.estimators.base import Batch
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import passes
 from roarbench.estimators.relevance import unrolled
 from roarbench.estimators.rescaled import Rescaled
 from roarbench.models.build import build
-from tests.helpers.networks import CLASSES, dense, importance, randomised
+from tests.helpers.networks import CLASSES, dense, importance
 from tests.helpers.streamed import seeded
 
 
@@ -69,13 +67,7 @@ def test_what_lrp_follows_is_the_network(name):
     torch.testing.assert_close(unrolled(model)(images), model(images), rtol=1e-4, atol=1e-4)
 
 
-class Twice(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.same, self.last = nn.Conv2d(3, 3, 1), nn.Linear(3, 5)
-
-    def forward(self, x):
-        return self.last(self.same(self.same(x).relu()).relu().mean((2, 3)))
+SAME = nn.Conv2d(3, 3, 1)
 
 
 class Branching(nn.Module):
@@ -86,30 +78,14 @@ class Branching(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (build("convnext-quick", 5, 3, 32, seeded(0)), "has no rule for (GELU|LayerNorm), which the network has"),
         (nn.Sequential(nn.Conv2d(3, 5, 12), nn.ReLU6(), nn.Flatten()), "has no rule for ReLU6, which the network has"),
-        (Twice(), "takes a module once and same is used twice"),
+        (nn.Sequential(SAME, nn.ReLU(), SAME, nn.Flatten()), "takes a module once and 0 is used twice"),
         (Branching(), "cannot follow the steps of Branching"),
     ],
 )
 def test_networks_that_lrp_cannot_follow_are_refused_in_one_line(model, words, batch):
     with pytest.raises(RunError, match=f"^lrp {words}; leave it out$"):
         importance("lrp", model.double().eval(), batch)
-
-
-def test_passes_of_lrp_are_counted(model, batch, monkeypatch):
-    counted, plain = [], nn.Linear.forward
-
-    def counting(layer, x):
-        logits = plain(layer, x)
-        counted.append("forward")
-        if logits.requires_grad:
-            logits.register_hook(lambda back: counted.append("backward"))
-        return logits
-
-    monkeypatch.setattr(nn.Linear, "forward", counting)
-    importance("lrp", model, batch)
-    assert (counted.count("forward"), counted.count("backward")) == passes([find_estimator("lrp")]) == (2, 1)
 
 
 @pytest.mark.parametrize(
@@ -130,33 +106,23 @@ def test_overlapping_windows_of_a_max_pool_by_hand(x, start, multipliers):
 
 
 class Functional(nn.Module):
-    """No step is a module, one is used twice, some are in place."""
+    """No step is a module, one is used twice, some are in place; windows overlap and reach over the edge."""
 
     def __init__(self):
         super().__init__()
         self.one, self.two = nn.Conv2d(3, 8, 3, padding=1), nn.Conv2d(8, 8, 3, padding=1)
-        self.relu, self.last = nn.ReLU(inplace=True), nn.Linear(8 * 36, CLASSES)
+        self.relu, self.last = nn.ReLU(inplace=True), nn.Linear(8 * 49, CLASSES)
 
     def forward(self, x):
-        x = F.max_pool2d(self.relu(self.one(x)), 3, stride=2, padding=1)
+        x = F.max_pool2d(self.relu(self.one(x)), 3, stride=2, padding=1, ceil_mode=True)
         x = self.relu(self.two(x)).add_(x)
         return self.last(torch.sigmoid(x - 1).flatten(1)) + self.last(F.leaky_relu(x).relu_().flatten(1))
 
 
-@pytest.mark.parametrize(
-    ("network", "size", "estimator"),
-    [
-        ("functional", 12, "deeplift"),
-        ("functional", 12, "deeplift(baseline=mean)"),
-        ("torchvision:squeezenet1_1", 72, "deeplift"),  # max-pools
-    ],
-)
-def test_contributions_of_deeplift_add_up_to_the_difference(network, size, estimator, black):
+@pytest.mark.parametrize("estimator", ["deeplift", "deeplift(baseline=mean)"])
+def test_contributions_of_deeplift_add_up_to_the_difference(estimator, black):
     torch.manual_seed(0)
-    model = (
-        Functional() if network == "functional" else randomised(build(network, CLASSES, 3, size, seeded(1)), seeded(2))
-    )
-    model, images = model.double().eval(), torch.randn(2, 3, size, size, generator=seeded(3), dtype=torch.float64)
+    model, images = Functional().double().eval(), torch.randn(2, 3, 12, 12, generator=seeded(3), dtype=torch.float64)
     start = torch.zeros_like(images) if "mean" in estimator else black.expand_as(images)
     with torch.no_grad():
         targets = model(images).argmax(1)

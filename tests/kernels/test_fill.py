@@ -53,16 +53,14 @@ def test_black_and_blur(images, removed):
     assert (found.double() - torch.from_numpy(drawn)).abs()[gone].max() <= 0.501
 
 
-def test_noise_is_uniform_and_belongs_to_the_image(images):
+def test_noise_is_uniform():
     large = torch.zeros(2, 3, 64, 64, dtype=torch.uint8)
-    everywhere = torch.ones_like(large, dtype=torch.bool)
-    found = filled(large, everywhere, "noise", torch.zeros(3), torch.tensor([1, 2]))
+    found = filled(large, torch.ones_like(large, dtype=torch.bool), "noise", torch.zeros(3), torch.tensor([1, 2]))
     counts = torch.bincount(found.flatten().int(), minlength=256)
     expected = found.numel() / 256
     assert counts.min() > expected - 5 * expected**0.5
     assert counts.max() < expected + 5 * expected**0.5
     assert not torch.equal(found[0], found[1])
-    assert torch.equal(filled(large, everywhere, "noise", torch.zeros(3), torch.tensor([2, 1])), found.flip(0))
 
 
 def test_noise_of_roads_fill_is_a_hundredth_of_the_range():

@@ -10,7 +10,6 @@ import pytest
 import torch
 
 from roarbench.execution import placed_inputs as inputs
-from roarbench.kernels import streaming
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
 from roarbench.kernels.exchange import ExchangedImages
@@ -137,23 +136,20 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit):
 
 def test_batches_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
-    read, here = [], threading.get_ident()
-    real = streaming.StreamedImages._read
-    monkeypatch.setattr(
-        streaming.StreamedImages,
-        "_read",
-        lambda self, index, buffer: read.append((index.tolist(), threading.get_ident())) or real(self, index, buffer),
-    )
+    read, real = [], streamed._read
+
+    def noted(index, buffer):
+        read.append((index.tolist(), threading.get_ident()))
+        return real(index, buffer)
+
+    monkeypatch.setattr(streamed, "_read", noted)
     batches = torch.arange(20).split(2)
-    streamed.expect(batches)
-    streamed.batch(batches[0])
-    assert all(index in [batch.tolist() for batch in batches[:RING]] for index, _ in read)
-    for number in range(1, 10):
+    for number, index in enumerate(batches):
         streamed.expect(batches[number:])
         assert len(streamed._reading) <= RING
-        streamed.batch(batches[number])
+        streamed.batch(index)
     assert sorted(index for index, _ in read) == [index.tolist() for index in batches]
-    assert here not in {thread for _, thread in read}
+    assert threading.get_ident() not in {thread for _, thread in read}
 
 
 @pytest.mark.slow

@@ -23,13 +23,13 @@ from roarbench.terms import Order, Unit
 from tests.helpers.networks import assert_near, images_like_photographs, residual_network
 from tests.helpers.streamed import encoded, seeded
 
-BLACK = torch.tensor([-2.1, -2.0, -1.8], dtype=torch.float64)[:, None, None]
+BLACK = torch.tensor([-2.1, -2.0, -1.8])[:, None, None]
 
 
 def captum(name, network, batch):
     images, targets = batch.images.clone().requires_grad_(), batch.targets
     if name == "deeplift":  # no step is used twice and none is a max-pool, where captum's windows overwrite each other
-        black = BLACK.to(images).expand(images.shape).contiguous()
+        black = BLACK.expand(images.shape).contiguous()
         return attr.DeepLift(network).attribute(images, black, target=targets)
     if name == "input-x-grad":
         return attr.InputXGradient(network).attribute(images, target=targets)
@@ -42,56 +42,34 @@ def captum(name, network, batch):
         return attr.GuidedGradCam(network, block).attribute(images, target=targets, interpolate_mode="bilinear")
     if name == "occlusion(patches=4)":  # squares of 6 pixels, moved by 3
         return attr.Occlusion(network).attribute(images.detach(), (3, 6, 6), (3, 3, 3), 0, target=targets)
-    if name == "feature-ablation(patches=3)":
-        nine = squares(images, 3)[None, None]
-        return attr.FeatureAblation(network).attribute(images.detach(), target=targets, feature_mask=nine)
-    with torch.no_grad():  # all 24 orders of four squares
-        four = squares(images, 2)[None, None]
-        return attr.ShapleyValues(network).attribute(images, target=targets, feature_mask=four)
+    nine = squares(images, 3)[None, None]
+    return attr.FeatureAblation(network).attribute(images.detach(), target=targets, feature_mask=nine)
 
 
 @pytest.mark.parametrize(
-    ("name", "dtype", "share"),
+    "name",
     [
-        ("deeplift", torch.float64, 0.0),  # the same sums, bit for bit: stored rows are those of captum's maps
-        ("deeplift", torch.float32, 0.0),
-        ("input-x-grad", torch.float32, 0.0),
-        ("gradcam", torch.float32, 0.0),
-        ("hires-cam", torch.float32, 0.0),
-        ("occlusion(patches=4)", torch.float32, 0.0),
-        ("feature-ablation(patches=3)", torch.float32, 0.0),
-        ("guided-gradcam", torch.float64, 0.0),
-        ("guided-gradcam", torch.float32, 0.0),
-        # the shares of 14 kinds of coalitions are drawn
-        pytest.param("kernel-shap(samples=400,patches=2)", torch.float64, 0.1, marks=pytest.mark.slow),
+        *("deeplift", "input-x-grad", "gradcam", "hires-cam", "guided-gradcam"),
+        *("occlusion(patches=4)", "feature-ablation(patches=3)"),
     ],
 )
-def test_maps_are_captums(name, dtype, share):
-    network, batch = residual_network(dtype), images_like_photographs(1 if "shap" in name else 3, dtype)
+def test_maps_are_captums(name):
+    """The same sums, bit for bit: stored rows of DeepLIFT are those of captum's maps."""
+    network, batch = residual_network(torch.float32), images_like_photographs(3, torch.float32)
     order = torch.contiguous_format if name == "deeplift" else torch.channels_last  # in memory; bits depend on it
     batch = batch._replace(images=batch.images.contiguous(memory_format=order))
     row = find_estimator(name)
     with torch.no_grad():
-        found = row.maps(MapInput(row, batch, BLACK.to(dtype), network)).expand_as(batch.images).to(dtype)
+        found = row.maps(MapInput(row, batch, BLACK, network)).expand_as(batch.images)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
-        expected = captum(name, network, batch).detach().to(dtype)
-    assert_near(found, expected, share)
-
-
-@pytest.fixture(scope="module")
-def quantus():
-    return pytest.importorskip("quantus")
+        expected = captum(name, network, batch).detach()
+    assert_near(found.float(), expected.float(), 0.0)
 
 
 N, CLASSES, SIDE = 6, 4, 8
 NORM = Normalisation((110.5, 127.25, 98.75), (60.0, 55.5, 71.25))
 OURS = {"abs": False, "normalise": False, "perturb_baseline": 0.0, "disable_warnings": True}
-# The same network in two memory formats and batch sizes: float32 sums in another order, a few units of 6e-8
-# of numbers around 1.
-ROUNDING = 1e-5
-
-
 PIXELS = torch.from_numpy(np.random.default_rng(1).integers(0, 256, (N, 3, SIDE, SIDE), np.uint8))
 MAP = np.random.default_rng(2).normal(size=(N, 3, SIDE, SIDE)).astype(np.float32)  # signed, and without ties
 
@@ -124,37 +102,34 @@ def our_curve(importance, steps, unit=Unit.SCALAR, order=Order.MORF):
     return np.stack(curve, axis=1)[np.arange(N), :, targets()]
 
 
-def call(metric):
+def assert_same(ours, metric):
     """What a metric of Quantus says of the same images, maps and classes."""
     images = np.ascontiguousarray(normalise(PIXELS, NORM).numpy())
-    return np.array(metric(make_network(), images, targets(), MAP, channel_first=True, softmax=True))
+    theirs = np.array(metric(make_network(), images, targets(), MAP, channel_first=True, softmax=True))
+    every = theirs.shape[1] // ours.shape[1]  # step of theirs
+    # float32 sums in another order, of numbers around 1
+    np.testing.assert_allclose(ours, theirs[:, every - 1 :: every], atol=1e-5, rtol=0)
 
 
-def assert_same(ours, theirs, atol=ROUNDING):
-    np.testing.assert_allclose(ours, theirs, atol=atol, rtol=0)
-
-
-def test_pixel_flipping_is_morf_without_retraining_at_the_scalar_unit(quantus):
-    """All 12 levels, of each image's predicted class; on a network on which orders can be told apart."""
-    assert_same(our_curve(MAP, 12), call(quantus.PixelFlipping(features_in_step=16, **OURS)))
+def test_pixel_flipping_and_region_perturbation_are_levels_without_retraining():
+    """Of each image's predicted class, against the untouched image or not; orders can be told apart."""
+    quantus = pytest.importorskip("quantus")
+    assert_same(our_curve(MAP, 12), quantus.PixelFlipping(features_in_step=16, **OURS))
     assert np.abs(our_curve(MAP, 12) - our_curve(-MAP, 12)).max() > 0.01
     assert len(set(targets())) > 1
-
-
-@pytest.mark.parametrize("order", list(Order))
-def test_region_perturbation_is_what_is_lost_against_the_untouched_image(quantus, order):
-    made = quantus.RegionPerturbation(patch_size=1, regions_evaluation=64, order=order.value, **OURS)
     untouched = logits_at(MAP, 0.0).softmax(1).amax(1, keepdim=True).numpy()
-    assert_same(untouched - our_curve(MAP, 16, Unit.PIXEL, order), call(made)[:, 3::4])
+    for order in Order:
+        made = quantus.RegionPerturbation(patch_size=1, regions_evaluation=64, order=order.value, **OURS)
+        assert_same(untouched - our_curve(MAP, 16, Unit.PIXEL, order), made)
 
 
-def test_road_s_imputation_is_the_fill_linear_without_its_noise(quantus):
+def test_road_s_imputation_is_the_fill_linear_without_its_noise():
     """Borders, corners and removed neighbours among them; Quantus stops at 3e-3 of a brightness in each equation."""
     rng = np.random.default_rng(4)
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
     gone = rng.random((5, 81)) < np.array([[0.1, 0.3, 0.5, 0.7, 0.9]]).T
     ours = interpolated(torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9), torch.zeros(1, 9, 9))
-    impute = quantus.functions.perturb_func.noisy_linear_imputation
+    impute = pytest.importorskip("quantus").functions.perturb_func.noisy_linear_imputation
     for image, removed, found in zip(grey, gone, ours[:, 0].numpy(), strict=True):
         theirs = impute(image[None].astype(float), np.flatnonzero(removed), noise=0.0)[0]
-        assert_same(np.where(removed.reshape(9, 9), found, image), theirs, atol=0.2)
+        np.testing.assert_allclose(np.where(removed.reshape(9, 9), found, image), theirs, atol=0.2, rtol=0)
