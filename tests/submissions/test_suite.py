@@ -32,28 +32,17 @@ from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
 GOOD = f'NAME = "good"\nDESCRIPTION = "gradient"\n{GRADIENT}'.encode()
-PER_PIXEL = b"""
-NAME = "per-pixel"
-DESCRIPTION = "one number for each pixel, with a channel, as captum gives it"
-def estimate(model, images, targets, generator):
-    return images.mean(1, keepdim=True)
-"""
-LATE = b"""
-NAME = "late"
-DESCRIPTION = "fails where it meets a full batch"
-def estimate(model, images, targets, generator):
-    assert len(images) != 24, "a test batch"
-    return images
-"""
-KILLS = b"""
+OTHER = """
 import os
-NAME = "kills"
-DESCRIPTION = "ends its process where it meets a full batch"
+NAME = "{}"
+DESCRIPTION = "fails or ends its process where it meets a full batch, or has one number for each pixel, as captum"
 def estimate(model, images, targets, generator):
-    if len(images) == 24:
-        os.kill(os.getpid(), 9)
+    {}
     return images
 """
+LATE = OTHER.format("late", 'assert len(images) != 24, "a test batch"').encode()
+KILLS = OTHER.format("kills", "len(images) == 24 and os.kill(os.getpid(), 9)").encode()
+PER_PIXEL = OTHER.format("per-pixel", "images = images.mean(1, keepdim=True)").encode()
 CONSOLE = Console(file=StringIO())
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
 
@@ -77,7 +66,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     failures = do(work, runs, store)
     good, late, kills = (entry.id for entry in entries)
     assert set(failures) == {late, kills}
-    assert "raised: raised AssertionError: a test batch (line 5)" in failures[late][0]
+    assert "raised: raised AssertionError: a test batch (line 6)" in failures[late][0]
     (reason,) = failures[kills]
     assert "died: its process ended by signal 9 (its own, or this machine ran out of memory)" in reason
     assert "tried" not in reason
@@ -172,8 +161,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
     work, entry = make_work(tmp_path), check_source(GOOD)
     work.workspace.keep_submission(entry.id, GOOD)
     jobs.train_reference(work.explained[0])
-    asked: dict[str, tuple[str, bool]] = {}
-    parts = {}
+    asked, parts = {}, {}
 
     def explained(task, limits, trust):
         parts[mark], asked[mark] = task.parts[0], (task.device, trust)
