@@ -23,26 +23,19 @@ from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 
-def test_the_map_is_what_the_same_code_gives_outside():
-    task = make_task(GRADIENT)
-    (part,) = task.parts
-    space: dict = {}
-    exec(GRADIENT, space)
-    batches = (slice(i, i + 2) for i in range(0, 5, 2))
-    found = [space["estimate"](part.model, part.images[at], part.targets[at], None) for at in batches]
-    answer = explain(task, CHECK)
-    assert (answer.fault, answer.drew) == (None, False)
-    # one thread inside, maybe several here
-    torch.testing.assert_close(answer.maps[0], torch.cat(found), rtol=1e-4, atol=1e-6)
-
-
-def test_each_part_has_its_own_model_images_and_batches():
+def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches():
     (part,) = make_task(GRADIENT).parts
     other = build(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
-    both = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
-    alone = [explain(Task(GRADIENT.encode(), NETWORK, (one,)), CHECK) for one in parts]
-    torch.testing.assert_close(both.maps, tuple(answer.maps[0] for answer in alone), rtol=0, atol=0)
+    answer = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
+    assert (answer.fault, answer.drew) == (None, False)
+    space: dict = {}
+    exec(GRADIENT, space)
+    for part, maps in zip(parts, answer.maps, strict=True):
+        batches = (slice(i, i + 2) for i in range(0, len(maps), 2))
+        found = [space["estimate"](part.model, part.images[at], part.targets[at], None) for at in batches]
+        # one thread inside, maybe several here
+        torch.testing.assert_close(maps, torch.cat(found), rtol=1e-4, atol=1e-6)
 
 
 def test_an_answer_may_be_larger_than_a_scratch_file():
