@@ -98,16 +98,13 @@ def test_expand_gives_each_point_once():
     assert degraded == Cell("planted", "resnet-planted", "grad", Order.LERF, Retrain.IMAGES, "blur", Unit.PIXEL, 0.5)
 
 
-def test_select_drops_empty_blocks_and_sets_seeds_where_something_is_trained():
+def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_suite_has_or_what_the_store_has():
     part = select(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
     assert (part.estimators, part.title) == (("grad", "ig"), "small v3")
     assert {point.cell.estimator for point in expand(part)} == {CLEAN, "grad", "ig"}
     seeds = {block.protocol.name: block.seeds for block in select(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
-
-
-def test_so_many_seeds_are_asked_for_of_each_row_and_never_more_than_the_suite_has_or_what_the_store_has():
     part = with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2, (Retrain.IMAGES, "random"): 9})
     assert set(expand(part)) == set(expand(SMALL))  # it has two of these, and one of all others
     bare = expand(with_seeds(SMALL, {}))

@@ -71,7 +71,7 @@ def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seed
     assert led == {"quick-specific"}, "it has rows; elsewhere matched gain leads, which |image - fill| does not earn"
 
 
-def test_rows_that_are_named_and_what_was_submitted_stand_beside_every_control():
+def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_protocol_and_fewer_seeds():
     assert part_of(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
     assert part_of(MATCHED, ["deviation"]).estimators == CONTROLS
     assert part_of(MATCHED) == MATCHED
@@ -80,9 +80,6 @@ def test_rows_that_are_named_and_what_was_submitted_stand_beside_every_control()
     added = set(part_of(EXCHANGED, [], [MINE]).estimators) - set(part_of(EXCHANGED, []).estimators)
     assert added == {MINE, f"{MINE}~other-image", f"{MINE}~same-class"}
     assert set(part_of(EXCHANGED, ["grad"]).estimators) == {"random", "random-blurred", "sobel", "grad"}
-
-
-def test_a_part_may_have_one_protocol_and_fewer_seeds():
     part = part_of(EXCHANGED, None, (), 2, "roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
     with pytest.raises(CallerError, match="--seeds 0 and 1 references: .* write --seeds 1 or more"):
@@ -108,7 +105,7 @@ def test_paper_schedule_by_hand():
     assert rates == pytest.approx([1.6, 0.16, 0.16, 0.016])  # it falls with the first step of an epoch
 
 
-def test_linear_schedule_by_hand_and_every_recipe_has_a_rate_for_each_of_its_steps():
+def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_of_its_steps():
     line = Recipe("line", 1, 6, 10, 0.5, 1, Decay.LINEAR, Augmentation.NONE)  # 6 epochs, 1 of them to warm up
     for step, expected in ((0, 0.0), (5, 0.25), (10, 0.5), (35, 0.25), (59, 0.01), (60, 0.0)):
         assert learning_rate(line, step, steps_per_epoch=10) == pytest.approx(expected), step
@@ -117,9 +114,6 @@ def test_linear_schedule_by_hand_and_every_recipe_has_a_rate_for_each_of_its_ste
         rates = [learning_rate(recipe, step, 3.7) for step in range(round(recipe.epochs * 3.7))]
         assert min(rates) >= 0 and 0 < max(rates) <= recipe.peak
         assert rates[-1] < 0.2 * recipe.peak
-
-
-def test_sides_by_hand():
     recipe = find_recipe("imagenet-fast@1")
     assert [side(recipe, step, 40, 224) for step in (0, 9, 10, 19, 20, 30)] == [128, 128, 160, 160, 192, 224]
 
