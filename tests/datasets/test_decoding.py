@@ -37,7 +37,9 @@ def decode(tiny_folder, tmp_path):
     return partial(decode_dataset, TINY, tmp_path / "store", tiny_folder)
 
 
-def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, monkeypatch):
+def test_decoded_is_what_was_stored_a_second_call_decodes_nothing_and_a_damaged_manifest_is_one_line(
+    decode, monkeypatch
+):
     data = decode()
     for split, images in (("train", data.train), ("test", data.test)):
         np.testing.assert_array_equal(images.pixels, tiny_pixels()[split].transpose(0, 3, 1, 2))
@@ -51,6 +53,12 @@ def test_decoded_is_what_was_stored_and_a_second_call_decodes_nothing(decode, mo
     again = decode()
     assert (again.fingerprint, again.folder, again.mean) == (data.fingerprint, data.folder, data.mean)
     np.testing.assert_array_equal(again.train.pixels, pixels.transpose(0, 3, 1, 2))
+    manifest = data.folder / "manifest.json"
+    whole = json.loads(manifest.read_text())
+    for damage in ({"record": {"name": "tiny"}}, {"splits": {}}):
+        manifest.write_text(json.dumps(whole | damage))
+        with pytest.raises(StoreError, match="is not a decoded data set"):
+            open_decoded(data.folder)
 
 
 def test_other_and_changed_sources_and_limits_lie_apart(decode, tiny_folder, tmp_path):
@@ -155,15 +163,6 @@ def test_a_source_that_changes_while_it_is_read_is_refused(change, decode, tiny_
     with pytest.raises(DataError, match="^cannot read|were changed while they were read|^--data .* is missing"):
         decode(note=lambda progress: changes and changes.pop()(tiny_folder))
     assert [path.suffix for path in (tmp_path / "store").iterdir()] == [".lock"]
-
-
-def test_a_damaged_manifest_is_one_line(decode):
-    folder = decode().folder
-    whole = json.loads((folder / "manifest.json").read_text())
-    for damage in ({"record": {"name": "tiny"}}, {"splits": {}}):
-        (folder / "manifest.json").write_text(json.dumps(whole | damage))
-        with pytest.raises(StoreError, match="is not a decoded data set"):
-            open_decoded(folder)
 
 
 # Many images: 1,200 in row groups of a hundred
