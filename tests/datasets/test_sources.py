@@ -62,23 +62,20 @@ def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
     assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 16, 18]
 
 
-def test_a_part_of_the_set_will_do_for_a_small_version(tiny_folder, tmp_path):
-    large, odd = replace(TINY, train_images=1000, test_images=50), replace(TINY, train_images=11)
-    data = decode_dataset(large, tmp_path / "store", tiny_folder, limit=100)
-    assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
-    for record, limit, expected in ((large, None, 1000), (odd, 5, 11)):
-        with pytest.raises(DataError, match=f"train split of tiny has 12 images, expected {expected}"):
-            decode_dataset(record, tmp_path / "store", tiny_folder, limit=limit)
-
-
 def refused(message, record, folder):
     with pytest.raises(DataError, match=message) as complaint:
         open_source(record, folder)
     assert "\n" not in str(complaint.value)
 
 
-def test_another_set_than_the_record_says_is_refused(tiny_folder):
+def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_version(tiny_folder, tmp_path):
+    large = replace(TINY, train_images=1000, test_images=50)
+    data = decode_dataset(large, tmp_path / "store", tiny_folder, limit=100)
+    assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
+    with pytest.raises(DataError, match="train split of tiny has 12 images, expected 11"):
+        decode_dataset(replace(TINY, train_images=11), tmp_path / "store", tiny_folder, limit=5)
     for change, message in (
+        ({"train_images": 1000}, "train split of tiny has 12 images, expected 1000"),
         ({"image_column": "image"}, "has the columns img, label; expected 'image' and 'label'"),
         ({"test_split": "validation"}, "has the splits train, test; expected 'validation' for tiny"),
         ({"classes": 2}, "train split of tiny has label 2, expected 0 … 1"),
