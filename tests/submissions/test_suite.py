@@ -110,23 +110,19 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
         return SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
 
     monkeypatch.setattr(submitting, "validate", validated)
-    mode = submitting.SubmissionMode(trust=False, cuda=False)
+    how = submitting.SubmissionMode
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
         submitting.read_all([*paths, tmp_path / "none.py"])
     read = submitting.read_all([*paths, paths[0]])
     assert asked == []
-    made = submitting.submit(read, mode, store, Workspace(tmp_path), CONSOLE)
+    made = submitting.submit(read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD), check_source(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
 
-
-def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path, monkeypatch):
-    path = tmp_path / "good.py"
-    path.write_bytes(GOOD)
-    monkeypatch.setattr(submitting, "validate", lambda entry, suite, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
-    entry, how = check_source(GOOD).id, submitting.SubmissionMode
-    found = [submitting.inspect_files([path], how(cuda, cuda), run, CONSOLE) for cuda, run in ((0, 1), (0, 0), (1, 1))]
+    paces, entry = iter([Pace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
+    options = ((0, 1), (0, 0), (1, 1))
+    found = [submitting.inspect_files(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = find_suite("quick@1"), find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
