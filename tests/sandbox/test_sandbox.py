@@ -191,13 +191,12 @@ def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeyp
         explain(make_task(GRADIENT)._replace(device=device), CHECK)
 
 
-def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch):
+def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in launch.sandboxed("inside.py", [], 3)
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.sandboxed("inside.py", [], 3, gpu=True))
-
-
-def test_packages_of_the_user_and_under_an_environment_are_inside(tmp_path, monkeypatch):
     user, base = (str(tmp_path / name) for name in ("user", "base"))
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
