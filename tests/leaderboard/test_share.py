@@ -138,7 +138,7 @@ def test_without_a_browser_a_pdf_is_refused(view, tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_trust_has_the_numbers_of_the_studies_each_with_its_command():
+def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the_store_lacks(views):
     """After a study's page changed: python -m studies.trust."""
     found = trust.trust()
     assert json.loads(TRUST.read_text("utf-8")) == found
@@ -146,13 +146,10 @@ def test_trust_has_the_numbers_of_the_studies_each_with_its_command():
         page = ROOT / finding["page"]
         read = page.read_text("utf-8") + page.with_name("README.md").read_text("utf-8")
         assert finding["command"] in read and finding["number"][0].isdigit()
-
-
-def test_what_was_not_run_is_what_the_store_lacks(views):
     fields = context(Site(views), address("trust"))
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
     assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet"] > 1000
-    assert fields["corrections"][0] == trust.trust()["corrections"][-1]  # the newest first
+    assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
 
 
 FILE = b'NAME = "mine"\nDESCRIPTION = "mine"\n\ndef estimate(model, images, targets, generator):\n    return images\n'
