@@ -92,12 +92,11 @@ def test_turned_images_are_upright(orientation):
 def test_of_a_truncated_image_the_top_is_used(form):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     file, record = stored(Image.fromarray(noise), form), find_dataset("imagenette64")
-    whole, half = decode_image(file, record).pixels, file[: len(file) // 2]
-    pixels, repairs = decode_image(half, record)
+    whole = decode_image(file, record).pixels
+    pixels, repairs = decode_image(file[: len(file) // 2], record)
     assert repairs == ("truncated",)
     np.testing.assert_array_equal(pixels[:, :12], whole[:, :12])
     assert (pixels[:, 60:] != whole[:, 60:]).mean() > 0.9
-    np.testing.assert_array_equal(decode_image(half, record).pixels, pixels)
 
 
 def test_what_cannot_be_read_is_grey():
@@ -109,7 +108,6 @@ def test_what_cannot_be_read_is_grey():
 
 def test_the_centre_is_kept_and_shrinking_does_not_alias():
     for (width, height), crop, side, left, top in (
-        ((14, 8), 1, 8, 3, 0),
         ((8, 13), 1, 8, 0, 2),
         ((23, 17), 7 / 8, 15, 4, 1),  # 7/8 of 17 is 14.875; of an odd rest the smaller part goes left or above
         ((29, 40), 7 / 8, 25, 2, 7),  # of 29 25.375
@@ -152,8 +150,8 @@ def halves(channels):
     return image
 
 
-def test_no_superpixel_is_both_dark_and_light():
-    pytest.importorskip("skimage")
+def test_no_superpixel_is_both_dark_and_light_and_they_are_found_once_and_kept(tmp_path, monkeypatch):
+    skimage = pytest.importorskip("skimage")
     for channels in (1, 3):
         labels = superpixel_files.superpixels_of(halves(channels))
         assert (labels.shape, labels.dtype) == ((32, 32), np.uint16)
@@ -161,9 +159,6 @@ def test_no_superpixel_is_both_dark_and_light():
         assert 32 <= len(np.unique(labels)) <= 96
         assert labels.max() == len(np.unique(labels)) - 1
 
-
-def test_superpixels_are_found_once_and_kept(tmp_path, monkeypatch):
-    skimage = pytest.importorskip("skimage")
     monkeypatch.setattr(superpixel_files, "_CHUNK", 2)
     pixels = np.stack([halves(3) + np.uint8(i) for i in range(5)])
     expected = np.stack([superpixel_files.superpixels_of(image) for image in pixels])

@@ -62,26 +62,22 @@ def test_the_first_of_each_class_and_no_file_beyond(tmp_path):
     assert data.train.pixels[:, 0, 0, 0].tolist() == [0, 1, 2, 3, 16, 18]
 
 
-def test_a_part_of_the_set_will_do_for_a_small_version(tiny_folder, tmp_path):
-    large, odd = replace(TINY, train_images=1000, test_images=50), replace(TINY, train_images=11)
-    data = decode_dataset(large, tmp_path / "store", tiny_folder, limit=100)
-    assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
-    for record, limit, expected in ((large, None, 1000), (odd, 5, 11)):
-        with pytest.raises(DataError, match=f"train split of tiny has 12 images, expected {expected}"):
-            decode_dataset(record, tmp_path / "store", tiny_folder, limit=limit)
-
-
 def refused(message, record, folder):
     with pytest.raises(DataError, match=message) as complaint:
         open_source(record, folder)
     assert "\n" not in str(complaint.value)
 
 
-def test_another_set_than_the_record_says_is_refused(tiny_folder):
+def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_version(tiny_folder, tmp_path):
+    large = replace(TINY, train_images=1000, test_images=50)
+    data = decode_dataset(large, tmp_path / "store", tiny_folder, limit=100)
+    assert (len(data.train.labels), len(data.test.labels)) == (12, 6)
+    with pytest.raises(DataError, match="train split of tiny has 12 images, expected 11"):
+        decode_dataset(replace(TINY, train_images=11), tmp_path / "store", tiny_folder, limit=5)
     for change, message in (
+        ({"train_images": 1000}, "train split of tiny has 12 images, expected 1000"),
         ({"image_column": "image"}, "has the columns img, label; expected 'image' and 'label'"),
         ({"test_split": "validation"}, "has the splits train, test; expected 'validation' for tiny"),
-        ({"train_images": 13}, "train split of tiny has 12 images, expected 13"),
         ({"classes": 2}, "train split of tiny has label 2, expected 0 … 1"),
     ):
         refused(message, replace(TINY, **change), tiny_folder)
@@ -89,7 +85,6 @@ def test_another_set_than_the_record_says_is_refused(tiny_folder):
     for wrong, seen in (
         ([None, *labels], "nan"),
         ([None, *map(str, labels)], "None"),
-        ([2.0, *map(float, labels)], "2.0"),
         ([[2], *([label] for label in labels)], r"\[2\]"),
     ):
         write_rows(path, tiny_images("train"), wrong)
@@ -137,8 +132,8 @@ def test_splits_with_folders_of_their_own(tmp_path):
         with pytest.raises(DataError, match=said):
             own(tmp_path, **APART)
         new.rename(old)
-    for file in (test / "red").iterdir():
-        file.unlink()
+    shutil.rmtree(test / "red")
+    (test / "red").mkdir()
     with pytest.raises(DataError, match=r"test/red has no image; expected files"):
         own(tmp_path, **APART)
 
@@ -233,8 +228,4 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
 
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub_files, "_list_hub", refuse)
-    with pytest.raises(DataError, match="^the hub does not open uoft-cs/cifar10 to you") as complaint:
-        open_source(find_dataset("cifar10"), None)
-    for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
-        assert help in str(complaint.value)
-    assert "\n" not in str(complaint.value)
+    refused("^the hub does not open uoft-cs/cifar10 to you.* HF_TOKEN", find_dataset("cifar10"), None)

@@ -2,9 +2,11 @@
 
 import gzip
 from dataclasses import replace
+from io import BytesIO
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,21 +26,16 @@ def read(tmp_path, text, name="mine.csv", **changes):
     return read_rows(tmp_path / name, replace(MINE, **changes))
 
 
-def parquet():
-    written = pa.BufferOutputStream()
-    columns = {"a": [1, 2, 3, 4], "kind": ["yes", "no"] * 2, "b": [0.5, 0.25, -1.0, 1e3]}
-    pq.write_table(pa.table(columns), written)
-    return written.getvalue().to_pybytes()
-
-
 def test_a_table_has_its_columns_in_order_and_its_classes_by_the_alphabet_in_each_kind_of_file(tmp_path):
     quoted = '"a, in ""cm""",kind,b\n' + TEXT.partition("\n")[2].replace("yes", '"y,e;s"')
+    written = pa.BufferOutputStream()
+    pq.write_table(pa.csv.read_csv(BytesIO(TEXT.encode())), written)
     for name, content in (
         ("mine.csv", TEXT),
         ("mine.csv", quoted),
         ("mine.csv", TEXT.replace(",", ";")),
         ("mine.csv.gz", gzip.compress(TEXT.replace(",", "\t").encode())),
-        ("mine.parquet", parquet()),
+        ("mine.parquet", written.getvalue().to_pybytes()),
     ):
         values, labels = read(tmp_path, content, name)
         np.testing.assert_array_equal(values, [[1, 0.5], [2, 0.25], [3, -1], [4, 1000]], str(content))

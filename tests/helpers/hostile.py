@@ -29,7 +29,6 @@ NAMES = (
 ABOUT = "<img src='http://127.0.0.1:9/a.png'> ![x](http://127.0.0.1:9/b.png) **bold** " + "z" * 10_000
 MODEL = "![m](http://127.0.0.1:9/model.png)"
 DATASET = replace(DATASETS["imagenette64"], name="![d](http://127.0.0.1:9/data.png)")
-ROWS = {name: Estimator(name, "grad", "base", ABOUT) for name in NAMES}
 NAME = "hostile"
 
 
@@ -38,8 +37,8 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> Suite:
     names = ("random", "sobel", *NAMES)
     blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
     suite = replace(VERSIONS["quick", 1], name=NAME, about=ABOUT, model=MODEL, dataset=DATASET.name, blocks=blocks)
-    for name, row in ROWS.items():
-        put(ESTIMATORS, name, row)
+    for name in NAMES:
+        put(ESTIMATORS, name, Estimator(name, "grad", "base", ABOUT))
     put(DATASETS, DATASET.name, DATASET)
     put(SUITES, NAME, suite)
     put(VERSIONS, (NAME, 1), suite)

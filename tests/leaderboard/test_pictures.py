@@ -50,7 +50,7 @@ def ranked(tmp_path_factory):
     return ranked_in(tmp_path_factory.mktemp("ranked"), MATCHED)
 
 
-def test_masks_are_those_that_runs_score(ranked):
+def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, tmp_path):
     """The row's own, another image's, and the matched one, which a run makes with torch."""
     found = stored(MATCHED, ranked.images.fingerprint)
     numbers = np.array([3, 0, 5])
@@ -65,6 +65,19 @@ def test_masks_are_those_that_runs_score(ranked):
     for kind, bits in (("own", own), ("other", own[others]), ("matched", matched)):
         assert (makes.mask(rankings, kind) == bits[numbers]).mean() > 0.999, kind
     assert (makes.mask(rankings, "own") != makes.mask(rankings, "matched")).any()
+
+    folder = ranked.images.folder.parents[1]
+    assert read_pictures(found, tmp_path) is None
+    made = read_pictures(found, folder)
+    assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
+    assert made.kinds == ("map", "own", "matched", "other") and made.seconds["grad"] > 0
+    assert Image.open(io.BytesIO(made.sheet("grad"))).size == (made.side * len(made.numbers), made.side * 4)
+    assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
+    dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
+    assert read_pictures(dark, folder) is None  # what another fill leaves is not made here
+    save_pictures(made, pictures_file(found, tmp_path))
+    again = read_pictures(found, tmp_path)
+    assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
 
 
 @pytest.mark.parametrize("unit", [Unit.SCALAR, Unit.PIXEL, Unit.PATCH_4])
@@ -101,22 +114,6 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6)
     assert not len(chosen(replace(found, results={}), ROAR, UNIT)[0])
-
-
-def test_a_store_with_rankings_has_pictures_and_a_file_keeps_them(ranked, tmp_path):
-    folder = ranked.images.folder.parents[1]
-    found = stored(MATCHED, ranked.images.fingerprint)
-    assert read_pictures(found, tmp_path) is None
-    made = read_pictures(found, folder)
-    assert made is not None and made.rows == ("random", "grad") and made.level == 0.5
-    assert made.kinds == ("map", "own", "matched", "other") and made.seconds["grad"] > 0
-    assert Image.open(io.BytesIO(made.sheet("grad"))).size == (made.side * len(made.numbers), made.side * 4)
-    assert Image.open(io.BytesIO(made.sheet(""))).size == (made.side * len(made.numbers), made.side)
-    dark = replace(found, suite=replace(found.suite, blocks=tuple(replace(b, fill="blur") for b in found.suite.blocks)))
-    assert read_pictures(dark, folder) is None  # what another fill leaves is not made here
-    save_pictures(made, pictures_file(found, tmp_path))
-    again = read_pictures(found, tmp_path)
-    assert again is not None and again.sheet("grad") == made.sheet("grad") and again.sheet("") == made.sheet("")
 
 
 def test_what_is_left_by_slow_loops(ranked):

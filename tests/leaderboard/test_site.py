@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 import pytest
 
 from leaderboard.links import NotThere, Site, address, file_name
-from leaderboard.render import PAGES, export, known, message, render, templates
+from leaderboard.render import PAGES, export, known, message, render
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES, with_entries
@@ -19,8 +19,6 @@ from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store
-
-APP = Site({}, live=True)
 
 
 class Parsed(HTMLParser):
@@ -66,7 +64,7 @@ def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
     assert text.count("<noscript>") == 1 and "Without scripts all is here but the search and the sorting." in text
 
 
-def test_a_board_shows_the_rows_of_its_table_in_order(site, views):
+def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what_the_command_writes(site, views):
     for at in known(views):
         if at.page == "board" and not at.chosen("unit"):
             view, name = views[at.suite], at.chosen("protocol")
@@ -76,9 +74,6 @@ def test_a_board_shows_the_rows_of_its_table_in_order(site, views):
             assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]
             places = re.findall(r'<td class="place">(.*?)</td>', body)
             assert [place == "–" for place in places] == [row.place is None for row in board.rows]
-
-
-def test_downloads_are_what_the_command_writes(site, views):
     view = views["quick-v2"]
     tables = json.loads((site / "quick-v2.json").read_text())
     assert tables == [json.loads(as_format(table, "json")) for table in view.tables]
@@ -89,24 +84,20 @@ def test_downloads_are_what_the_command_writes(site, views):
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
-def test_what_is_not_there_is_said_in_a_sentence(views):
+def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_in_a_sentence(views):
     app = Site(views, known(views), live=True)
     for asked, where in (
         ({"page": "wurst"}, "here"),
         ({"suite": "wurst"}, "here"),
         ({"suite": "quick-v1", "protocol": "wurst"}, "in quick v1"),
-        ({"suite": "quick-v1", "unit": "wurst"}, "in quick v1"),
         ({"suite": "quick-v1", "level": "0.7"}, "in quick v1"),
         ({"page": "method", "estimator": "nobody"}, "here"),
     ):
         *_, (what, name) = asked.items()
         with pytest.raises(NotThere, match=re.escape(f"There is no {what} '{name}' {where}.")):
             render(app, address(**asked))
-    assert "&lt;b&gt;" in message("<b>", APP).html
-
-
-def test_levels_are_a_choice_where_a_program_runs_and_empty_pages_are_none(views):
-    html = render(Site(views, known(views), live=True), address("board", "quick-v2", level="0.5")).html
+    assert "&lt;b&gt;" in message("<b>", Site({}, live=True)).html
+    html = render(app, address("board", "quick-v2", level="0.5")).html
     shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
     assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
     there = {at.page for at in known(views)}
@@ -118,10 +109,8 @@ def test_levels_are_a_choice_where_a_program_runs_and_empty_pages_are_none(views
 def test_names_make_harmless_files_that_differ():
     names = ["a/b", "a_b", "a b", "x" * 90, "x" * 91, "../../etc", "A", "a"]
     files = [file_name(address("method", estimator=name)) for name in names]
-    assert len(set(files)) == len(names) and all(
-        re.fullmatch(r"method-[\w.-]{1,73}\.html", file, re.A) for file in files
-    )
-    assert files[-1] == "method-a.html"
+    assert len(set(files)) == len(names) and files[-1] == "method-a.html"
+    assert all(re.fullmatch(r"method-[\w.-]{1,73}\.html", file, re.A) for file in files)
 
 
 HOSTILE_FILE = """# \u202e <script>window.hurt=1</script> \x1b[31m
@@ -184,10 +173,3 @@ def test_the_command_exports_and_changes_no_store_and_says_in_a_line_what_it_can
     ResultsStore.open(default_url(empty)).close()
     assert call("leaderboard", "--store", empty, "--export", empty / "site").code == 0
     assert "roarbench run --suite quick-matched" in (empty / "site" / "index.html").read_text()
-
-
-@pytest.mark.parametrize("address", ["", "https://example.org/roarbench"])
-def test_the_source_is_linked_where_the_package_says_its_address(site, monkeypatch, address):
-    monkeypatch.setitem(templates().globals, "repository", address)
-    shown = message("No results yet.", APP).html
-    assert ("Source" in shown) is bool(address) and "github" not in (site / "index.html").read_text()

@@ -156,17 +156,6 @@ def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
     assert len(once) > 1 and once[0][1].title == "test accuracy, %" and list(figures([view, view], "grad")) == once
 
 
-@pytest.fixture
-def shown(tmp_path, monkeypatch):
-    """What a process that has not judged shows, of a store with a cache of its own."""
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    found = Shown(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
-    monkeypatch.setenv(first.ASKED, json.dumps(found))
-    monkeypatch.setattr(first, "judged", first.Event())
-    monkeypatch.setattr(first, "code_version", lambda: "1")
-    return found
-
-
 def page_of(**query):
     from streamlit.testing.v1 import AppTest  # half a second, which collecting need not take
 
@@ -178,7 +167,13 @@ def page_of(**query):
 
 
 @pytest.mark.slow
-def test_the_first_page_is_shown_without_judging_until_a_result_comes(shown, monkeypatch):
+def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, monkeypatch):
+    """By this code, and in a process that has not judged."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    shown = Shown(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
+    monkeypatch.setenv(first.ASKED, json.dumps(shown))
+    monkeypatch.setattr(first, "judged", first.Event())
+    monkeypatch.setattr(first, "code_version", lambda: "1")
     assert first.recall(shown) is None
     page = page_of()
     kept = first.recall(shown)
@@ -192,17 +187,7 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(shown, mon
     assert first.recall(shown) is None
     again = page_of()
     assert again != page and first.recall(shown).html == again
-
-
-def test_the_first_page_is_of_this_code_and_for_a_process_that_has_not_judged(shown, monkeypatch):
-    page = first.Page("title", "<p>html</p>", {})
-    with ResultsStore.open(shown.url) as store:
-        with monkeypatch.context() as changing:
-            changing.setattr(first, "code_version", lambda: "1+dirty")  # one version for many changes
-            first.keep(shown, store.state(), page)
-            assert first.recall(shown) is None
-        first.keep(shown, store.state(), page)
-    assert first.recall(shown) == page and first.recall(shown._replace(data="07e4")) is None
+    assert first.recall(shown._replace(data="07e4")) is None
     with monkeypatch.context() as other:
         other.setattr(first, "code_version", lambda: "0")
         assert first.recall(shown) is None
@@ -210,4 +195,8 @@ def test_the_first_page_is_of_this_code_and_for_a_process_that_has_not_judged(sh
     assert first.recall(shown) is None
     first.judged.clear()
     first.place(shown).write_text("{")
+    assert first.recall(shown) is None
+    monkeypatch.setattr(first, "code_version", lambda: "1+dirty")  # one version for many changes
+    with ResultsStore.open(shown.url) as store:
+        first.keep(shown, store.state(), kept)
     assert first.recall(shown) is None

@@ -30,8 +30,6 @@ def test_a_name_stands_for_its_newest_version_and_an_unknown_one_is_guessed():
     assert find_suite("imagenet-noretrain").version == 2
     with pytest.raises(UnknownName, match="no suite 'quikc'; did you mean 'quick'"):
         find_suite("quikc")
-    with pytest.raises(UnknownName, match="no suite 'zzz'; known: birdsnap, breast-cancer, breast-cancer-10, cifar10"):
-        find_suite("zzz")
 
 
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
@@ -73,7 +71,7 @@ def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seed
     assert led == {"quick-specific"}, "it has rows; elsewhere matched gain leads, which |image - fill| does not earn"
 
 
-def test_rows_that_are_named_and_what_was_submitted_stand_beside_every_control():
+def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_protocol_and_fewer_seeds():
     assert part_of(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
     assert part_of(MATCHED, ["deviation"]).estimators == CONTROLS
     assert part_of(MATCHED) == MATCHED
@@ -82,9 +80,6 @@ def test_rows_that_are_named_and_what_was_submitted_stand_beside_every_control()
     added = set(part_of(EXCHANGED, [], [MINE]).estimators) - set(part_of(EXCHANGED, []).estimators)
     assert added == {MINE, f"{MINE}~other-image", f"{MINE}~same-class"}
     assert set(part_of(EXCHANGED, ["grad"]).estimators) == {"random", "random-blurred", "sobel", "grad"}
-
-
-def test_a_part_may_have_one_protocol_and_fewer_seeds():
     part = part_of(EXCHANGED, None, (), 2, "roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
     with pytest.raises(CallerError, match="--seeds 0 and 1 references: .* write --seeds 1 or more"):
@@ -96,17 +91,12 @@ IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  #
 
 def test_paper_schedule_by_hand():
     for title, step, expected in (  # 312.785 steps in an epoch of ImageNet, 295.898 of Food-101, 185.102 of Birdsnap
-        ("imagenet@1", 0, 0.0),
-        ("imagenet@1", 782, 1.6 * 782 / 312.785 / 5),  # in the middle of the warm-up
-        ("imagenet@1", 1563, 1.6 * 1563 / 312.785 / 5),  # its last step
+        ("imagenet@1", 1563, 1.6 * 1563 / 312.785 / 5),  # the last step of the warm-up
         ("imagenet@1", 1564, 1.6),
-        ("imagenet@1", 9383, 1.6),  # epoch 29.998
-        ("imagenet@1", 9384, 0.16),  # epoch 30.001
-        ("imagenet@1", 18768, 0.016),
         ("imagenet@1", 31999, 0.0016),
         ("food101@1", 19999, 0.007),  # 68 epochs: the last drop is never reached
-        ("birdsnap@1", 14808, 0.01),
-        ("birdsnap@1", 14809, 0.001),
+        ("birdsnap@1", 14808, 0.01),  # epoch 79.999
+        ("birdsnap@1", 14809, 0.001),  # epoch 80.004
     ):
         recipe = find_recipe(title)
         rate = learning_rate(recipe, step, IMAGES[title] / recipe.batch)
@@ -115,7 +105,7 @@ def test_paper_schedule_by_hand():
     assert rates == pytest.approx([1.6, 0.16, 0.16, 0.016])  # it falls with the first step of an epoch
 
 
-def test_linear_schedule_by_hand_and_every_recipe_has_a_rate_for_each_of_its_steps():
+def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_of_its_steps():
     line = Recipe("line", 1, 6, 10, 0.5, 1, Decay.LINEAR, Augmentation.NONE)  # 6 epochs, 1 of them to warm up
     for step, expected in ((0, 0.0), (5, 0.25), (10, 0.5), (35, 0.25), (59, 0.01), (60, 0.0)):
         assert learning_rate(line, step, steps_per_epoch=10) == pytest.approx(expected), step
@@ -124,16 +114,8 @@ def test_linear_schedule_by_hand_and_every_recipe_has_a_rate_for_each_of_its_ste
         rates = [learning_rate(recipe, step, 3.7) for step in range(round(recipe.epochs * 3.7))]
         assert min(rates) >= 0 and 0 < max(rates) <= recipe.peak
         assert rates[-1] < 0.2 * recipe.peak
-
-
-def test_sides_by_hand():
-    for title, full, expected in (
-        ("imagenet-fast@1", 224, [128, 160, 192, 224]),
-        ("cifar10-fast@1", 32, [16, 24, 32, 32]),
-    ):
-        recipe = find_recipe(title)
-        assert [side(recipe, step, 40, full) for step in (0, 10, 20, 30)] == expected
-        assert [side(recipe, step, 40, full) for step in (9, 19, 29, 39)] == expected
+    recipe = find_recipe("imagenet-fast@1")
+    assert [side(recipe, step, 40, 224) for step in (0, 9, 10, 19, 20, 30)] == [128, 128, 160, 160, 192, 224]
 
 
 def test_other_numbers_stand_in_the_title_in_one_order():

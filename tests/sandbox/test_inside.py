@@ -25,13 +25,6 @@ ARRAYS = {
 }
 
 
-@pytest.fixture
-def answer():
-    descriptor = new_answer(6)
-    yield descriptor
-    os.close(descriptor)
-
-
 def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
     asked = {"batch": 4, "network": {"name": "resnet8"}}
     descriptor = channel.write_request(asked, ARRAYS)
@@ -47,7 +40,8 @@ def test_a_request_is_read_as_it_was_written_and_cannot_be_changed():
     os.close(descriptor)
 
 
-def test_an_answer_is_read_as_it_was_written_and_neither_grows_nor_is_sealed(answer):
+def test_an_answer_is_read_as_it_was_written_neither_grows_nor_is_sealed_and_ends_where_the_map_begins():
+    answer = new_answer(6)
     assert read_answer(answer)[0] == {}
     write_map(answer, 0, np.array([1, 2], np.float32))
     write_map(answer, 2, np.array([[3, 4], [5, np.nan]], np.float32))
@@ -64,15 +58,14 @@ def test_an_answer_is_read_as_it_was_written_and_neither_grows_nor_is_sealed(ans
     os.pwrite(answer, b"x" * (HEADER + 4), 0)  # what was read stays
     assert header == {"fault": None, "dims": 3}
     np.testing.assert_array_equal(numbers, np.array([1, 2, 3, 4, 5, np.nan], np.float32))
-
-
-def test_what_is_no_object_is_no_header_and_a_header_ends_where_the_map_begins(answer):
+    # what is no object is no header
     for text in (b"", b"[1, 2]", b"{", b"[" * 60000, b"\xff\xfe", b"null", b"1" * 60000):
         os.pwrite(answer, (len(text) or 2**63).to_bytes(8, "little") + text, 0)
         assert read_answer(answer)[0] is None
     write_map(answer, 0, np.frombuffer(b'"x"}' * 6, np.float32))
     os.pwrite(answer, (HEADER + 20).to_bytes(8, "little") + b'{"a": ', 0)
     assert read_answer(answer)[0] is None
+    os.close(answer)
 
 
 def test_where_there_is_no_linux_both_are_files_without_a_name(monkeypatch):
@@ -114,18 +107,15 @@ def test_a_class_of_captum_explains_each_image_s_own_target():
 
 
 def test_a_function_by_quantus_convention_gets_copies_as_arrays_by_name():
-    seen = {}
-
     def explain_func(model, inputs, targets, **kwargs):
-        seen.update(model=model, inputs=inputs.copy(), targets=targets, kwargs=kwargs)
+        assert isinstance(model, nn.Sequential) and kwargs == {}
+        np.testing.assert_array_equal(inputs, before.numpy())
+        np.testing.assert_array_equal(targets, np.array([0, 1], np.int64), strict=True)
         inputs[:] = 0
         return (np.arange(8.0) / 3).reshape(2, 1, 2, 2)
 
     before = IMAGES.clone()
     found = called(explain_func=explain_func)
-    assert isinstance(seen["model"], nn.Sequential) and seen["kwargs"] == {}
-    np.testing.assert_array_equal(seen["inputs"], before.numpy())
-    np.testing.assert_array_equal(seen["targets"], np.array([0, 1], np.int64), strict=True)
     torch.testing.assert_close(found, (torch.arange(8, dtype=torch.float64) / 3).float().reshape(2, 1, 2, 2))
     assert torch.equal(IMAGES, before)
 

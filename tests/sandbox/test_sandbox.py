@@ -23,26 +23,19 @@ from tests.helpers.sandboxed import GRADIENT, NETWORK, make_task
 pytestmark = [pytest.mark.process, pytest.mark.usefixtures("bubblewrap")]
 
 
-def test_the_map_is_what_the_same_code_gives_outside():
-    task = make_task(GRADIENT)
-    (part,) = task.parts
-    space: dict = {}
-    exec(GRADIENT, space)
-    batches = (slice(i, i + 2) for i in range(0, 5, 2))
-    found = [space["estimate"](part.model, part.images[at], part.targets[at], None) for at in batches]
-    answer = explain(task, CHECK)
-    assert (answer.fault, answer.drew) == (None, False)
-    # one thread inside, maybe several here
-    torch.testing.assert_close(answer.maps[0], torch.cat(found), rtol=1e-4, atol=1e-6)
-
-
-def test_each_part_has_its_own_model_images_and_batches():
+def test_maps_are_what_the_same_code_gives_outside_each_part_with_its_own_model_images_and_batches():
     (part,) = make_task(GRADIENT).parts
     other = build(**NETWORK._asdict(), generator=torch.Generator().manual_seed(1)).eval()
     parts = (part, make_task(GRADIENT, n=3).parts[0]._replace(model=other))
-    both = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
-    alone = [explain(Task(GRADIENT.encode(), NETWORK, (one,)), CHECK) for one in parts]
-    torch.testing.assert_close(both.maps, tuple(answer.maps[0] for answer in alone), rtol=0, atol=0)
+    answer = explain(Task(GRADIENT.encode(), NETWORK, parts), CHECK)
+    assert (answer.fault, answer.drew) == (None, False)
+    space: dict = {}
+    exec(GRADIENT, space)
+    for part, maps in zip(parts, answer.maps, strict=True):
+        batches = (slice(i, i + 2) for i in range(0, len(maps), 2))
+        found = [space["estimate"](part.model, part.images[at], part.targets[at], None) for at in batches]
+        # one thread inside, maybe several here
+        torch.testing.assert_close(maps, torch.cat(found), rtol=1e-4, atol=1e-6)
 
 
 def test_an_answer_may_be_larger_than_a_scratch_file():
@@ -198,13 +191,12 @@ def test_a_sandbox_or_a_gpu_that_does_not_start_is_nobodys_fault(device, monkeyp
         explain(make_task(GRADIENT)._replace(device=device), CHECK)
 
 
-def test_a_gpu_is_reached_only_where_it_was_asked_for(monkeypatch):
+def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_and_an_environment_are(
+    tmp_path, monkeypatch
+):
     monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
     assert "/dev/nvidia0" not in launch.sandboxed("inside.py", [], 3)
     assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.sandboxed("inside.py", [], 3, gpu=True))
-
-
-def test_packages_of_the_user_and_under_an_environment_are_inside(tmp_path, monkeypatch):
     user, base = (str(tmp_path / name) for name in ("user", "base"))
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)

@@ -48,18 +48,14 @@ def test_the_template_is_a_submission_of_any_name(tmp_path, monkeypatch):
     assert read_submission(path).name == "my-own-1"
     changed = [line for line in path.read_text().splitlines() if line not in TEMPLATE.read_text().splitlines()]
     assert len(changed) == 1
-    for name in ("../up", "Upper", "", 'a"; import os #'):
+    for name in ("../up", 'a"; import os #'):
         with pytest.raises(Refusal):
             write_template(name)
     assert [path.name for path in tmp_path.iterdir()] == ["my_own_1.py"]
 
 
-def entry(source=KINDS):
-    return check_source(source.encode())
-
-
 def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_is_made_of():
-    assert entry().parameters == {"samples": 8, "noise": -0.25, "blur": "ßoft", "signed": False}
+    assert check_source(KINDS.encode()).parameters == {"samples": 8, "noise": -0.25, "blur": "ßoft", "signed": False}
     assert tuple(_CONVENTIONS) == NAMES
     classes = "class C:\n    a = 0\n    a = 1\nclass D:\n    b = 2\n"
     found = {
@@ -74,10 +70,10 @@ def test_parameters_are_simple_attributes_of_the_class_that_the_estimator_is_or_
         "estimate, other = C(), D()": {},
         "estimate = made_by(C)": {},
     }
-    assert {made: entry(HEAD + classes + made).parameters for made in found} == found
+    assert {made: check_source(f"{HEAD}{classes}{made}".encode()).parameters for made in found} == found
 
 
-def test_values_stand_where_the_file_has_the_defaults():
+def test_values_stand_where_the_file_has_the_defaults_and_bad_ones_are_refused_in_one_line():
     """By hand: the same file with other values is what is run, and nothing else of it changes."""
     for start, end in (("", "\n"), ("\ufeff", "\r\n"), ("", "\r")):
         file = (start + KINDS.replace("\n", end)).encode()
@@ -86,30 +82,25 @@ def test_values_stand_where_the_file_has_the_defaults():
         assert tuned.code == by_hand.replace("False", "True").replace("\n", end).encode()
         assert tuned.id == f"{check_source(file).id}(samples=50,noise=1,blur=a.b,signed=True)"
         assert (tuned.source, tuned.file_id) == (file, check_source(file).id)
+    usual, exact = (check_source(KINDS.replace("-.25", noise).encode()) for noise in ("-.25", "0.123456789"))
     for listed in ("", "samples=8", " noise = -0.250 ,signed=false"):
-        assert entry().tuned(listed) == entry()  # the defaults, written out
-    exact = entry(KINDS.replace("-.25", "0.123456789"))
+        assert usual.tuned(listed) == usual  # the defaults, written out
     assert exact.tuned("noise=0.123456789").id == exact.id
     assert exact.tuned("noise=0.12345678").id == f"{exact.id}(noise=0.123457)"
-
-
-def test_bad_values_are_refused_in_one_line():
     for listed, line in (
         ("sample=8", "'mine' has no parameter 'sample'; it has: samples, noise, blur, signed"),
         ("samples=8.5", "samples of 'mine' is '8.5', expected a whole number"),
         ("samples=٥", "samples of 'mine' is '٥', expected a whole number"),
         ("noise=nan", "noise of 'mine' is 'nan', expected a number from -1e"),
-        ("noise=2e9", "noise of 'mine' is '2e9', expected a number"),
         ("noise=1_0", "noise of 'mine' is '1_0', expected a number"),
         ("signed=1", "signed of 'mine' is '1', expected True or False"),
         ("blur=" + "x" * 101, "blur of 'mine' is 'xxx"),
-        ("blur='a'", "blur of 'mine' is ''a'', expected"),
         ("blur=a~trusted", "blur of 'mine' is 'a~trusted', expected"),
         ("samples", r"cannot read the parameters of 'mine\(samples\)'; write each once"),
         ("samples=8,samples=9", "cannot read the parameters"),
     ):
         with pytest.raises(CallerError, match=f"^{line}") as caught:
-            entry().tuned(listed)
+            usual.tuned(listed)
         assert "\n" not in str(caught.value)
 
 

@@ -32,28 +32,17 @@ from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("bubblewrap")]
 
 GOOD = f'NAME = "good"\nDESCRIPTION = "gradient"\n{GRADIENT}'.encode()
-PER_PIXEL = b"""
-NAME = "per-pixel"
-DESCRIPTION = "one number for each pixel, with a channel, as captum gives it"
-def estimate(model, images, targets, generator):
-    return images.mean(1, keepdim=True)
-"""
-LATE = b"""
-NAME = "late"
-DESCRIPTION = "fails where it meets a full batch"
-def estimate(model, images, targets, generator):
-    assert len(images) != 24, "a test batch"
-    return images
-"""
-KILLS = b"""
+OTHER = """
 import os
-NAME = "kills"
-DESCRIPTION = "ends its process where it meets a full batch"
+NAME = "{}"
+DESCRIPTION = "fails or ends its process where it meets a full batch, or has one number for each pixel, as captum"
 def estimate(model, images, targets, generator):
-    if len(images) == 24:
-        os.kill(os.getpid(), 9)
+    {}
     return images
 """
+LATE = OTHER.format("late", 'assert len(images) != 24, "a test batch"').encode()
+KILLS = OTHER.format("kills", "len(images) == 24 and os.kill(os.getpid(), 9)").encode()
+PER_PIXEL = OTHER.format("per-pixel", "images = images.mean(1, keepdim=True)").encode()
 CONSOLE = Console(file=StringIO())
 SMALL = replace(SUITE, blocks=(Block(ROAR, ("random", "grad"), (0.9,), seeds=1),))
 
@@ -77,7 +66,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     failures = do(work, runs, store)
     good, late, kills = (entry.id for entry in entries)
     assert set(failures) == {late, kills}
-    assert "raised: raised AssertionError: a test batch (line 5)" in failures[late][0]
+    assert "raised: raised AssertionError: a test batch (line 6)" in failures[late][0]
     (reason,) = failures[kills]
     assert "died: its process ended by signal 9 (its own, or this machine ran out of memory)" in reason
     assert "tried" not in reason
@@ -121,23 +110,19 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
         return SimpleNamespace(text=str, pace=next(paces), submission=entry, warnings=[])
 
     monkeypatch.setattr(submitting, "validate", validated)
-    mode = submitting.SubmissionMode(trust=False, cuda=False)
+    how = submitting.SubmissionMode
     with pytest.raises(Refusal, match=r"cannot read .*none\.py"):  # before any is run
         submitting.read_all([*paths, tmp_path / "none.py"])
     read = submitting.read_all([*paths, paths[0]])
     assert asked == []
-    made = submitting.submit(read, mode, store, Workspace(tmp_path), CONSOLE)
+    made = submitting.submit(read, how(trust=False, cuda=False), store, Workspace(tmp_path), CONSOLE)
     assert asked == [check_source(GOOD), check_source(LATE)]
     assert made.ids == [entry.id for entry in asked]
     assert made.pace == pytest.approx(Pace(0.2, 1.5))  # the mean is what an average map is charged
 
-
-def test_a_plan_measures_only_what_its_run_would_sandbox(tmp_path, monkeypatch):
-    path = tmp_path / "good.py"
-    path.write_bytes(GOOD)
-    monkeypatch.setattr(submitting, "validate", lambda entry, suite, begin: SimpleNamespace(pace=Pace(0.1, 2.0)))
-    entry, how = check_source(GOOD).id, submitting.SubmissionMode
-    found = [submitting.inspect_files([path], how(cuda, cuda), run, CONSOLE) for cuda, run in ((0, 1), (0, 0), (1, 1))]
+    paces, entry = iter([Pace(0.1, 2.0)]), asked[0].id  # a plan measures only what its run would sandbox
+    options = ((0, 1), (0, 0), (1, 1))
+    found = [submitting.inspect_files(paths[:1], how(cuda, cuda), run, CONSOLE) for cuda, run in options]
     assert found == [([entry], Pace(0.1, 2.0)), ([entry], None), ([f"{entry}~trusted~cuda"], None)]
     quick, large = find_suite("quick@1"), find_suite("imagenet")
     assert Pace(0.1, 0.0).of(quick) == pytest.approx(0.1)  # the network that it was measured with
@@ -172,8 +157,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
     work, entry = make_work(tmp_path), check_source(GOOD)
     work.workspace.keep_submission(entry.id, GOOD)
     jobs.train_reference(work.explained[0])
-    asked: dict[str, tuple[str, bool]] = {}
-    parts = {}
+    asked, parts = {}, {}
 
     def explained(task, limits, trust):
         parts[mark], asked[mark] = task.parts[0], (task.device, trust)
