@@ -1,5 +1,6 @@
 """Networks: seeded weights, torchvision as oracle, bits that published rows hang on, those of others, their cost."""
 
+import math
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -8,11 +9,27 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.errors import CallerError
-from roarbench.models import vision
+from roarbench.models import MODELS, vision
 from roarbench.models.build import build
 from roarbench.models.cost import network_cost
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded
+
+
+@pytest.mark.parametrize("name", [name for name in sorted(MODELS) if not MODELS[name].drawn])
+def test_weights_are_drawn_as_the_protocol_says(name):
+    for module in build(name, 7, 3, 32, seeded(0)).modules():
+        if isinstance(module, nn.Conv2d):
+            expected = math.sqrt(2 / (module.out_channels * module.kernel_size[0] ** 2))
+            spread = expected / math.sqrt(2 * module.weight.numel())  # standard deviation of a standard deviation
+            assert abs(module.weight.std().item() - expected) < 5 * spread
+            assert module.bias is None
+        elif isinstance(module, nn.Linear):
+            assert abs(module.weight.std().item() - 0.01) < 5 * 0.01 / math.sqrt(2 * module.weight.numel())
+            assert not module.bias.any()
+        elif isinstance(module, nn.BatchNorm2d):
+            assert (module.momentum, module.eps) == (0.1, 1e-5)
+            assert not module.bias.any()
 
 
 @pytest.mark.slow
