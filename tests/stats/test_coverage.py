@@ -33,3 +33,10 @@ def test_specific_gains_hold_and_rows_that_know_nothing_have_no_verdict():
     assert found.controls > 0.85 and found.explained > 0.9
     assert found.wrong < 0.1 and found.wrongly_beats < 0.1
     assert found.found > 0.5
+
+
+def test_rows_beside_the_suites_own_that_ignore_the_reference_narrow_nothing():
+    world = next(world for world in specific.WORLDS if world.trials == 20)
+    found = specific.SpecificOutcome(*specific.simulate(world, 20, seed=1, resamples=300).mean(0))
+    assert found.explained > 0.9 and found.wrong < 0.1
+    assert found.width > 1.4

@@ -75,5 +75,8 @@ def _crossed(first: Suite, recipe: str) -> Suite:
     return replace(first, version=2, references=3, recipe=recipe, reference_recipe=recipe, blocks=tuple(blocks))
 
 
-_RECIPES = ("quick@2", "quick@2", "study-cifar10@2", "study-fashion-mnist@2")
-LATER = tuple(map(_crossed, FIRST, _RECIPES))
+_LATER = {  # recipe of the second version
+    **dict.fromkeys(("study-imagenette64", "study-imagenette128"), "quick@2"),
+    **{name: f"{name}@2" for name in ("study-cifar10", "study-fashion-mnist")},
+}
+LATER = tuple(_crossed(suite, _LATER[suite.name]) for suite in FIRST if suite.name in _LATER)
