@@ -13,6 +13,7 @@ import roarbench
 from roarbench.execution import local_workers
 from roarbench.submissions.file import read_submission
 from roarbench.terms import Split
+from tests.helpers.elsewhere import python, said_by
 from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine
 
@@ -32,6 +33,11 @@ def result(suite, inline):
 def fresh(suite, tmp_path_factory):
     """The same suite, in a store without rows."""
     return replace(suite, store=tmp_path_factory.mktemp("fresh"))
+
+
+def test_to_import_it_takes_no_torch():
+    seen = python("import sys, roarbench; dir(roarbench); print('torch' in sys.modules, 'numpy' in sys.modules)")
+    assert said_by(seen).split() == ["False", "False"]
 
 
 def test_rows_are_called_as_they_were_given_say_that_no_sandbox_held_and_are_not_run_again(suite, result, monkeypatch):
