@@ -92,17 +92,15 @@ def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, 
     """
     if scores.differences and draws.differences:
         scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
-        nothing = np.zeros((1 + len(scores.levels), 1))
-        return _areas(scores, protocol, draws, nothing)
+        return _areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
     if protocol.retrain is Retrain.MASKS or not scores.complete(RANDOM):
         return {}
     return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
 
 
 def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
-    levels = (0.0, *scores.levels)
     gains = {
-        name: gain(levels, draws.curve(scores.curve(name)), baseline, protocol.order)
+        name: gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
         for name in dict.fromkeys((*scores.estimators, *CONTROLS))
         if scores.complete(name)
     }
@@ -242,8 +240,7 @@ class _Judge(Drawn):
 
     def beatings(self) -> dict[str, Beating]:
         """Return the rows that see the network beside every control of the suite that does not, if all have gains."""
-        silent = self.scores.silent
-        controls = silent - self.scores.strangers
+        silent, controls = self.scores.silent, self.scores.silent - self.scores.strangers
         if not self.repeated or not controls or not controls <= self.placed.keys():
             return {}
         asking = [name for name in self.placed if name not in silent]
