@@ -228,4 +228,8 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
 
     monkeypatch.setattr("datasets.config.HF_HUB_OFFLINE", False)
     monkeypatch.setattr(hub_files, "_list_hub", refuse)
-    refused("^the hub does not open uoft-cs/cifar10 to you.* HF_TOKEN", find_dataset("cifar10"), None)
+    with pytest.raises(DataError, match="^the hub does not open uoft-cs/cifar10 to you") as complaint:
+        open_source(find_dataset("cifar10"), None)
+    for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
+        assert help in str(complaint.value)
+    assert "\n" not in str(complaint.value)
