@@ -145,15 +145,25 @@ class Suite:
 
         return Question(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
-    @cached_property
+    @property
     def fitted(self) -> Plan:
         """Return the plan as it can be run: one's own network is trusted and tried, and given weights are explained.
 
         Raises:
             CallerError: Its network does not fit its images, or is not trusted.
         """
+        return self._tried[0]
+
+    @property
+    def warnings(self) -> list[str]:
+        """Return what speaks against one's own network, one line each; errors are those of `fitted`."""
+        return self._tried[1]
+
+    @cached_property
+    def _tried(self) -> tuple[Plan, list[str]]:
+        """Return the plan as it can be run, and warnings of its network."""
         if self.plan.own is None:
-            return explaining(self.plan, self.weights)
+            return explaining(self.plan, self.weights), []
         from roarbench.execution.fitness import fitted
         from roarbench.store.trusted import check_network, trust_network
 
@@ -161,7 +171,8 @@ class Suite:
             trust_network(self.plan)
         else:
             check_network(self.plan, self.trusted, self.store)
-        return explaining(fitted(self.plan), self.weights)
+        plan, warnings = fitted(self.plan)
+        return explaining(plan, self.weights), warnings
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return what is to be run of a plan, by so many processes of this machine; one for each core if None."""
@@ -211,6 +222,8 @@ class Suite:
             keep_suite(results.database, plan)
         for name, why in plan.left_out.items():
             said.print(f"left out: {name}: {why}", soft_wrap=True)
+        for warning in self.warnings:
+            said.print(f"warning: {warning}", soft_wrap=True)
         return results
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":

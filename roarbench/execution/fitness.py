@@ -1,5 +1,7 @@
 """Whether the network of a suite from somebody's file can be built, trained and explained: in seconds, on noise."""
 
+from typing import NamedTuple
+
 import torch
 from torch import Tensor, nn
 
@@ -11,6 +13,7 @@ from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.stem import folded
 from roarbench.models.build import build
+from roarbench.models.checks import check_network, check_rebuilt
 from roarbench.plan.custom_suite import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
@@ -18,32 +21,46 @@ from roarbench.terms import Making, Unit
 from roarbench.text import one_line
 
 
-def fitted(suite: Suite) -> Suite:
+class Fitted(NamedTuple):
+    """One's own suite without the estimators that do not apply to its network."""
+
+    suite: Suite
+    warnings: list[str] = []  # of its network, one line each
+
+
+def fitted(suite: Suite) -> Fitted:
     """Return one's own suite without the estimators that do not apply to its network; others as they are.
 
     The network is built, and its file executed.
 
     Raises:
-        CallerError: It cannot be built, takes other images, gives other logits, or cannot be folded for its maps; or
-            what finds superpixels is not installed.
+        CallerError: It cannot be built, takes other images, gives other logits, or cannot be folded for its maps; its
+            weights and one image do not fix its logits; or what finds superpixels is not installed.
     """
     if suite.own is None:
-        return suite
+        return Fitted(suite)
     if any(block.unit is Unit.SUPERPIXEL for block in suite.blocks):
         need_slic()
     record = suite.dataset_record
     generator = torch.Generator().manual_seed(0)
-    model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+    model = _built(suite, generator)
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
     for side in sorted(round(record.size * share) for share in sides):
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     model.eval()
-    images = torch.randn(1, *record.shape, generator=generator)
+    images = torch.randn(2, *record.shape, generator=generator)
+    warnings = check_network(model, images, suite.model)
+    check_rebuilt(model, _built(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
     if suite.maps is not Making.FLOAT32:
         _fold(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # all that were asked for
     reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in map(find_estimator, names)}
-    return without(suite, {name: why for name, why in reasons.items() if why})
+    return Fitted(without(suite, {name: why for name, why in reasons.items() if why}), warnings)
+
+
+def _built(suite: Suite, generator: torch.Generator) -> nn.Module:
+    record = suite.dataset_record
+    return build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
 
 
 def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:

@@ -12,6 +12,7 @@ from roarbench.terms import Making
 from tests.helpers.own_photos import TEXT, write_suite
 
 NET = """
+import torch
 from torch import nn
 
 def relu(classes, channels, size, between=nn.ReLU):
@@ -45,6 +46,30 @@ class Unlike(Odd):
 class Pair(Odd):
     def forward(self, x):
         return x, x
+
+class Softmax(Odd):
+    def forward(self, x):
+        return self.net(x).softmax(1)
+
+class Mixing(Odd):
+    def forward(self, x):
+        return self.net(x - x.mean(0))
+
+class Noisy(Odd):
+    def forward(self, x):
+        return self.net(nn.functional.dropout(x))
+
+class InPlace(Odd):
+    def forward(self, x):
+        return self.net(x.mul_(2))
+
+class Drawn(Odd):
+    def __init__(self, *network):
+        super().__init__(*network)
+        self.weights = torch.rand(network[2])
+
+    def forward(self, x):
+        return self.net(x * self.weights)
 """
 
 
@@ -69,7 +94,7 @@ RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has n
     ],
 )
 def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, function, estimators, left_out):
-    made = fitted(suite(tmp_path, function, estimators=json.dumps(estimators)))
+    made = fitted(suite(tmp_path, function, estimators=json.dumps(estimators))).suite
     assert made.left_out == left_out
     kept = [name for name in estimators if name not in left_out]
     assert made.estimators == ("random", "sobel", "random-blurred", *kept)
@@ -80,6 +105,10 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
     (
         ("many", "", r"returned shape \(2, 4\) for two images, expected logits of shape \(2, 3\)"),
         ("Pair", "", "returned a tuple for two images"),
+        ("Mixing", "", r"^net.Mixing@\S+ gives an image other logits alone than in a batch"),
+        ("Noisy", "", "gives other logits for the same images at a second call"),
+        ("InPlace", "", "changes the images that it is given"),
+        ("Drawn", "", "built again with the same state dict, gives other logits: it draws weights when it is built"),
         ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),
 )
@@ -88,10 +117,16 @@ def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said
         fitted(suite(tmp_path, function, recipe))
 
 
+def test_what_speaks_against_a_network_is_told(tmp_path):
+    (line,) = fitted(suite(tmp_path, "Softmax")).warnings
+    assert line.startswith("net.Softmax@") and "returns probabilities where logits are expected" in line
+    assert fitted(suite(tmp_path, "relu")).warnings == []
+
+
 def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path):
-    assert fitted(replace(suite(tmp_path, "relu"), maps=Making.BF16)).left_out == {}
+    assert fitted(replace(suite(tmp_path, "relu"), maps=Making.BF16)).suite.left_out == {}
     branching = suite(tmp_path, "Branching")
-    assert fitted(branching).left_out == {}
+    assert fitted(branching).suite.left_out == {}
     words = r'maps is "bf16", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
     with pytest.raises(CallerError, match=words):
         fitted(replace(branching, maps=Making.BF16))

@@ -129,10 +129,10 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
     assert (suite.placed[:2], suite.controls) == (("random", "grad"), ("random",))  # the only control comes by itself
-    fit = fitted(suite)
+    fit = fitted(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")
-    part = fitted(changed(on_table, "label_column", 'columns = ["two", "one"], label_column'))
+    part = fitted(changed(on_table, "label_column", 'columns = ["two", "one"], label_column')).suite
     kept = suite_of(suite_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.called, kept.dataset_record) == (part.called, part.dataset_record.anywhere)

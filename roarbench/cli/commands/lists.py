@@ -21,6 +21,8 @@ def suites(
 
         asked = load(suite, STORE)
         found = asked.fitted if suite.endswith(".toml") else asked.plan
+        for warning in asked.warnings if suite.endswith(".toml") else []:
+            err.print(f"warning: {warning}", soft_wrap=True)
         print_report(format, suite_list.one_record(found), lambda _: suite_list.one_text(found))
         if format == "text":
             err.print(f"next: {propose('plan', '--suite', suite)}", soft_wrap=True)
