@@ -44,13 +44,16 @@ def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
 
 def noted_by(work: SuiteWork, results: Iterable[Result]) -> Iterator[Noted]:
     """Yield what results say of rankings and weights that the folder has."""
-    rankings: dict[RankingSpec, Artifact] = {}
+    rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
         run, own = result.run, work.explained_by(result.run)
         if result.rankings and (spec := work.row_spec(run)):
-            ranking = rankings.get(spec) or rankings.setdefault(spec, _ranking(work, spec))
+            if spec not in rankings:
+                rankings[spec] = _ranking(work, spec), work.rankings.checksums(spec)
+            ranking, known = rankings[spec]
             if ranking.checksum:
-                yield Noted(run.key, ranking.what, result.rankings, ranking.checksum)
+                here = result.rankings if result.rankings in known else ranking.checksum
+                yield Noted(run.key, ranking.what, result.rankings, here)
         if result.weights and own.store.has():
             yield Noted(run.key, _title(own), result.weights, own.store.checksum())
 

@@ -129,10 +129,19 @@ def kept_of(files: Mapping[str, Mapping[str, Any]]) -> float | None:
     return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
 
 
+def checksum_in(manifest: Mapping[str, Any]) -> str:
+    """Return the checksum of the rankings that a manifest describes: of their contents, or that of their siblings.
+
+    A manifest notes under `same_as` the checksum of rankings that were there before, for other splits or levels, and
+    that remove the same features: results on either rest on the same ranking.
+    """
+    return manifest.get("same_as") or content_of(manifest["files"])
+
+
 def checksum_of(manifest: Path) -> str:
     """Return the checksum of the rankings that a manifest describes; empty where it cannot be read."""
     try:
-        return content_of(json.loads(manifest.read_text())["files"])
+        return checksum_in(json.loads(manifest.read_text()))
     except (OSError, ValueError, TypeError, LookupError, AttributeError):
         return ""
 

@@ -33,8 +33,8 @@ from roarbench.store.ranking_parts import (
     FORMAT,
     MANIFEST,
     chain_of,
+    checksum_in,
     checksum_of,
-    content_of,
     covers,
     kept_of,
     parts_of,
@@ -45,6 +45,7 @@ from roarbench.store.ranking_parts import (
     weights_of,
     write_planes,
 )
+from roarbench.store.ranking_siblings import agree, siblings
 from roarbench.store.ranking_spec import RankingSpec, about_file, identity_of
 from roarbench.terms import Split
 
@@ -59,6 +60,7 @@ class Rankings:
     files: Mapping[str, Mapping[str, Any]]  # size and checksum of each, and how its maps were made, by the manifest
     seconds: float  # processor time spent on the maps, all workers together
     weights: str  # checksum of the explained model's weights; empty for controls, and where it was not noted
+    checksum: str  # hash of the files' contents, as the manifest has them, or that of siblings (`checksum_in`)
     # Share of the noisy copies of all images that the model puts into the class that it predicts for the image itself,
     # in [0, 1]; None for maps without noisy copies, and where it was not noted.
     kept: float | None = None
@@ -66,11 +68,6 @@ class Rankings:
     def planes(self, split: Split) -> NDArray[np.uint8]:
         """Return the bit-planes of one split, uint8 (n, planes, width)."""
         return self.splits[split]
-
-    @property
-    def checksum(self) -> str:
-        """Return the hash of the files' contents, as the manifest has them."""
-        return content_of(self.files)
 
 
 @dataclass(frozen=True)
@@ -93,9 +90,9 @@ class RankingsStore:
         found = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: says nothing
-                files = json.loads(path.read_text())["files"]
-                if (share := kept_of(files)) is not None:
-                    found[content_of(files)] = share
+                manifest = json.loads(path.read_text())
+                if (share := kept_of(manifest["files"])) is not None:
+                    found[checksum_in(manifest)] = share
         return found
 
     @contextmanager
@@ -190,6 +187,8 @@ class RankingsStore:
                 files = {str(split): self._join(spec, split, count) for split, count in counts.items()}
                 versions = {"python": platform.python_version(), "numpy": np.__version__, "pyarrow": version("pyarrow")}
                 manifest = about | {"files": files, "versions": versions}
+                if before := self._same_as(spec, about["weights"]):
+                    manifest["same_as"] = before
                 text = json.dumps(manifest, indent=1, sort_keys=True) + "\n"
                 write_whole(folder / MANIFEST, lambda path: path.write_text(text), parts / "manifest.tmp")
             shutil.rmtree(parts, ignore_errors=True)
@@ -209,7 +208,13 @@ class RankingsStore:
         files = manifest["files"]
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
-        return Rankings(folder, spec.layout, splits, files, seconds, manifest.get("weights", ""), kept_of(files))
+        weights, checksum = manifest.get("weights", ""), checksum_in(manifest)
+        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, kept_of(files))
+
+    def checksums(self, spec: RankingSpec) -> set[str]:
+        """Return the checksums of all finished rankings of this estimator, whatever splits and levels they have."""
+        found = (spec, *siblings(self.folder(spec), spec))
+        return {checksum_of(self.folder(each) / MANIFEST) for each in found} - {""}
 
     def verify(self, spec: RankingSpec) -> None:
         """Read every byte of finished rankings; StoreError where a file is not the one that was written."""
@@ -217,6 +222,16 @@ class RankingsStore:
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
             refuse_altered(path, file["sha256"], what, remedy(found.folder))
+
+    def _same_as(self, spec: RankingSpec, weights: str) -> str:
+        """Return the checksum of finished siblings that remove the same as these joined files; empty without any."""
+        planes = {split: read_planes(self.folder(spec) / f"{split}.arrow").planes for split in spec.splits}
+        for sibling in siblings(self.folder(spec), spec):
+            with suppress(StoreError):  # damaged: the siblings' own matter
+                other = self.open(sibling)
+                if other.weights == weights and agree(planes, spec.layout, other.splits, other.layout):
+                    return other.checksum
+        return ""
 
     def _folders(self, spec: RankingSpec) -> tuple[Path, ...]:
         """Return the folders that lead to the parts of a ranking, from the root on."""

@@ -1,5 +1,6 @@
 """Several commands on one store: whose step it is, what becomes of a lease, and a folder that machines share."""
 
+import json
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import zip_longest
@@ -9,20 +10,25 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
+from roarbench.analysis.mixtures import mixture
 from roarbench.errors import MachineError, RunError
 from roarbench.execution import beats, jobs, scheduler, shards
+from roarbench.execution.artifacts import artifacts_for, noted_by
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.plan.suite import Block
+from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import MORF
+from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
-from roarbench.terms import Retrain
+from roarbench.terms import Retrain, Split
 from roarbench.workers.job import JobOutcome
 from tests.helpers.commands import PATIENCE, eventually
 from tests.helpers.store_rows import lease
-from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, make_runs, make_work, size_jobs
+from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("small_jobs")]
 
@@ -197,3 +203,35 @@ def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
     with remembered(missing - waiting):
         perform(last)
     assert snapshot(tmp_path) == made
+
+
+@pytest.mark.parametrize("retrained_first", [True, False])
+def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained_first, tmp_path):
+    """ROAR ranks training images, MoRF does not; a level of its own changes how a ranking is stored."""
+    rows = ("random", "grad")
+    narrow = replace(SUITE, blocks=(Block(MORF, rows, (0.9,), seeds=1),))
+    wide = replace(SUITE, blocks=(Block(ROAR, rows, (0.9,), seeds=1), Block(MORF, rows, (0.2, 0.9), seeds=1)))
+    for suite in (wide, narrow, wide) if retrained_first else (narrow, wide, narrow):
+        with completed(tmp_path, suite) as (work, runs, _, store):
+            results = store.results([run.key for run in runs])
+            Checksums(store.database, work.workspace).check(
+                list(artifacts_for(work, runs)), list(noted_by(work, results.values()))
+            )
+            for row in rows:
+                found = [result for result in results.values() if result.run.cell.estimator == row]
+                assert mixture(found, found[0].weights) == ""
+
+
+def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
+    """Earlier versions did: each suite's ranking had its own."""
+    with completed(tmp_path, replace(SUITE, blocks=(Block(MORF, ("random",), (0.9,), seeds=1),))) as (work, runs, *_):
+        spec = work.row_spec(runs[-1])
+    with completed(tmp_path, replace(SUITE, blocks=(Block(ROAR, ("random",), (0.9,), seeds=1),))) as (other, *_):
+        manifest = other.rankings.folder(replace(spec, splits=(Split.TRAIN, Split.TEST))) / "manifest.json"
+        told = json.loads(manifest.read_text())
+        del told["same_as"]
+        manifest.write_text(json.dumps(told))
+        with ResultsStore.open(default_url(tmp_path)) as store:
+            results = store.results([runs[-1].key]).values()
+            wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
+            assert all(each.checksum == each.here for each in noted_by(make_work(tmp_path, wide), results))

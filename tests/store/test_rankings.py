@@ -271,3 +271,39 @@ def test_a_store_that_cannot_be_written(store):
         store.seal(SPEC, COUNTS)
     with refused, store.lock(SPEC.data, "trained", Split.TRAIN, [0]):
         pass
+
+
+TEST_ALONE = replace(SPEC, splits=(Split.TEST,))
+MORE_LEVELS = replace(SPEC, levels=(0.05, *PAPER_LEVELS))
+
+
+def finish(store, spec, sign=1, **made):
+    """Rank the images for a suite that asks for these splits and levels."""
+    for split in spec.splits:
+        importance = sign * np.random.default_rng(COUNTS[split]).standard_normal((COUNTS[split], spec.layout.features))
+        keys = sort_keys(importance.astype(np.float32), tie_order(np.arange(COUNTS[split]), spec.layout.features))
+        store.write_part(spec, split, 0, COUNTS[split], encode(keys, spec.layout), MapProvenance(0.25, **made))
+    store.seal(spec, {split: COUNTS[split] for split in spec.splits})
+    return store.open(spec).checksum
+
+
+@pytest.mark.parametrize(
+    "first, second", [(TEST_ALONE, SPEC), (SPEC, TEST_ALONE), (SPEC, MORE_LEVELS), (MORE_LEVELS, TEST_ALONE)]
+)
+def test_a_ranking_has_one_checksum_whichever_splits_and_levels_a_suite_asks_for(store, first, second):
+    checksum = finish(store, first)
+    assert finish(store, second) == checksum
+    assert store.checksums(first) == store.checksums(second) == {checksum}
+    assert {*store.finished(checksum)} == {store.folder(first), store.folder(second)}
+    store.verify(second)
+
+
+def test_rankings_that_remove_other_features_or_explain_others_keep_their_own_checksum(store):
+    first = finish(store, TEST_ALONE)
+    for other in (replace(SPEC, estimator="f" * 32), replace(SPEC, maps=Making.BF16), replace(SPEC, unit=Unit.PIXEL)):
+        assert finish(store, other) != first, "they only look alike"
+        assert store.checksums(other).isdisjoint({first})
+    assert finish(store, MORE_LEVELS, weights="b" * 32) != first, "of another network"
+    second = finish(store, SPEC, sign=-1)
+    assert second != first, "made by another machine, say"
+    assert store.checksums(SPEC) == {first, second, store.open(MORE_LEVELS).checksum}, "and the store knows both"
