@@ -1,0 +1,107 @@
+"""Own-network gain: does a map hurt the network that it explains more than it hurts other networks?
+
+Each of R networks is scored under the removal masks of every network's map. The gain is the interaction of this
+two-way layout: how much a map harms any network, and how fragile a network is, cancel (docs/protocol.md).
+"""
+
+from collections.abc import Sequence
+from itertools import permutations
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.curves import POINTS, Floats
+from roarbench.terms import Order
+
+FEWEST_NETWORKS = 3  # two networks form one pair, which says nothing about other pairs
+FEWEST_PERMUTED = 4  # with three networks no permutation test can reach 5 %: 1/3! = .17
+_MOST_PERMUTED = 8  # 40,320 assignments; more networks are tested by as many random ones
+
+
+class OwnNetworkGain(NamedTuple):
+    """Own-network gain of one estimator, in accuracy points; above 0 is better for both orders."""
+
+    gain: Sample  # mean over levels, pairs of networks and images
+    levels: tuple[Sample, ...]  # the same at each level
+    pairs: Floats  # mean over levels and images for each pair, shape (networks, networks), 0 on the diagonal
+    # p of "every assignment of maps to networks is equally likely", two-sided; None for fewer than four networks
+    permutation: float | None
+
+
+def own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap) -> OwnNetworkGain:
+    """Compute the own-network gain with draws that repeat the choice of networks and of images.
+
+    Draws of one bootstrap are paired: gains of several estimators on the same networks and images can be compared.
+
+    Args:
+        kept: Shape (maps, networks, levels, images), as many maps as networks. True where the network still predicts
+            the class that all networks predict, without the features that the map of the other index ranks first.
+        order: Which end of the ranking was removed first.
+        bootstrap: Number of draws, and their seed.
+
+    Raises:
+        ValueError: There are fewer than three networks, other numbers of maps, or no image.
+    """
+    if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
+        raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
+    interactions = _interactions(kept, order)
+    draws = _draws(interactions, bootstrap)
+    values = interactions.mean((0, 2))
+    levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
+    whole = Sample(float(values.mean()), draws.mean(0))
+    pairs = np.zeros(kept.shape[:2])
+    pairs[np.triu_indices(len(kept), 1)] = interactions.mean((1, 2))
+    return OwnNetworkGain(whole, levels, pairs + pairs.T, _permutation(kept.mean((2, 3)), bootstrap.seed))
+
+
+def _interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
+    """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
+    answers = kept.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
+    one, two = np.triu_indices(len(kept), 1)
+    return np.asarray((answers[one, two] + answers[two, one] - answers[one, one] - answers[two, two]) / 2) + 0.0
+
+
+def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
+    """Draw the mean over pairs and images anew at each level, shape (levels, resamples).
+
+    Images are drawn with replacement. Networks are a second random factor, and pairs share them: their part has the
+    jackknife variance of a U-statistic (Arvesen 1969) and, as that is estimated from R networks, the tails of
+    Student's t with R - 1 degrees of freedom.
+    """
+    chance = np.random.default_rng([bootstrap.seed, interactions.shape[2]])
+    images = interactions.shape[2]
+    counts = chance.multinomial(images, np.full(images, 1 / images), size=bootstrap.resamples)
+    by_image = counts @ interactions.mean(0).T / images
+    influence = _influence(interactions.mean(2))
+    count = len(influence)
+    normal = chance.standard_normal((bootstrap.resamples, count))
+    student = normal / np.sqrt(chance.chisquare(count - 1, (bootstrap.resamples, 1)) / (count - 1))
+    return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
+
+
+def _influence(pairs: Floats) -> Floats:
+    """Return the mean over pairs minus that over pairs without a network, for (pairs, levels): (networks, levels)."""
+    count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
+    members = np.stack(np.triu_indices(count, 1))
+    without = [pairs[(members != number).all(0)].mean(0) for number in range(count)]
+    return np.asarray(pairs.mean(0) - np.stack(without))
+
+
+def _permutation(kept: Floats, seed: int) -> float | None:
+    """Test whether each network suffers most from its own map, for the share of kept predictions (maps, networks)."""
+    count = len(kept)
+    if count < FEWEST_PERMUTED:
+        return None
+    own = np.trace(kept)
+    drawn = np.array([kept[list(maps), range(count)].sum() for maps in _assignments(count, seed)])
+    middle, tiny = kept.sum() / count, 1e-9  # sums of the same numbers in another order
+    return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
+
+
+def _assignments(count: int, seed: int) -> Sequence[Sequence[int]]:
+    if count <= _MOST_PERMUTED:
+        return list(permutations(range(count)))
+    chance = np.random.default_rng(seed)
+    return [range(count), *(chance.permutation(count).tolist() for _ in range(40_319))]

@@ -1,0 +1,118 @@
+"""Own-network gain: by hand, by slow loops over pairs and images, and what it cannot see."""
+
+from itertools import combinations, permutations
+from math import isclose
+
+import numpy as np
+import pytest
+
+from roarbench.stats.bootstrap import Bootstrap, estimate
+from roarbench.stats.own_network import own_network_gain
+from roarbench.terms import Order
+
+FEW = Bootstrap(resamples=400)
+
+
+def answers(networks: int, images: int = 60, levels: int = 2, own: float = 0.2) -> np.ndarray:
+    """Draw answers of networks that their own map hurts more by `own`."""
+    chance = np.random.default_rng(networks)
+    kept = chance.random((networks, networks, levels, images)) < 0.6
+    for number in range(networks):
+        kept[number, number] &= chance.random((levels, images)) >= own
+    return kept
+
+
+def slow_gain(kept: np.ndarray) -> float:
+    """Add up the definition, one answer at a time."""
+    maps, _, levels, images = kept.shape
+    numbers = [
+        ((int(kept[i, j, t, x]) + int(kept[j, i, t, x])) - (int(kept[i, i, t, x]) + int(kept[j, j, t, x]))) / 2
+        for i, j in combinations(range(maps), 2)
+        for t in range(levels)
+        for x in range(images)
+    ]
+    return 100 * sum(numbers) / len(numbers)
+
+
+def test_one_image_by_hand() -> None:
+    kept = np.ones((3, 3, 1, 1), dtype=bool)
+    kept[0, 0] = False  # map 0 misleads network 0 alone: +50 in both of its pairs, 0 in the third
+    found = own_network_gain(kept, Order.MORF, FEW)
+    assert found.pairs.tolist() == [[0, 50, 50], [50, 0, 0], [50, 0, 0]]
+    assert isclose(found.gain.value, 100 / 3)
+    assert isclose(own_network_gain(kept, Order.LERF, FEW).gain.value, -100 / 3)
+
+
+@pytest.mark.parametrize("networks", [3, 5])
+def test_gain_is_the_definition(networks: int) -> None:
+    kept = answers(networks)
+    found = own_network_gain(kept, Order.MORF, FEW)
+    assert isclose(found.gain.value, slow_gain(kept), abs_tol=1e-9)
+    for level, sample in enumerate(found.levels):
+        assert isclose(sample.value, slow_gain(kept[:, :, level : level + 1]), abs_tol=1e-9)
+    for one, two in combinations(range(networks), 2):
+        pair = kept[np.ix_([one, two], [one, two])]
+        assert isclose(found.pairs[one, two], slow_gain(pair), abs_tol=1e-9)
+
+
+@pytest.mark.parametrize("networks", [3, 4])
+def test_maps_that_ignore_the_network_score_exactly_0(networks: int) -> None:
+    one_map = np.random.default_rng(0).random((1, networks, 3, 50)) < np.linspace(0.2, 0.9, networks)[:, None, None]
+    found = own_network_gain(np.repeat(one_map, networks, axis=0), Order.MORF, FEW)
+    assert found.gain.value == 0
+    assert not found.gain.draws.any()
+    assert not found.pairs.any()
+
+
+def test_harm_to_every_network_and_fragility_cancel() -> None:
+    kept = answers(4, images=2000, own=0)
+    harmful, fragile = kept.copy(), kept.copy()
+    harmful[1] = False  # map 1 misleads all networks
+    fragile[:, 2] = False  # network 2 always fails
+    for changed in (harmful, fragile):
+        assert abs(own_network_gain(changed, Order.MORF, FEW).gain.value) < 3
+
+
+def test_network_part_of_the_draws_is_the_jackknife() -> None:
+    kept = np.repeat(answers(5, images=1, levels=1), 50, axis=3)  # equal images: networks alone vary
+    whole = own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
+    rest = [[j for j in range(5) if j != i] for i in range(5)]
+    without = np.array([slow_gain(kept[np.ix_(some, some)]) for some in rest])
+    jackknife = np.sqrt(4 / 5 * ((without - slow_gain(kept)) ** 2).sum())
+    half = estimate(whole.gain, 0.95).high - whole.gain.value
+    assert isclose(half, 2.776 * jackknife, rel_tol=0.04)  # Student's t with 4 degrees of freedom
+
+
+def test_image_part_of_the_draws_is_the_standard_error() -> None:
+    kept = np.ones((3, 3, 1, 400), dtype=bool)
+    kept[[0, 1, 2], [0, 1, 2], :, ::2] = False  # every pair says +100 on half of the images and 0 on the others
+    found = own_network_gain(kept, Order.MORF, Bootstrap(resamples=20_000))
+    assert isclose(float(found.gain.draws.std()), 50 / 20, rel_tol=0.03)
+
+
+def test_permutation_test_counts_assignments() -> None:
+    kept = answers(4, own=0.5)
+    share = kept.mean((2, 3))
+    sums = np.array([sum(share[m, n] for n, m in enumerate(maps)) for maps in permutations(range(4))])
+    expected = np.mean(np.abs(sums - share.sum() / 4) >= abs(np.trace(share) - share.sum() / 4) - 1e-9)
+    assert own_network_gain(kept, Order.MORF, FEW).permutation == expected == 1 / 24
+    assert own_network_gain(kept[:3, :3], Order.MORF, FEW).permutation is None
+
+
+def test_many_networks_are_tested_by_random_assignments() -> None:
+    found = own_network_gain(answers(9, images=20, own=0.6), Order.MORF, FEW)
+    assert found.permutation is not None
+    assert 0 < found.permutation < 0.001
+
+
+def test_draws_are_paired_between_estimators() -> None:
+    one, two = answers(4, own=0.3), answers(4, own=0.3)
+    two[..., 0] = True
+    first, second = (own_network_gain(kept, Order.MORF, FEW).gain for kept in (one, two))
+    assert first.minus(second).draws.std() < 0.5 * first.draws.std()
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 1, 5), (3, 2, 1, 5), (3, 3, 1, 0), (3, 3, 5)])
+def test_refuses_other_shapes(shape: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="maps = networks >= 3"):
+        own_network_gain(np.ones(shape, dtype=bool), Order.MORF, FEW)
