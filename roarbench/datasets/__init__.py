@@ -48,6 +48,8 @@ class DatasetRecord:
     share: float = 0.0
     folder: str = ""  # where such images lie on this machine, of a table its file; no part of what identifies them
     columns: tuple[str, ...] = ()  # of a table, those that are features, in order; all but the label's if empty
+    # labels, or names of folders, are the numbers of a network's outputs, of which some may have no image
+    numbered: bool = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "columns", tuple(self.columns))  # JSON, from which records are read back, has lists
@@ -76,6 +78,11 @@ class DatasetRecord:
     def generated(self) -> bool:
         """Return whether its images are computed, not read."""
         return not (self.hub or self.own or self.tabular)
+
+    @property
+    def test_only(self) -> bool:
+        """Return whether no image is to train on: the test images stand in where others would be read."""
+        return bool(self.own or self.hub) and self.train_split == self.test_split and not (self.share or self.holdout)
 
     @property
     def anywhere(self) -> "DatasetRecord":

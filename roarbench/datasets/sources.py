@@ -97,18 +97,26 @@ def counted(record: DatasetRecord) -> DatasetRecord:
         found = {split: labels for split, (_, labels) in _stored(record, None).items()}
     kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
     train, test = (np.unique(kept[split]) for split in Split)
-    classes = int(max(labels.max(initial=-1) for labels in found.values())) + 1
-    if len(train) < max(2, classes) or not len(test):
-        seen = f"{len(train)} of {classes} classes have an image to train on, {len(test)} one to test on"
-        raise DataError(f"{record.folder}: {seen}; expected two classes or more, with two images or more each")
-    return replace(record, classes=classes, train_images=len(kept[Split.TRAIN]), test_images=len(kept[Split.TEST]))
+    least = int(max(labels.max(initial=-1) for labels in found.values())) + 1
+    record = replace(record, train_images=len(kept[Split.TRAIN]), test_images=len(kept[Split.TEST]))
+    if len(train) < (1 if record.numbered else max(2, least)) or not len(test):
+        seen = f"{len(train)} of {least} classes have an image to train on, {len(test)} one to test on"
+        wanted = "expected two classes or more, with two images or more each"
+        if len(train) > 1 and len(test):
+            wanted += "; if labels are the numbers of a network's outputs, write classes = N, how many it has"
+        raise DataError(f"{record.folder}: {seen}; {wanted}")
+    if not record.numbered:
+        return replace(record, classes=least)
+    for split in Split:
+        _check_labels(kept[split], record.images[split], record, split, small=False)
+    return record
 
 
 def _stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     """Return where the images of each split are stored, and their labels, before any are chosen."""
     folder = images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
-        return _read_folders({split: folder / name for split, name in record.split_names.items()})
+        return _read_folders({split: folder / name for split, name in record.split_names.items()}, record)
     where = str(folder) if data or record.own else record.bundled or record.hub
     found = _find_files(record, folder, where)
     try:
@@ -119,13 +127,25 @@ def _stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Group
         raise unreadable(error, where, record) from error
 
 
-def _read_folders(places: dict[Split, Path]) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+    if record.numbered:
+        return {split: _read_numbered(place, record.classes) for split, place in places.items()}
     classes = stored.class_names(places[Split.TRAIN])
     if strange := set(stored.class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
     return {split: stored.read_folder(place, classes) for split, place in places.items()}
+
+
+def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
+    """Return what `read_folder` does where the names of the folders are the numbers of a network's outputs."""
+    names = stored.class_names(place)
+    if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
+        seen = f"{place} has the folder '{strange[0]}', and classes is {classes}"
+        raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
+    groups, labels = stored.read_folder(place, names)
+    return groups, np.array(names, np.int64)[labels]
 
 
 def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[Split, Iterable[Path]]:
@@ -173,6 +193,9 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
     values = {split: stored.read_column(files[split], record.label_column) for split in Split}
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
         return {split: column.astype(np.int64) for split, column in values.items()}
+    if record.numbered:
+        wanted = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
+        raise DataError(f"{where} has labels that are no whole numbers, and classes is {record.classes}; {wanted}")
     for split, column in values.items():
         if strange := [label for label in column.tolist() if not isinstance(label, str)]:
             raise DataError(f"{where} has the label {strange[0]} ({split}); expected a whole number or a name for each")

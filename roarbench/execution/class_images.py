@@ -22,7 +22,8 @@ def class_images(images: ImageData) -> ClassImages:
     train, classes = images.train, range(images.record.classes)
     sums = np.stack([train.pixels[train.labels == number].sum(0, dtype=np.float64) for number in classes])  # exact
     counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
-    apart = sums / counts - sums.sum(0) / len(train.labels)
+    # of a class without images nothing is known that would set it apart
+    apart = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
     return ClassImages(torch.from_numpy(apart / np.array(images.std)[:, None, None]).float(), _weights(images))
 
 

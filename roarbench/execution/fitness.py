@@ -75,7 +75,9 @@ def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
         raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
         seen = f"a {type(logits).__name__}" if not isinstance(logits, Tensor) else f"shape {tuple(logits.shape)}"
-        raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}")
+        more = isinstance(logits, Tensor) and logits.ndim == 2 and logits.shape[1] > record.classes
+        remedy = f"; write classes = {logits.shape[1]} under [data], and label images by its outputs" if more else ""
+        raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}{remedy}")
 
 
 def _fold(model: nn.Module, images: Tensor, suite: Suite) -> None:

@@ -21,7 +21,7 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.one_image import describe_repairs
 from roarbench.devices import gpus
-from roarbench.errors import RunError
+from roarbench.errors import CallerError, RunError
 from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import steps
@@ -126,6 +126,9 @@ def _planned(request: Request, results: SuiteResults, work: Work, console: Conso
 
 def begun(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
     """Decode the images of a suite, unless that was done, and try its given weights, before hours of work."""
+    if request.suite.dataset_record.test_only and not request.weights:
+        seen = f"{request.suite.title} has only test images, so no network can be trained to be explained"
+        raise CallerError(f'{seen}; write --reference FILE, or train = "…" in its file')
     if request.weights or request.starts:
         _try_weights(request)
     store.refuse_other_machines()

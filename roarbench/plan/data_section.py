@@ -56,22 +56,33 @@ def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecor
             raise section.wrong(f"has {named[0]} and test_share; write train and test, or test_share alone")
         share, seed = section.number("test_share", 0.01, 0.9), section.whole("seed", 0, 2**31, 0)
         return replace(record, train_split=only, test_split=only, share=share, seed=seed)
-    if len(named) != 2:
-        raise section.wrong('says of no split; write train = "…" and test = "…", or test_share = 0.2 to have it drawn')
-    train, test = (section.text(key) for key in _SPLIT_KEYS)
+    if "test" not in named:
+        says = "says of no split" if not named else "has train and no test"
+        raise section.wrong(f'{says}; write train = "…" and test = "…", or test_share = 0.2 to have it drawn')
+    test = section.text("test")
+    if named == ["test"]:
+        return replace(record, train_split=test, test_split=test)
+    train = section.text("train")
     if train == test:
         raise section.wrong(f"train and test are both '{train}'; write two, or test_share = 0.2 alone")
     return replace(record, train_split=train, test_split=test)
 
 
+def _numbered(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+    """Return the record with its classes, where the file says how many outputs the network has."""
+    classes = section.whole("classes", 2, _MANY, 0)
+    return replace(record, classes=classes, numbered=classes > 0)
+
+
 def _images(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _folder(section, "images", base)
-    return replace(_split(section, record, "."), own=FOLDERS, folder=folder)
+    return replace(_numbered(section, _split(section, record, ".")), own=FOLDERS, folder=folder)
 
 
 def _parquet(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:
     folder = _folder(section, "parquet", base)
-    return replace(_columns(section, _split(section, record, "train")), own=PARQUET, folder=folder)
+    record = _numbered(section, _split(section, record, "train"))
+    return replace(_columns(section, record), own=PARQUET, folder=folder)
 
 
 def _table(section: TomlTable, base: Path, record: DatasetRecord) -> DatasetRecord:

@@ -176,6 +176,8 @@ def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
     """Return why an estimator cannot be asked of the images of a data set; empty if it can."""
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
+    if record.test_only and estimator.answered:
+        return "it is fitted to training images, and the suite has none"
     features = prod(record.shape)
     if estimator.most_features and features > estimator.most_features:
         return f"it looks at every coalition of {estimator.most_features} features at most, and here are {features:,}"

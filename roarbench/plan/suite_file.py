@@ -70,6 +70,9 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     if dataset.tabular:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)
+    if dataset.test_only and (trains := [b.protocol.name for b in blocks if b.protocol.retrain is not Retrain.NONE]):
+        seen = f"{trains[0]} trains networks, and [data] has only test images"
+        raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train nothing, such as "morf"')
     made = Suite(
         name=name,
         version="",

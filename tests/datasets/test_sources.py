@@ -19,6 +19,7 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import counted, open_source
 from roarbench.errors import DataError
+from roarbench.execution.class_images import class_images
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -149,6 +150,51 @@ def test_parquet_files_with_labels_as_numbers_or_words(tmp_path, words):
     assert [np.bincount(images.labels).tolist() for images in (data.train, data.test)] == [[3, 1, 4], [1, 1, 2]]
     with pytest.raises(DataError, match="has the columns img, label; expected 'image' and 'label'"):
         own(tmp_path / "tables", **asked, image_column="image")
+
+
+NUMBERED = {"classes": 10, "numbered": True}
+
+
+def test_labels_may_be_the_numbers_of_a_networks_outputs_of_which_some_have_no_image(tmp_path):
+    """Ten outputs, images of 0, 3 and 9; without classes of its own a set has no gaps."""
+    labels = [0, 3, 9] * 4
+    write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), labels)
+    asked = {"own": PARQUET, "train_split": "train", "test_split": "train"}
+    found = own(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
+    assert (found.classes, found.train_images, found.test_images) == (10, 9, 3)
+    data = decode_dataset(found, tmp_path / "store")
+    assert [np.unique(images.labels).tolist() for images in (data.train, data.test)] == [[0, 3, 9]] * 2
+    apart = class_images(data).means
+    assert apart.isfinite().all() and not apart[[1, 2, 4, 5, 6, 7, 8]].any() and apart[[0, 3, 9]].any((1, 2, 3)).all()
+    alone = own(tmp_path / "tables", **asked, **NUMBERED, share=0.0)
+    assert alone.test_only and not found.test_only
+    assert (alone.train_images, alone.test_images) == (12, 12)
+    for changes, said in (
+        ({"classes": 9, "numbered": True}, "has label 9, expected 0 … 8"),
+        ({}, "3 of 10 classes have an image to train on.*; if labels are the numbers of a network's outputs, write cl"),
+    ):
+        with pytest.raises(DataError, match=said):
+            own(tmp_path / "tables", **asked, **changes, share=0.3)
+    write_rows(tmp_path / "tables" / ONE_FILE.format("train"), tiny_images("train"), list(map(str, labels)))
+    with pytest.raises(DataError, match="no whole numbers, and classes is 10; expected the numbers of the network's"):
+        own(tmp_path / "tables", **asked, **NUMBERED, share=0.3)
+
+
+def test_folders_may_be_named_by_the_numbers_of_a_networks_outputs(tmp_path):
+    """In the order of their names 10 would come before 2."""
+    folder = write_pictures(tmp_path / "pictures", 4)
+    for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
+        (folder / name).rename(folder / number)
+    found = own(folder, classes=11, numbered=True)
+    data = decode_dataset(found, tmp_path / "store")
+    strongest = data.test.pixels.mean((2, 3)).argmax(1)  # red, green, blue
+    assert {(int(label), int(colour)) for label, colour in zip(data.test.labels, strongest, strict=True)} == {
+        (2, 2),
+        (10, 1),
+        (7, 0),
+    }
+    with pytest.raises(DataError, match=r"has the folder '10', and classes is 10; name each folder by the number of"):
+        own(folder, **NUMBERED)
 
 
 # The hub, played by a server on this machine. The library reads its address once, so what asks it is a process.

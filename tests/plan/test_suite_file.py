@@ -18,7 +18,7 @@ from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.terms import Split, Unit
-from tests.helpers.own_photos import TEXT, write_pictures, write_suite, write_table
+from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
 PICTURES = 'images = "pictures"\nsize = 8\ntest_share = 0.25'  # the data of the text
@@ -110,6 +110,19 @@ def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_th
     assert filled == [("roar", "mean"), ("roar", "linear"), ("mask-only", "mean")]
 
 
+def test_a_suite_that_trains_nothing_needs_no_training_image(path):
+    (path.parent / "pictures").rename(path.parent / "kept")
+    for number, name in enumerate(("2", "0", "10")):
+        shutil.copytree(path.parent / "kept" / CLASSES[number], path.parent / "pictures" / name)
+    path.write_text(TEXT.replace('["roar"]', '["morf"]').replace(SHARE, 'test = "."\nclasses = 12'))
+    suite = read_suite(path)
+    data = suite.dataset_record
+    assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
+    assert suite.why_not("linear-classifier") == "it is fitted to training images, and the suite has none"
+    assert not suite.why_not("deviation")
+    assert suite_of(json.loads(canonical(suite_record(suite)))).dataset_record.numbered
+
+
 def test_a_data_set_of_the_hub_and_a_network_of_a_file_which_has_the_hash_of_the_file(path):
     revision = "0123456789" * 4
     said = f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
@@ -153,6 +166,9 @@ WRONG = (
     ("seeds = 1", 'seeds = 1\nabout = "\\u001b[2J"', "about is '\\x1b[2J', expected a line of 1000 printable letters"),
     (SHARE, "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),
     (SHARE, f'{SHARE}\ntrain = "a"', ", [data]: has train and test_share; write train and test, or test_share alone"),
+    (SHARE, 'train = "."', ", [data]: has train and no test; "),
+    (SHARE, 'test = "."', 'roar trains networks, and [data] has only test images; write train = "…" under [data], or '),
+    (IMAGES, f"{IMAGES}\nclasses = 4", "has the folder 'blue', and classes is 4; name each folder by the number"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
     (IMAGES, 'images = "pictures/red"', ": 0 of 0 classes have an image to train on, 0 one to test on; expected two "),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
