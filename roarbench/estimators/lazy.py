@@ -6,7 +6,9 @@ The files of `families` take torch from here, and nothing else does: to import i
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-__all__ = ["F", "Tensor", "captum", "guided", "lrp_rules", "nn", "noise", "relevance", "rescaled", "stem", "torch"]
+_OWN = ("guided", "layers", "noise", "relevance", "rescaled", "stem")
+__all__ = ["F", "Tensor", "captum", "guided", "layers", "lrp_rules", "nn", "noise"]
+__all__ += ["relevance", "rescaled", "stem", "torch"]
 
 if TYPE_CHECKING:
     import torch
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
     from captum.attr._utils import lrp_rules  # it exports them nowhere else
     from torch import Tensor, nn
 
-    from roarbench.estimators import guided, noise, relevance, rescaled, stem
+    from roarbench.estimators import guided, layers, noise, relevance, rescaled, stem
 else:
 
     class _Later:
@@ -28,6 +30,4 @@ else:
     Tensor = Any
     torch, nn, F = (_Later(name) for name in ("torch", "torch.nn", "torch.nn.functional"))
     captum, lrp_rules = _Later("captum.attr"), _Later("captum.attr._utils.lrp_rules")
-    guided, noise, relevance, rescaled, stem = (
-        _Later(f"roarbench.estimators.{name}") for name in ("guided", "noise", "relevance", "rescaled", "stem")
-    )
+    guided, layers, noise, relevance, rescaled, stem = (_Later(f"roarbench.estimators.{name}") for name in _OWN)

@@ -14,8 +14,9 @@ from roarbench.errors import RunError
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.families.cam import block_of, blocks_of
+from roarbench.estimators.families.cam import over_image
 from roarbench.estimators.families.occlusion import count_squares, squares
+from roarbench.estimators.layers import blocks_of, look_at
 from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
 from roarbench.models.build import build
 from roarbench.plan.suites import find_suite
@@ -83,7 +84,89 @@ def test_blocks_of_a_resnet_are_its_residual_blocks():
         network = build(name, 3, 3, 32, seeded(0))
         names = {module: path for path, module in network.named_modules()}
         assert [names[block] for block in blocks_of(network)] == inside
-        assert block_of(network, "last") is block_of(network, f"block{len(inside)}")
+
+
+class Gate(nn.Sequential):
+    """Squeeze and excitation: a weight of each channel, or without the pool of each place."""
+
+    def __init__(self, *first):
+        super().__init__(*first, nn.Conv2d(4, 2, 1), nn.ReLU(), nn.Conv2d(2, 4, 1), nn.Sigmoid())
+
+
+class Gated(nn.Module):
+    def __init__(self, gate, how):
+        super().__init__()
+        self.features, self.gate, self.last, self.how = convolutions(), gate, nn.Linear(4, 3), how
+
+    def forward(self, x):
+        x = self.features(x)
+        return self.last(self.how(x, self.gate(x)).mean((2, 3)))
+
+
+class Weighing(nn.Module):
+    """Squeeze and excitation that returns its weighted input: what follows uses it as it is."""
+
+    def __init__(self):
+        super().__init__()
+        self.gate = Gate(nn.AdaptiveAvgPool2d(1))
+
+    def forward(self, x):
+        return x * self.gate(x)
+
+
+def convolutions(*last, stride=1):
+    return nn.Sequential(nn.Conv2d(3, 4, 3, padding=1), nn.ReLU(), nn.Conv2d(4, 4, 3, stride, 1), nn.ReLU(), *last)
+
+
+def head(*parts, features=4):
+    return nn.Sequential(*parts, nn.Flatten(), nn.Linear(features, 3))
+
+
+POOL = nn.AdaptiveAvgPool2d
+LOOKED_AT = {  # the module whose output is looked at on images of 4 x 4
+    "a block": (head(convolutions(), POOL(1)), "0"),
+    "no block, a pool at the end": (head(*convolutions(), nn.MaxPool2d(2), features=16), "3"),
+    "a pool inside": (head(convolutions(POOL(1))), "0.3"),
+    "one place, and a pool that repeats it": (head(convolutions(stride=4), POOL(2), features=16), "0.1"),
+    "one place in the last block": (head(convolutions(), nn.Sequential(nn.Conv2d(4, 4, 4), nn.Conv2d(4, 4, 1))), "0"),
+    "a gate": (Gated(Gate(POOL(1)), lambda x, gate: x * gate), "features"),
+    "a gate of each place": (Gated(Gate(), lambda x, gate: gate * x), "features"),
+    "a gate that is stretched": (Gated(Gate(POOL(1)), lambda x, gate: x * (1 + gate).expand_as(x)), "features"),
+    "a gate inside": (head(convolutions(), Weighing(), POOL(1)), "1"),
+    "sigmoids that are no gate": (head(convolutions(nn.Sigmoid()), POOL(1)), "0"),
+}
+
+
+@pytest.mark.parametrize("case", LOOKED_AT)
+def test_the_last_layer_has_places_and_is_no_gate(case):
+    model, expected = LOOKED_AT[case]
+    outputs = {}
+    handles = [
+        module.register_forward_hook(lambda module, inputs, output, name=name: outputs.setdefault(name, output))
+        for name, module in model.named_modules()
+    ]
+    channels, _ = look_at(model.eval(), torch.randn(2, 3, 4, 4, generator=seeded(0)), "last")
+    for handle in handles:
+        handle.remove()
+    alike = [name for name, output in outputs.items() if output is channels]
+    assert expected in alike, f"it is {alike}"
+
+
+def test_a_block_with_a_single_place_or_a_gate_is_refused():
+    with pytest.raises(RunError, match="layer block1 has a single place or is a gate; write layer=last"):
+        look_at(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
+    with pytest.raises(RunError, match="layer block2 has a single place or is a gate"):
+        look_at(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
+
+
+@pytest.mark.parametrize("side", [5, 32, 224])
+@pytest.mark.parametrize("places", [(1, 1), (2, 3)])
+def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
+    values = torch.rand(50, 1, 1, 1, generator=seeded(0))
+    images = torch.zeros(50, 3, side, side)
+    torch.testing.assert_close(
+        over_image(values.expand(50, 1, *places), images), values.expand(50, 1, side, side), rtol=0, atol=0
+    )
 
 
 def test_squares_by_hand():
@@ -145,8 +228,11 @@ def test_a_gpu_finds_the_maps_of_the_cpu(name, model, batch, black):
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("gradcam", "layer last is not there: the network has no block of two convolutions"),
-        ("gradcam(layer=block4)", "layer block4 is not there: the network has blocks 1 to 3"),
+        (
+            "gradcam",
+            "the network has no layer to look at: two convolutions, an output with more than one place",
+        ),
+        ("gradcam(layer=block4)", "layer block4 is not there: the network has blocks 1 to 3; write layer=last"),
         ("deeplift", "deeplift does not add up: it has no rule for a step that the network has; leave it out"),
         ("guided-gradcam", "guided-gradcam needs ReLUs"),
         ("shapley", "every coalition of 16 features at most, got 432; leave it out"),

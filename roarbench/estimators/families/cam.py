@@ -1,4 +1,4 @@
-"""Class activation maps: what the channels of a block of convolutions say, weighted and added up."""
+"""Class activation maps: the channels of a layer, weighted and added up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from roarbench.errors import CallerError, RunError
 from roarbench.estimators import Estimator, Passes
 from roarbench.estimators.base import MapInput
 from roarbench.estimators.families.gradients import SPRINGENBERG, logit_gradients
-from roarbench.estimators.lazy import F, Tensor, nn, torch
+from roarbench.estimators.lazy import F, Tensor, layers, torch
 from roarbench.estimators.papers import Paper
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
@@ -33,50 +33,22 @@ WANG = Paper("""@inproceedings{wang2020scorecam,
 _CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, and only a network says how many it has
 
 
-def blocks_of(model: nn.Module) -> list[nn.Module]:
-    """Return a network's blocks, from the image on: its smallest parts that have two convolutions or more.
-
-    The whole network is none of its parts. For a ResNet they are its residual blocks.
-    """
-    parts = [module for module in model.modules() if module is not model and _convolutions(module) >= 2]
-    return [part for part in parts if not any(_convolutions(child) >= 2 for child in part.children())]
-
-
-def _convolutions(module: nn.Module) -> int:
-    return sum(isinstance(each, nn.Conv2d) for each in module.modules())
-
-
-def block_of(model: nn.Module, layer: str) -> nn.Module:
-    """Return the block of this name, `last` or `block1`, `block2` and so on; RunError where there is none."""
-    found = blocks_of(model)
-    number = len(found) if layer == "last" else int(layer.removeprefix("block"))
-    if not 1 <= number <= len(found):
-        has = f"blocks 1 to {len(found)}" if found else "no block of two convolutions, so no layer to look at"
-        raise RunError(f"layer {layer} is not there: the network has {has}")
-    return found[number - 1]
-
-
 def over_image(importance: Tensor, images: Tensor) -> Tensor:
-    """Stretch maps (n, k, a, b) over the images, bilinearly."""
-    return F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
+    """Stretch maps (n, k, a, b) over the images, bilinearly; a map of one value keeps it, without rounding."""
+    low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
+    stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
+    return torch.where(low == high, low, stretched)
 
 
 def _channels(asked: MapInput) -> tuple[Tensor, Tensor]:
-    """Return what the asked block puts out, (n, k, a, b), and the logits of the classes to explain, (n, 1)."""
-    kept: list[Tensor] = []
-    block = block_of(asked.model, str(asked.estimator.value("layer")))
-    hook = block.register_forward_hook(lambda module, inputs, output: kept.append(output))
-    try:
-        logits = asked.logit(asked.images)
-    finally:
-        hook.remove()
-    return kept[-1], logits
+    """Return the output of the layer that is asked for, (n, k, a, b), and the logits of the classes, (n, 1)."""
+    channels, logits = layers.look_at(asked.model, asked.images, str(asked.estimator.value("layer")))
+    return channels, logits.gather(1, asked.batch.targets[:, None])
 
 
 def _weighted(asked: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
-    """Return the block's channels, weighted by a function of their gradient (n, k, a, b), added up where above 0."""
+    """Return the layer's channels, weighted by a function of their gradient (n, k, a, b), added up where above 0."""
     with torch.enable_grad():
-        asked = asked._replace(batch=asked.batch._replace(images=asked.images.detach().clone().requires_grad_()))
         channels, logits = _channels(asked)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)
     return over_image((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), asked.images)
@@ -113,7 +85,7 @@ def score_cam(asked: MapInput) -> Tensor:
     weights are a softmax over the channels. One that is the same everywhere has no shape and no weight.
     """
     images, baseline, scores = asked.images, asked.baseline, []
-    channels, _ = _channels(asked)
+    channels = _channels(asked)[0].detach()
     for channel in channels.unbind(1):
         mask = over_image(channel[:, None], images)
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
