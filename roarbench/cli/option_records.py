@@ -38,7 +38,7 @@ class SuiteOptions:
     estimators: Annotated[
         list[str] | None,
         option(
-            "Only these and the controls, separated by commas; also 'var-grad(noise=0.05)'.",
+            "Only these and the controls: any of `roarbench estimators`, also 'var-grad(noise=0.05)'.",
             "A,B",
             "all",
             autocompletion=completed_estimators,

@@ -17,10 +17,10 @@ from roarbench.terms import Unit
 
 
 def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
-    """Return the list with its last id completed, by ids of the named suite or all; in parentheses by parameters."""
+    """Return the list with its last id completed, by ids of the named suite, then all; in parentheses by parameters."""
     *before, last = split_names(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
-    known = suite.estimators if suite else tuple(ESTIMATORS)
+    known = tuple(dict.fromkeys((*(suite.estimators if suite else ()), *ESTIMATORS)))
     if "(" in last:
         known = tuple(f"{name}({key}=" for name in known if name in ESTIMATORS for key in ESTIMATORS[name].parameters)
     return [",".join([*before, name]) for name in known if name.startswith(last) and name not in before]

@@ -75,7 +75,7 @@ class Estimator:
     # whether it needs what lies beside a feature, or has one number for all channels: it says nothing of a table,
     # whose columns are the channels of one pixel
     neighbours: bool | None = _declared(None)
-    # it stands beside Random in any suite once it is asked for, though no suite names it
+    # stands beside Random in any suite that does not name it, once somebody asks for it
     addable: bool = _declared(True)
     told: bool = _declared(False)  # it is told what no image says, so that beating it is no aim
     # a control that is told the class which the explained network predicts, so each network has its own

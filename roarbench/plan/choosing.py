@@ -23,7 +23,8 @@ def part_of(
     """Return the part of a suite that is to be run, always with the controls that its rows are held against.
 
     Estimators are what `--estimators` takes: all of the suite's if None, none of them if empty. Submissions, the
-    `entries`, are always part of it, with their twins. CallerError where the suite does not have one of these.
+    `entries`, are always part of it. They and other added rows come with their twins. CallerError for an estimator
+    that cannot be added.
     """
     given, entries = suite.given.split(","), list(entries)
     if seeds is not None and seeds < len(given):
@@ -33,12 +34,12 @@ def part_of(
     chosen, rows = chosen_estimators(suite, estimators) or (), None
     if estimators is not None:
         records = suite.estimator_records
-        rows = [one.id for one in records if one.asks_nothing or one.id in chosen or one.row in entries]
+        rows = [one.id for one in records if one.asks_nothing or one.id in chosen or one.id in suite.entered]
     return select(suite, rows, seeds, chosen_protocol(suite, protocol) if protocol else None)
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:
-    """Return a suite with submissions, the `entries`, and with what `--estimators` adds: parameters, addable ones."""
+    """Return a suite with submissions, the `entries`, and with the estimators that `--estimators` adds."""
     return with_entries(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
 
 

@@ -9,9 +9,11 @@ import pytest
 import torch
 
 from leaderboard.views import read_views
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import runner
 from roarbench.models.build import build
-from roarbench.plan.choosing import chosen_estimators, with_added
+from roarbench.plan.choosing import chosen_estimators, part_of, with_added
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite, with_entries
@@ -118,23 +120,47 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
     assert chosen_estimators(with_added(suite, asked), asked) == ["random", f"{NAME}~blurred", "grad", "var-grad"]
 
 
+@pytest.mark.parametrize(
+    "suite, protocols", [("quick", ["matched", "roar", "morf", "lerf", "mask-only"]), ("quick-matched", ["matched"])]
+)
+@pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
+def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, protocols, asked):
+    part = part_of(find_suite(suite), [asked])
+    for name in asked.split(","):
+        joined = [block.protocol.name for block in part.blocks if name in block.estimators]
+        assert joined == protocols, "once each: a block without Random has only checks"
+        assert (f"{name}~untrained" in part.entered) == (name != "centre"), "controls explain no network"
+    assert {find_estimator(name).row for name in part.entered} == {*asked.split(",")}
+
+
+def test_what_is_no_row_of_a_suite_is_refused():
+    """Edges are named by other blocks of quick; columns of a table have no neighbours; only planted images know."""
+    quick = find_suite("quick")
+    assert part_of(quick, ["sobel-released"]).entered == frozenset()
+    with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
+        part_of(find_suite("digits"), ["sobel"])
+    with pytest.raises(CallerError, match="suite 'quick' has no 'leak'; it has: random, "):
+        part_of(quick, ["leak"])
+
+
 @pytest.mark.slow
 def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_run_again(call, tmp_path):
     run = ("run", *PLANTED, "--store", tmp_path, "--estimators")
-    assert call(*run, "var-grad(noise=.05),var-grad").code == 0
+    assert call(*run, "var-grad(noise=.05),var-grad,gb").code == 0
     gains = {}
     for more in ((), ("--estimators", "random,var-grad(noise=0.050)")):
         found = record(call, "table", *PLANTED, "--store", tmp_path, *more)
         gains[more] = {row["estimator"]: row["gain"] for row in found["rows"]}
     whole, chosen = gains.values()
-    assert set(whole) == {"random", "grad", "var-grad", NAME} and whole[NAME] is not None
+    assert set(whole) == {"random", "grad", "var-grad", "gb", NAME} and None not in (whole[NAME], whole["gb"])
     assert set(chosen) == {"random", NAME}
     with ResultsStore.open(default_url(tmp_path), read_only=True) as results:
         stored = {row.run.cell.estimator: row for row in results.results(results.keys("")).values()}
         (view,) = read_views(results, tmp_path).values()
     assert stored[NAME].rankings != stored["var-grad"].rankings
     assert stored[NAME].weights == stored["var-grad"].weights
-    assert view.results.suite.placed == ("random", "grad", "var-grad", NAME)
+    assert view.results.suite.placed == ("random", "grad", "var-grad", "gb", NAME)
+    assert view.results.suite.entered == {"gb", NAME}
     noise, samples = profile(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
     assert f"--estimators '{NAME}' --limit 40" in command_of(view.results, NAME)

@@ -28,7 +28,7 @@ ESTIMATORS = (
     Estimator("random", title="Random", about="an exact-count random ranking, fixed per image", control=True,
         maps=random, papers=(HOOKER,), neighbours=False, addable=False),
     Estimator("random-blurred", base="random", title="Blurred random", about="the random control's map, blurred",
-        control=True, twin="blurred", maps=random, papers=(HOOKER,), neighbours=True, addable=False),
+        control=True, twin="blurred", maps=random, papers=(HOOKER,), neighbours=True),
     Estimator("random-redrawn", base="random", form="redrawn", title="Redrawn random",
         about="a random ranking drawn anew each epoch", control=True, papers=(HOOKER,), neighbours=False,
         addable=False),

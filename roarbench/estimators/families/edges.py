@@ -46,10 +46,10 @@ def contrast(asked: MapInput) -> Tensor:
 
 ESTIMATORS = (
     Estimator("sobel", title="Sobel edges", about="Sobel gradient magnitude of each channel", control=True, maps=sobel,
-        papers=(SOBEL, HOOKER), neighbours=True, addable=False),
+        papers=(SOBEL, HOOKER), neighbours=True),
     Estimator("sobel-released", base="sobel", form="released", title="Sobel as released",
         about="signed Sobel derivative down the image, smoothed across the channels: what the paper's code computes",
-        control=True, maps=sobel_released, papers=(SOBEL, HOOKER), neighbours=True, addable=False),
+        control=True, maps=sobel_released, papers=(SOBEL, HOOKER), neighbours=True),
     Estimator("contrast", title="Local contrast", about="distance of a number from the mean of the 5 x 5 around it",
         control=True, maps=contrast, papers=(), neighbours=True),
 )  # fmt: skip

@@ -145,7 +145,6 @@ def _shared(name: str, base: str, form: str, about: str) -> Estimator:
         parameters=path | copies,
         papers=tuple(dict.fromkeys((*papers, *more))),
         neighbours=False,
-        addable=False,
     )
 
 

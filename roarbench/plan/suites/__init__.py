@@ -80,31 +80,32 @@ def with_given(suite: Suite, given: str) -> Suite:
 
 
 def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
-    """Add what a suite does not name: what is addable wherever it has Random, other parameters of its estimators.
+    """Add estimators that a suite does not name, each wherever it has Random.
 
-    Those stand wherever the suite has the same estimator with the default parameters. Both have twins: what explains a
-    model and joins wherever the suite has twins of estimators, the others wherever it has those of the default.
+    Other parameters of an estimator that the suite does name stand wherever it has the default ones. All have twins:
+    estimators that explain a model wherever the suite has twins of any, other parameters wherever it has those of the
+    default.
 
     What is added is no part of a suite: its name and version stay, and so do the keys of its runs.
     """
     roots = (replace(EstimatorId.read(entry), twins=()) for entry in entries)  # twins may be handed over, and nest
     names = tuple(name for name in dict.fromkeys(map(str, roots)) if name not in suite.estimators)
     blocks = (
-        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names)))))
+        replace(block, estimators=tuple(dict.fromkeys((*block.estimators, *_entries_in(block, names, suite)))))
         for block in suite.blocks
     )
     joined = replace(suite, blocks=tuple(blocks))
     return replace(joined, entered=suite.entered | (set(joined.estimators) - set(suite.estimators)))
 
 
-def _entries_in(block: Block, names: Iterable[str]) -> Iterator[str]:
-    """Return what a block has of submissions and of estimators with parameters."""
+def _entries_in(block: Block, names: Iterable[str], suite: Suite) -> Iterator[str]:
+    """Yield what a block of the suite gets of the estimators that are added."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
         if estimator.submitted and block.protocol == ROAR_RECURSIVE:  # which explains networks anew, within a run
             continue
-        if estimator.addable:  # what the block has of the estimators that explain a model
+        if estimator.addable and (estimator.submitted or estimator.default not in suite.estimators):
             has = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
         else:
