@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from roarbench.api.primitives import fill_of, masks_of, pixels_of, samples, tensor
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
+from roarbench.models.outputs import logits_of
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
 from roarbench.stats.curves import area_weights
 from roarbench.terms import PAPER_LEVELS
@@ -98,4 +99,5 @@ def _logits(model: nn.Module, pixels: Tensor, removed: Tensor, fill: Tensor) -> 
     device = next((one.device for one in model.parameters()), torch.device("cpu"))
     parts = [slice(start, start + _BATCH) for start in range(0, len(pixels), _BATCH)]
     with torch.inference_mode():
-        return torch.cat([model(degrade(pixels[part], removed[part], fill).to(device)).cpu().float() for part in parts])
+        seen = (degrade(pixels[part], removed[part], fill).to(device) for part in parts)
+        return torch.cat([logits_of(model(images)).cpu().float() for images in seen])

@@ -9,7 +9,7 @@ import copy
 
 import torch
 from torch import Tensor, nn
-from torch.fx import GraphModule, Node, symbolic_trace
+from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
 from roarbench.terms import Precision
@@ -82,6 +82,7 @@ def folded(model: nn.Module) -> GraphModule:
     `benchmarks/peers/test_maps.py` compares the time of maps with and without.
     """
     traced = symbolic_trace(copy.deepcopy(model))
+    _return_logits(traced.graph)
     modules = dict(traced.named_modules())
     for node in traced.graph.nodes:
         if node.op != "call_module" or not isinstance(norm := modules[node.target], nn.BatchNorm2d):
@@ -96,3 +97,12 @@ def folded(model: nn.Module) -> GraphModule:
     traced.recompile()
     traced.eval()
     return traced
+
+
+def _return_logits(graph: Graph) -> None:
+    """Make a traced network whose output is an object with `logits` return these alone."""
+    output = graph.output_node()
+    (made,) = output.args
+    if isinstance(made, Node) and "logits" in made.kwargs:
+        output.args = (made.kwargs["logits"],)
+        graph.erase_node(made)

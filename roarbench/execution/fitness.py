@@ -74,8 +74,10 @@ def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
         seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
         raise CallerError(f"{suite.model} cannot take images of {size} x {size} pixels ({seen}){small}") from error
     if not isinstance(logits, Tensor) or tuple(logits.shape) != wanted:
-        seen = f"a {type(logits).__name__}" if not isinstance(logits, Tensor) else f"shape {tuple(logits.shape)}"
-        more = isinstance(logits, Tensor) and logits.ndim == 2 and logits.shape[1] > record.classes
+        if not isinstance(logits, Tensor):
+            seen = f"{suite.model} returned a {type(logits).__name__} for two images"
+            raise CallerError(f"{seen}, expected logits of shape {wanted}, or an object that has them as .logits")
+        seen, more = f"shape {tuple(logits.shape)}", logits.ndim == 2 and logits.shape[1] > record.classes
         remedy = f"; write classes = {logits.shape[1]} under [data], and label images by its outputs" if more else ""
         raise CallerError(f"{suite.model} returned {seen} for two images, expected logits of shape {wanted}{remedy}")
 

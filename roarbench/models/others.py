@@ -10,6 +10,7 @@ from torch import nn
 
 from roarbench.errors import CallerError, UnknownName
 from roarbench.models import MODELS
+from roarbench.models.outputs import return_logits
 from roarbench.models.vision import torchvision_models
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
@@ -92,4 +93,5 @@ def _of_source(name: str, source: str, classes: int, channels: int, size: int) -
         ) from error
     if not isinstance(made, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
+    return_logits(made)
     return made

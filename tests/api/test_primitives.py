@@ -1,5 +1,7 @@
 """The steps one at a time, and curves without training, against cases made by hand."""
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 import torch
@@ -76,6 +78,18 @@ class First(nn.Module):
     def forward(self, images):
         first = images.flatten(1)[:, 0]
         return torch.stack([torch.full_like(first, 5.0), first], 1)
+
+
+class LikeHuggingFace(First):
+    def forward(self, images):
+        return SimpleNamespace(logits=super().forward(images))
+
+
+def test_a_curve_reads_the_logits_of_an_output():
+    plain, other = (
+        roarbench.curve(kind(), IMAGES, [1, 0], MAPS, levels=(0.25,), fill=[0.0]) for kind in (First, LikeHuggingFace)
+    )
+    assert plain == other
 
 
 def test_a_curve_falls_where_the_feature_that_counts_goes_first():

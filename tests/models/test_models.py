@@ -1,5 +1,6 @@
 """Networks: seeded weights, torchvision as oracle, bits that published rows hang on, those of others, their cost."""
 
+import copy
 import math
 from concurrent.futures import ThreadPoolExecutor
 
@@ -9,8 +10,10 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.errors import CallerError
+from roarbench.estimators.stem import folded
 from roarbench.models import MODELS, vision
 from roarbench.models.build import build
+from roarbench.models.checks import find_logits
 from roarbench.models.cost import network_cost
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.streamed import seeded
@@ -99,6 +102,35 @@ text = lambda classes, channels, size: "a network"
 broken = lambda classes, channels, size: 1 / 0
 """
 
+LIKE_HUGGING_FACE = """
+from dataclasses import dataclass
+import torch
+from torch import nn
+
+@dataclass
+class Output:
+    loss: object
+    logits: torch.Tensor
+
+class Classifier(nn.Module):
+    def __init__(self, classes, channels):
+        super().__init__()
+        self.conv, self.norm = nn.Conv2d(channels, 4, 3), nn.BatchNorm2d(4)
+        self.linear = nn.Linear(4, classes)
+
+    def plain(self, images):
+        return self.linear(self.norm(self.conv(images)).relu().mean((2, 3)))
+
+    def forward(self, images):
+        return Output(None, self.plain(images))
+
+def build(classes, channels, size):
+    return Classifier(classes, channels)
+
+def program(classes, channels, size):
+    return torch.jit.script(nn.Sequential(nn.Flatten(), nn.Linear(channels * size**2, classes)))
+"""
+
 SLOW = """
 import time
 from torch import nn
@@ -127,6 +159,19 @@ def test_weights_come_from_the_seed_alone_in_threads_too(name, source):
     assert (at_once[0] != at_once[1]).float().mean() > 0.999
     parameters = build(name, 2, 3, 32, seeded(0), source).parameters()
     assert network_cost(name, 2, 3, 32, source).parameters == sum(values.numel() for values in parameters)
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script` is deprecated")
+def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_traced():
+    model, images = build("net.build@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE).eval(), torch.rand(2, 3, 8, 8)
+    expected = model.plain(images)
+    for made in (model, copy.deepcopy(model)):
+        assert torch.equal(made(images), expected)
+        assert torch.equal(find_logits(made, images), expected)
+    torch.testing.assert_close(folded(model)(images), expected)  # rounding of batch norms that are folded
+    assert next(iter(model.state_dict())) == "conv.weight"
+    program = build("net.program@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE)  # which takes no hooks
+    assert program(images).shape == (2, 5)
 
 
 @pytest.mark.parametrize(
