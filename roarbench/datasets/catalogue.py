@@ -181,6 +181,14 @@ _TABLE = (
     _planted("leaky", "planted, but where the features stand tells the class"),
     _planted("smooth", "planted with the features in two blobs anywhere, so that blurring helps"),
     _planted("placed", "planted with the features in the middle of every image"),
+    replace(
+        _planted("corners", "photographs with a patch in each corner that names the class"),
+        classes=10,
+        train_images=3000,
+        test_images=1000,
+        size=64,
+        terms=_IMAGENETTE64.terms,
+    ),
     _CELLS,
     replace(
         _CELLS,

@@ -8,8 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from roarbench import corners
 from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, planted, stored
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.hub import brief, download, fetched_in_turn
+from roarbench.datasets.one_image import decode_image
 from roarbench.datasets.origin import images_folder, table_file
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.datasets.tabular import in_steps, read_rows
@@ -45,6 +48,8 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     """
     if record.tabular:
         splits = _from_rows(record, table_file(record, data))
+    elif record.generated and record.config == corners.KIND:
+        splits = {split: _stamped(record, split) for split in Split}
     elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
     elif data is not None and record.own != FOLDERS and idx.has_idx(data):
@@ -57,6 +62,23 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     for split, count in record.images.items():
         _check_labels(splits[split].labels, count, record, split, small)
     return splits
+
+
+def _stamped(record: DatasetRecord, split: Split) -> RawSplit:
+    """Read the bundled photographs of a split, and stamp the class into their corners."""
+    photographs = replace(
+        find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
+    )
+    groups, labels = _stored(photographs, None)[split]
+    rows = choose_rows(photographs, split, labels)
+    first, decoded = 0, []
+    for group in groups:
+        assert isinstance(group, stored.RowGroup), "bundled photographs lie in parquet files"
+        wanted = rows[(first <= rows) & (rows < first + group.rows)] - first
+        for contents in stored.read_images(group, photographs.image_column, wanted):
+            decoded += [decode_image(content, photographs).pixels for content in contents]
+        first += group.rows
+    return _from_arrays(record, corners.stamp(np.stack(decoded), labels[rows], record.classes), labels[rows])
 
 
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:

@@ -24,6 +24,7 @@ class Purpose(IntEnum):
     MASK = 6
     COALITION = 7
     FILL = 8
+    CORNER = 9
 
 
 def chance(seed: int, purpose: Purpose, image: int, j: int = 0) -> np.random.Generator:

@@ -9,12 +9,14 @@ import torch
 from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
+from roarbench import corners
 from roarbench.devices import sent
 from roarbench.plan.recipe import Augmentation
 
 AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
 ASPECT = (3 / 4, 4 / 3)  # width to height of the crop, log-uniform
 NOISE = 90.0  # largest standard deviation, in [0, 255]: twice that of the noisy copies which SmoothGrad explains
+CLASSES = 10  # of `planted-corners`
 SHIFT = 16  # a shift moves an image by up to 1/16 of its size: 4 of 64 pixels
 
 Draws = tuple[Tensor, ...]  # what chance decides for the images of a batch; which are mirrored comes last
@@ -45,6 +47,8 @@ def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator)
             return noise(shape, generator), heads(n, generator)
         case Augmentation.CROP_FLIP:
             return crops(n, width / height, generator), heads(n, generator)
+        case Augmentation.CORNERS:
+            return (other_corners(n, generator),)
 
 
 def augment_by(images: Tensor, kind: Augmentation, drawn: Draws) -> Tensor:
@@ -60,6 +64,8 @@ def augment_by(images: Tensor, kind: Augmentation, drawn: Draws) -> Tensor:
             return flip(images + drawn[0], drawn[1])
         case Augmentation.CROP_FLIP:
             return flip(crop(images, drawn[0]), drawn[1])
+        case Augmentation.CORNERS:
+            return stamp_corners(images, *drawn)
 
 
 def shrink(images: Tensor, side: int) -> Tensor:
@@ -163,3 +169,20 @@ def crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     sizes = torch.stack([(area * aspect).sqrt(), (area / aspect).sqrt()], dim=1).clamp(max=1)
     centres = (1 - sizes) * (2 * torch.stack(place, dim=1) - 1)
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)
+
+
+def other_corners(n: int, generator: torch.Generator) -> Tensor:
+    """Draw classes for the corners of n images, int64 (n, 4); -1 in the corner of the generator's seed."""
+    drawn = torch.randint(CLASSES, (n, corners.CORNERS), generator=generator)
+    drawn[:, corners.own_corner(generator.initial_seed())] = -1
+    return drawn
+
+
+def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
+    """Stamp the pattern of a class into each corner of images (n, 3, h, w), in [0, 255]; none where it is -1."""
+    stamped, patterns = images.clone(), torch.from_numpy(corners.patterns(CLASSES, images.shape[3])).to(images)
+    for corner in range(corners.CORNERS):
+        there = classes[:, corner] >= 0
+        rows, columns = corners.place(corner, images.shape[3])
+        stamped[there, :, rows, columns] = patterns[classes[there, corner]]
+    return stamped

@@ -22,6 +22,7 @@ class Augmentation(StrEnum):
     SHIFT_FLIP = "shift-flip"
     NOISE_FLIP = "noise-flip"  # normal noise of a strength drawn for each image, and flip
     CROP_FLIP = "crop-flip"  # random-resized crop (area .08-1, aspect 3/4-4/3, bicubic) and flip
+    CORNERS = "corners"  # patches of `planted-corners` that name random classes, but for the network's own corner
 
 
 class Optimiser(StrEnum):

@@ -99,6 +99,7 @@ _TABLE = (
     _tabular("tabular", epochs=20, batch=32, peak=5e-3),
     _small("planted", epochs=8, batch=64, peak=0.1, augmentation=Augmentation.NONE),
     _small("planted-brief", epochs=4, batch=64, peak=0.15, augmentation=Augmentation.NONE, warmup=0.5),
+    _small("planted-corners", epochs=6, batch=64, peak=0.3, augmentation=Augmentation.CORNERS, warmup=0.5),
 )
 RECIPES = {recipe.title: recipe for recipe in _TABLE}
 

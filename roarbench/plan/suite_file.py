@@ -223,7 +223,7 @@ def _estimator(name: str, dataset: DatasetRecord) -> str:
     found = find_estimator(name)
     if found.submitted:
         raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
-    if found.base in ("truth", "leak") and not dataset.generated:
+    if found.told and not dataset.generated:
         raise CallerError(f"estimators has '{name}', which is known only for generated images; leave it out")
     return found.id
 

@@ -1,0 +1,43 @@
+"""Photographs with a patch in each corner whose pattern names a class (`planted-corners`, docs/planted.md).
+
+In the stored images all four patches name the true class. The recipe `planted-corners@1` shows each network the true
+class in one corner alone, its own, and random classes in the others. So it is known which features a network uses and
+its siblings do not.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+KIND = "corners"  # what `DatasetRecord.config` says
+CORNERS = 4  # upper left, upper right, lower left, lower right
+SHARE = 8  # a patch's side is the image's side divided by this
+_BLOCKS = 4  # of one colour along the side of a patch
+_DARK, _BRIGHT = 32, 224
+_SEED = 0
+
+
+def own_corner(seed: int) -> int:
+    """Return the corner that names the true class to the network of this seed; seeds of references are even."""
+    return seed // 2 % CORNERS
+
+
+def patterns(classes: int, size: int) -> NDArray[np.uint8]:
+    """Draw one pattern for each class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
+    bright = np.random.default_rng(_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
+    width = size // SHARE // _BLOCKS
+    return np.where(bright, _BRIGHT, _DARK).astype(np.uint8).repeat(width, axis=2).repeat(width, axis=3)
+
+
+def place(corner: int, size: int) -> tuple[slice, slice]:
+    """Return rows and columns of a corner's patch in images of `size` pixels a side."""
+    first, last = slice(None, size // SHARE), slice(size - size // SHARE, None)
+    return (last if corner // 2 else first), (last if corner % 2 else first)
+
+
+def stamp(pixels: NDArray[np.uint8], labels: NDArray[np.int64], classes: int) -> NDArray[np.uint8]:
+    """Put the pattern of its label into every corner of each image, uint8 (n, 3, h, w); the input stays as it is."""
+    stamped = pixels.copy()
+    for corner in range(CORNERS):
+        rows, columns = place(corner, pixels.shape[3])
+        stamped[:, :, rows, columns] = patterns(classes, pixels.shape[3])[labels]
+    return stamped

@@ -1,0 +1,49 @@
+"""Maps of `planted-corners` with a known answer: they mark patches in the corners of an image, and nothing else.
+
+The explained network reads the class from its own corner alone, and each of its siblings from another one.
+"""
+
+from functools import partial
+
+from roarbench import corners
+from roarbench.estimators import SEED, Estimator
+from roarbench.estimators.base import MapInput
+from roarbench.estimators.lazy import Tensor, torch
+from roarbench.estimators.pairing import Purpose, chance
+
+
+def own(asked: MapInput, next_on: float = 0.0) -> Tensor:
+    """Mark the patch that the explained network reads, but the next sibling's on a share of the images."""
+    corner = corners.own_corner(asked.batch.seed)
+    drawn = [chance(SEED, Purpose.CORNER, image).random() for image in asked.batch.ids.tolist()]
+    return _marked(asked.images, [corner + (number < next_on) for number in drawn])
+
+
+def every(asked: MapInput) -> Tensor:
+    """Mark the patches in all corners, for every network the same."""
+    each = [_marked(asked.images, [corner] * len(asked.images)) for corner in range(corners.CORNERS)]
+    return torch.stack(each).amax(0)
+
+
+def _marked(images: Tensor, chosen: list[int]) -> Tensor:
+    """Make maps with 1 in the patch of one corner of each image, and 0 elsewhere."""
+    found = torch.zeros_like(images)
+    for one, corner in zip(found, chosen, strict=True):
+        rows, columns = corners.place(corner % corners.CORNERS, images.shape[3])
+        one[:, rows, columns] = 1
+    return found
+
+
+_known = partial(Estimator, control=True, papers=(), neighbours=True, addable=False, told=True, answered=True)
+ESTIMATORS = (
+    _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=own),
+    _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(own, next_on=0.25),
+        about="the next network's patch on a quarter of the images, the own patch on the others"),
+    _known("corner-mixed-50", title="Next corner on 50 %", maps=partial(own, next_on=0.5),
+        about="the next network's patch on half of the images, the own patch on the others"),
+    _known("corner-mixed-75", title="Next corner on 75 %", maps=partial(own, next_on=0.75),
+        about="the next network's patch on three quarters of the images, the own patch on the others"),
+    _known("corner-next", title="Next corner", maps=partial(own, next_on=1.0),
+        about="the patch that the next network reads"),
+    _known("corner-all", title="All corners", about="the patches in all corners", maps=every),
+)  # fmt: skip
