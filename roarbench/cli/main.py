@@ -34,7 +34,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 _TABLE = (  # in the order of the help, each with an example
-    ("run", running.run, "`roarbench run --suite quick --estimators grad,sgsq-grad`"),
+    (
+        "run",
+        running.run,
+        "`roarbench run --suite quick --estimators grad,sgsq-grad`; the paper's figure: "
+        "`roarbench run --suite quick-roar`",
+    ),
     ("plan", running.plan, "`roarbench plan --suite imagenette64`"),
     ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
@@ -43,7 +48,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("show", single_runs.show, "`roarbench show 1a2b3c4d`"),
     ("table", showing.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
-    ("plot", showing.plot, "`roarbench plot --suite quick -o curves.svg`"),
+    ("plot", showing.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
     ("report", showing.report, "`roarbench report --suite quick-matched -o report.html`"),
     ("claims", showing.claims, "`roarbench claims --suite quick`"),
     ("toy", lists.toy, "`roarbench toy -o toy.png`"),

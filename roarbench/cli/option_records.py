@@ -211,7 +211,7 @@ class BoardOptions:
         option(
             f"{', '.join(SHOWN)}.",
             "NAME",
-            "the suite's first that has results; for JSON and CSV roar where the suite has it",
+            "the suite's first that has results",
             autocompletion=lambda: [*SHOWN],
         ),
     ] = ""

@@ -10,7 +10,6 @@ from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_entries
 from roarbench.protocols.declaration import Protocol
-from roarbench.protocols.roar import ROAR
 
 
 def part_of(
@@ -72,15 +71,6 @@ def chosen_protocol(suite: Suite, name: str) -> Protocol:
     if name not in has:
         raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
     return protocol
-
-
-def table_protocol(suite: Suite, named: str, plain: bool) -> str:
-    """Return the protocol of a table by its name; empty for the one that leads the results.
-
-    Programs that read JSON or CSV and leave it out rely on ROAR.
-    """
-    has_roar = any(block.protocol == ROAR for block in suite.blocks)
-    return named or (ROAR.name if plain and has_roar else "")
 
 
 def _listed(estimators: list[str] | None) -> list[str]:

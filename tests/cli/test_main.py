@@ -21,6 +21,7 @@ from roarbench.plan.choosing import chosen_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Retrain
+from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
 
@@ -149,6 +150,15 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
+
+
+def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
+    """The one that leads, though ROAR stands beside it."""
+    make_store(tmp_path, find_suite("quick"), lambda point: point.seed == 0, images=20)
+    title = "Matched gain on"
+    seen = {"text": title, "markdown": title, "latex": title, "json": '"protocol": "matched"', "csv": ",matched,"}
+    for style, words in seen.items():
+        assert words in call("table", "--suite", "quick", "--store", tmp_path, "--format", style).out
 
 
 @pytest.mark.slow

@@ -10,6 +10,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.ranking import removed_count
 from roarbench.models import MODELS
 from roarbench.plan.choosing import part_of
+from roarbench.plan.keys import keys_of
 from roarbench.plan.points import expand
 from roarbench.plan.recipe import Augmentation, Decay, Recipe, learning_rate, side
 from roarbench.plan.recipes import RECIPES, changed, find_recipe
@@ -132,3 +133,15 @@ def test_other_numbers_stand_in_the_title_in_one_order():
     ):
         with pytest.raises(CallerError, match=said):
             find_recipe(title)
+
+
+def test_the_papers_figure_is_one_suite_that_shares_its_last_level_with_quick():
+    """Figure 4 of Hooker et al. 2019: five levels."""
+    figure, quick = find_suite("quick-roar"), find_suite("quick")
+    (block,) = figure.blocks
+    assert block.protocol == ROAR
+    assert block.estimators == ("random", "sobel", "grad", "sgsq-grad", "var-grad")
+    assert block.levels == (0.1, 0.3, 0.5, 0.7, 0.9)
+    keys, shared = keys_of(quick, "d" * 32, None), keys_of(figure, "d" * 32, None)
+    rows = {point.cell.estimator for point, key in shared.items() if key in keys.values()}
+    assert rows == {"none", "random", "sobel", "grad", "sgsq-grad"}

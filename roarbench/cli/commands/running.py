@@ -24,7 +24,7 @@ from roarbench.cli.options import Report, ReportFormat, TableFormat, option
 from roarbench.cli.proposals import propose, worded
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import writing
-from roarbench.plan.choosing import part_of, table_protocol
+from roarbench.plan.choosing import part_of
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import find_suite
 from roarbench.text import folded
@@ -136,9 +136,7 @@ def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableF
     from roarbench.report.table import suite_table
 
     suite_results = with_kept(finished.suite_results, store)
-    many = format == "text"
-    shown = [each.name for each in leading(suite)] if many else [table_protocol(suite, "", format in ("json", "csv"))]
-    for protocol in shown:
+    for protocol in [each.name for each in leading(suite)] if format == "text" else [""]:
         print_table(suite_table(suite_results, protocol, None, None), format)
 
 

@@ -10,7 +10,6 @@ from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, option
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError
-from roarbench.plan.choosing import table_protocol
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
@@ -62,7 +61,7 @@ def table(
     found = source.load(suite).result(board.estimators)
     from roarbench.report.status import failure_lines
 
-    shown = found.table(table_protocol(found.stored.suite, board.protocol, format in ("json", "csv")), board.unit)
+    shown = found.table(board.protocol, board.unit)
     print_table(shown, format)
     names = {row.estimator for row in shown.rows}
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):

@@ -12,7 +12,7 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Making, Split
+from roarbench.terms import OTHER_IMAGE, PAPER_LEVELS, SAME_CLASS, Making, Split
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
@@ -147,8 +147,16 @@ _EXCHANGED = replace(
     ),
 )
 
+_ROAR = replace(  # figure 4 of Hooker et al. 2019 with five of its rows
+    _SECOND,
+    name="quick-roar",
+    version=1,
+    about="the paper's figure: ROAR of Random, Sobel, the gradient, SmoothGrad-Squared and VarGrad at five levels",
+    blocks=(Block(ROAR, ("random", "sobel", "grad", "sgsq-grad", "var-grad"), PAPER_LEVELS, seeds=3),),
+)
+
 _MATCHED_ONES = (_FIRST_MATCHED, _MATCHED, _BRIEF_MATCHED)
 LATER = (
     *(_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, *_MATCHED_ONES),
-    *(_with_roar(5, _WITH_TEMPLATE), _with_roar(6, BEATEN)),
+    *(_with_roar(5, _WITH_TEMPLATE), _with_roar(6, BEATEN), _ROAR),
 )
