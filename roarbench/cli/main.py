@@ -18,7 +18,7 @@ import typer
 from typer.exceptions import TyperException
 
 from roarbench.cli.commands import lists, publishing, running, showing, single_runs, submissions
-from roarbench.cli.commands.terminal import check_width, drop_output, prepare_output
+from roarbench.cli.commands.terminal import check_width, drop_output, keep_output, prepare_output
 from roarbench.cli.options import command
 from roarbench.cli.proposals import program_name, taken, worded
 from roarbench.errors import CallerError, RunError
@@ -74,7 +74,7 @@ _TABLE = (  # in the order of the help, each with an example
     ),
 )
 for _name, _command, _example in _TABLE:
-    app.command(_name, epilog=f"Example: {_example}")(command(_command))
+    app.command(_name, epilog=f"Example: {_example}")(keep_output()(command(_command)))
 
 
 app.add_typer(publishing.results, name="results")
@@ -130,8 +130,12 @@ def _call() -> int:
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
             _complain(f"{seen} ({_meant(sys.argv[1:]) or f'{program_name()} --help'})")
-    except (KeyboardInterrupt, SystemExit) as stop:
-        code = int(stop.code or 0) if isinstance(stop, SystemExit) else _INTERRUPTED
+    except KeyboardInterrupt:
+        code = _INTERRUPTED
+    except SystemExit as stop:
+        code = _ENDED if stop.code == _ENDED else 1
+        if code == 1:  # a library has called it
+            _complain(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone
             return 1

@@ -19,6 +19,7 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import Making, Unit
 from roarbench.text import one_line
+from roarbench.workers.stopping import no_exit
 
 
 class Fitted(NamedTuple):
@@ -68,7 +69,7 @@ def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
     small = "; write sides = [1.0] under [recipe]" if size < record.size else ""
     wanted = (len(images), record.classes)
     try:
-        with torch.inference_mode():
+        with torch.inference_mode(), no_exit():
             logits = model(images)
     except Exception as error:  # of whoever wrote it
         seen = " ".join(f"{type(error).__name__}: {error}".split())[:160]
@@ -98,7 +99,8 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     tried = find_estimator(estimator.parent) if estimator.form == "base" else ESTIMATORS[estimator.base]
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
-        importance_maps([tried], model, batch, torch.zeros(images.shape[1], 1, 1))
+        with no_exit():
+            importance_maps([tried], model, batch, torch.zeros(images.shape[1], 1, 1))
     except MachineError:
         raise
     except (CallerError, RunError) as error:

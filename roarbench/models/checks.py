@@ -9,6 +9,7 @@ from roarbench.devices import out_of_memory
 from roarbench.errors import CallerError
 from roarbench.models.outputs import logits_of
 from roarbench.text import one_line
+from roarbench.workers.stopping import no_exit
 
 _NETWORK = "the network"
 
@@ -73,7 +74,8 @@ def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tenso
     """Return the logits (n, classes) of some images; CallerError where the network fails or returns anything else."""
     shape = " x ".join(map(str, images.shape))
     try:
-        logits: Any = logits_of(model(images))
+        with no_exit():
+            logits: Any = logits_of(model(images))
     except Exception as error:  # of whoever wrote it
         if out_of_memory(error):
             raise

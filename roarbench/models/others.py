@@ -12,6 +12,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.models import MODELS
 from roarbench.models.outputs import return_logits
 from roarbench.models.vision import torchvision_models
+from roarbench.workers.stopping import no_exit
 
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _CONTRACT = ("classes", "channels", "size")
@@ -73,7 +74,8 @@ def _of_source(name: str, source: str, classes: int, channels: int, size: int) -
     linecache.cache[file] = (len(source), None, source.splitlines(keepends=True), file)  # so that tracebacks show it
     module = types.ModuleType(stem)
     try:
-        exec(compile(source, file, "exec"), module.__dict__)
+        with no_exit():
+            exec(compile(source, file, "exec"), module.__dict__)
     except Exception as error:
         seen = f"{file} raised {type(error).__name__}: {error}"
         raise CallerError(f"{seen}; a network's file has to stand alone, with installed packages") from error
@@ -86,7 +88,8 @@ def _of_source(name: str, source: str, classes: int, channels: int, size: int) -
     except TypeError:
         raise CallerError(f"{function} of {file} does not take three arguments; write {wanted}") from None
     try:
-        made = maker(classes, channels, size)
+        with no_exit():
+            made = maker(classes, channels, size)
     except Exception as error:
         raise CallerError(
             f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"

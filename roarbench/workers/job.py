@@ -8,6 +8,7 @@ from typing import Any, NamedTuple, Protocol
 from roarbench.devices import gpu_is_dead, machine_failed
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.workers.logs import concerning
+from roarbench.workers.stopping import no_exit
 
 _log = logging.getLogger(__name__)
 IN_A_ROW = 3  # different jobs that a worker fails in a row before it leaves
@@ -57,7 +58,8 @@ def perform(job: Job) -> tuple[Any, Exception | None, float]:
     with concerning(job=job.name):
         _log.info("begun")
         try:
-            value = job.call(*job.arguments)
+            with no_exit():
+                value = job.call(*job.arguments)
         except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
             _log.info("failed", exc_info=True)
             return None, _sendable(error), time.monotonic() - start

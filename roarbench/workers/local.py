@@ -238,6 +238,7 @@ def _serve(
         os.environ["CUDA_VISIBLE_DEVICES"] = gpu  # read when torch first asks for a GPU
         os.environ[SHARING] = str(sharing)
     end_when_asked()
+    sys.stdout = sys.stderr  # standard output is the command's; a network's file may print
     threading.Thread(target=_live_with, args=(parent, signs), daemon=True).start()
     import torch
 

@@ -25,6 +25,17 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
+def no_exit() -> Iterator[None]:
+    """Make `sys.exit` in a stranger's code an ordinary error; this process still ends when it is asked to."""
+    try:
+        yield
+    except SystemExit as error:
+        if error.code == ENDED:
+            raise
+        raise RuntimeError(f"sys.exit({error.code!r}) was called") from error
+
+
+@contextmanager
 def same_signals() -> Iterator[None]:
     """Keep how this process ends on SIGTERM: a library's own way would be another exit code."""
     before = signal.getsignal(signal.SIGTERM)

@@ -117,6 +117,33 @@ def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_sui
     assert title in (tmp_path / "site" / "index.html").read_text()
 
 
+PRINTS = """
+from torch import nn
+print("imported")
+
+class Loud(nn.Sequential):
+    def forward(self, images):
+        print("called")
+        return super().forward(images)
+
+def build(classes, channels, size):
+    print("built")
+    return Loud(nn.Flatten(), nn.Linear(channels * size**2, classes))
+"""
+
+
+def test_what_a_networks_file_prints_stays_out_of_json_and_its_exit_is_a_mistake(call, tmp_path):
+    (tmp_path / "net.py").write_text(PRINTS)
+    asked = ("--suite", write_suite(tmp_path, TEXT.replace('"resnet-planted"', '"net.py:build"')))
+    answer = call("plan", *asked, "--format", "json", "--store", tmp_path / "store")
+    assert answer.code == 0 and json.loads(answer.out)
+    assert {"imported", "built", "called"} <= set(answer.err.split())
+    (tmp_path / "net.py").write_text("import sys\nsys.exit()\n")
+    answer = call("run", *asked, "--store", tmp_path / "store")
+    said = "roarbench: net.py raised RuntimeError: sys.exit(None) was called; a network's file has to stand alone"
+    assert (answer.code, answer.out, answer.err.startswith(said)) == (2, "", True)
+
+
 def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(call, tmp_path, monkeypatch):
     network = "from torch import nn\n\n\ndef build(classes, channels, size):\n"
     network += f"    open({str(tmp_path / 'was-run')!r}, 'w').close()\n"

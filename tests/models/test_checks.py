@@ -1,5 +1,7 @@
 """A network whose logits are not fixed by its weights and one image is refused before anything is computed with it."""
 
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -47,6 +49,7 @@ def mixed_logits():
         (without_statistics(), "an image other logits alone than in a batch"),
         (mixed_logits(), r"cannot take images of shape 1 x 3 x 6 x 6 \(ValueError: Expected more than 1 value"),
         (made(lambda x: x[:, :2]), r"cannot take images of shape 3 x 3 x 6 x 6 \(RuntimeError: Given groups=1"),
+        (made(lambda x: sys.exit(0)), r"cannot take images .* \(RuntimeError: sys.exit\(0\) was called"),
         (made(lambda x: x, lambda y: (y, y)), r"returned a tuple .*; expected finite logits \(3, classes\)"),
         (made(lambda x: x, lambda y: y[:, 0]), r"returned float32 of shape \(3,\)"),
         (made(lambda x: x, lambda y: y.argmax(1)), r"returned int64 of shape \(3,\)"),

@@ -100,6 +100,7 @@ NET = """
 wrong = lambda classes: "a network"
 text = lambda classes, channels, size: "a network"
 broken = lambda classes, channels, size: 1 / 0
+leaves = lambda classes, channels, size: exit("done")
 """
 
 LIKE_HUGGING_FACE = """
@@ -185,6 +186,8 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
         ("net.other@0", NET, 3, r"net.py has no function 'other'; write def other\(classes, channels, size\)"),
         ("net.wrong@0", NET, 3, r"wrong of net.py does not take three arguments; write def wrong\(classes, chan"),
         ("net.broken@0", NET, 3, r"broken\(7, 3, 8\) of net.py raised ZeroDivisionError"),
+        ("net.leaves@0", NET, 3, r"leaves\(7, 3, 8\) of net.py raised RuntimeError: sys.exit\('done'\) was called"),
+        ("net.build@0", "import sys; sys.exit()", 3, r"net.py raised RuntimeError: sys.exit\(None\) was called"),
         ("net.text@0", NET, 3, "text of net.py returned str, expected a torch.nn.Module"),
     ),
 )

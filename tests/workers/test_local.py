@@ -58,6 +58,7 @@ def test_each_class_of_error():
     for raised, kind, line in (
         (CallerError("the disk is full"), CallerError, "the disk is full"),
         (Diverged("loss nan"), RunError, "loss nan"),
+        (SystemExit(0), RunError, "RuntimeError: sys.exit(0) was called"),
         (RoarbenchError("odd"), RunError, "RoarbenchError: odd"),
         (MachineError("one image"), MachineError, "one image"),
         (torch.OutOfMemoryError("CUDA out of memory."), MachineError, None),

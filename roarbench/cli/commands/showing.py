@@ -94,7 +94,8 @@ def validity(
     if format == "text":
         out.print(validity_panel.as_text(made, out.width), crop=False)
     else:
-        print(validity_panel.as_json(made) if format == "json" else validity_panel.as_markdown(made))
+        text = validity_panel.as_json(made) if format == "json" else validity_panel.as_markdown(made)
+        print(text, file=out.file)
     _tell_what_else(suite_results, "validity")
 
 

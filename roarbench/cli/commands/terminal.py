@@ -5,7 +5,8 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, redirect_stdout
 from io import TextIOWrapper
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,17 @@ class PlainConsole(Console):
         for piece in super().render(renderable, options):
             plain = piece.control or piece.text.isprintable()
             yield piece if plain else piece._replace(text="\n".join(map(printable, piece.text.split("\n"))))
+
+
+@contextmanager
+def keep_output() -> Iterator[None]:
+    """Keep standard output for `out`: what else is printed, by a network's file say, goes to standard error."""
+    out.file = sys.stdout
+    try:
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        out.file = None  # type: ignore[assignment]  # whatever is standard output then
 
 
 out = PlainConsole(highlight=False, markup=False)
@@ -97,7 +109,7 @@ def print_table(shown: "SuiteTable", format: TableFormat) -> None:
     hint = advice(shown)
     said = worded(hint) if hint else ""
     if format != "text":
-        print(table_formats.render(shown, format, said))
+        print(table_formats.render(shown, format, said), file=out.file)
         return
     out.print(table_formats.as_text(shown, out.width), crop=False)
     if said:

@@ -45,7 +45,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
     before = ""
     for _, status in glances:
         if (line := activity_line(status)) != before:
-            print(before := line, flush=True)
+            print(before := line, file=out.file, flush=True)
 
 
 def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iterator["Glance"]:
