@@ -4,7 +4,8 @@ Each of R networks is scored under the removal masks of every network's map. The
 two-way layout: how much a map harms any network, and how fragile a network is, cancel (docs/protocol.md).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from itertools import permutations
 from typing import NamedTuple
 
@@ -13,11 +14,38 @@ from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
+from roarbench.stats.verdicts import Verdict, compare
 from roarbench.terms import Order
 
 FEWEST_NETWORKS = 3  # two networks form one pair, which says nothing about other pairs
 FEWEST_PERMUTED = 4  # with three networks no permutation test can reach 5 %: 1/3! = .17
 _MOST_PERMUTED = 8  # 40,320 assignments; more networks are tested by as many random ones
+
+
+class OwnNetworkVerdict(StrEnum):
+    """Answers to "does the map explain its network?", adjusted for all rows that are judged together."""
+
+    EXPLAINS = "explains its network"  # significantly above 0
+    OPEN = "not shown"
+    OPPOSES = "opposes it"  # significantly below 0
+    BY_CONSTRUCTION = "0 by construction"  # its removal masks are the same for every network
+
+
+_WORDS = {
+    Verdict.BETTER: OwnNetworkVerdict.EXPLAINS,
+    Verdict.SAME: OwnNetworkVerdict.OPEN,
+    Verdict.WORSE: OwnNetworkVerdict.OPPOSES,
+}
+
+
+def own_network_verdicts(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:
+    """Judge the gains of a table's rows; None stands for masks that are the same for every network.
+
+    Each row is tested against 0, at a false discovery rate of 5 % over all rows that are tested (`verdicts.compare`).
+    """
+    found = compare({name: gain for name, gain in gains.items() if gain is not None})
+    constant = OwnNetworkVerdict.BY_CONSTRUCTION
+    return {name: constant if gain is None else _WORDS[found[name].verdict] for name, gain in gains.items()}
 
 
 class OwnNetworkGain(NamedTuple):

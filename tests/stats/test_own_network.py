@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.stats.bootstrap import Bootstrap, estimate
-from roarbench.stats.own_network import own_network_gain
+from roarbench.stats.own_network import own_network_gain, own_network_verdicts
 from roarbench.terms import Order
 
 FEW = Bootstrap(resamples=400)
@@ -116,3 +116,11 @@ def test_draws_are_paired_between_estimators() -> None:
 def test_refuses_other_shapes(shape: tuple[int, ...]) -> None:
     with pytest.raises(ValueError, match="maps = networks >= 3"):
         own_network_gain(np.ones(shape, dtype=bool), Order.MORF, FEW)
+
+
+def test_verdicts_name_the_side_of_0() -> None:
+    kept = answers(5, images=300, own=0.4)
+    above, below = (own_network_gain(kept, order, FEW).gain for order in (Order.MORF, Order.LERF))
+    unclear = own_network_gain(answers(5, images=300, own=0), Order.MORF, FEW).gain
+    found = own_network_verdicts({"a": above, "b": below, "c": unclear, "d": None})
+    assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
