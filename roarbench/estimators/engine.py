@@ -1,8 +1,9 @@
 """All wanted importance maps of a batch in one shared pass, however little memory there is."""
 
 import math
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, cast
 
 import torch
@@ -82,7 +83,7 @@ def maps_together(
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
-    with exact():
+    with exact(), _eager():
         return _in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
@@ -110,6 +111,13 @@ def exact() -> AbstractContextManager[None]:
     """
     flags = torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False)
     return cast(AbstractContextManager[None], flags)
+
+
+def _eager() -> AbstractContextManager[None]:
+    """Call compiled networks step by step: hooks and rules of estimators do not reach what is compiled."""
+    if "torch._dynamo" not in sys.modules:  # nothing is compiled, and to import it takes seconds
+        return nullcontext()
+    return cast(AbstractContextManager[None], torch.compiler.set_stance("force_eager"))
 
 
 def fitting(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:

@@ -39,14 +39,14 @@ def look_at(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tenso
     Raises:
         RunError: There is no such layer.
     """
-    outputs: dict[nn.Module, Tensor] = {}  # in the order in which they were made
+    outputs: list[tuple[nn.Module, Tensor]] = []  # in the order in which they were made
 
     def keep(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-        outputs.pop(module, None)
         if _has_places(output) and (count_convolutions(module) or inputs[0].shape[2:] == output.shape[2:]):  # no pool
-            outputs[module] = output
+            outputs.append((module, output))
 
-    hooks = [module.register_forward_hook(keep) for module in model.modules() if module is not model]
+    parts = [part for part in model.modules() if part is not model and not isinstance(part, torch.jit.ScriptModule)]
+    hooks = [part.register_forward_hook(keep) for part in parts]
     try:
         with torch.enable_grad():
             logits: Tensor = model(images.detach().clone().requires_grad_())
@@ -54,25 +54,26 @@ def look_at(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tenso
         for hook in hooks:
             hook.remove()
     used = _used(logits)
-    return _chosen(model, layer, {module: out for module, out in outputs.items() if out.grad_fn in used}), logits
+    return _chosen(model, layer, [(module, out) for module, out in outputs if out.grad_fn in used]), logits
 
 
 def _has_places(output: Any) -> bool:
     return isinstance(output, Tensor) and output.ndim == 4 and output.shape[2:].numel() > 1
 
 
-def _chosen(model: nn.Module, layer: str, outputs: dict[nn.Module, Tensor]) -> Tensor:
+def _chosen(model: nn.Module, layer: str, outputs: list[tuple[nn.Module, Tensor]]) -> Tensor:
     """Return the output of the layer that is asked for, of those that may be looked at."""
     blocks = blocks_of(model)
     number = len(blocks) if layer == "last" else int(layer.removeprefix("block"))
-    if 1 <= number <= len(blocks) and blocks[number - 1] in outputs:
-        return outputs[blocks[number - 1]]
+    found = [out for module, out in outputs if 1 <= number <= len(blocks) and module is blocks[number - 1]]
+    if found:
+        return found[-1]
     if layer != "last":
         has = f"blocks 1 to {len(blocks)}" if blocks else "no block of two convolutions"
         lacks = "has a single place or is a gate" if number <= len(blocks) else f"is not there: the network has {has}"
         raise RunError(f"layer {layer} {lacks}; write layer=last")
     if outputs and count_convolutions(model) > 1:
-        return list(outputs.values())[-1]
+        return outputs[-1][1]
     raise RunError("the network has no layer to look at: two convolutions, an output with more than one place, no gate")
 
 

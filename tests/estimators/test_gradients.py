@@ -1,15 +1,19 @@
 """Gradients and guided backprop by hooks, and the path: bit for bit, and with the stem passed once."""
 
 import copy
+import warnings
 
 import pytest
 import torch
 from torch import nn
+from torch.nn import functional
 from torch.nn.functional import relu
 
+from roarbench.errors import CallerError
 from roarbench.estimators import IG_STEPS
 from roarbench.estimators.base import PAPERS
 from roarbench.estimators.families.gradients import base_maps, logit_gradients
+from roarbench.estimators.guided import Guided
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
@@ -76,6 +80,111 @@ def test_every_relu_has_the_bits_of_hooks(name, form):
     torch.testing.assert_close(found, expected, rtol=0, atol=0, check_stride=name == "reused")
     torch.testing.assert_close(alone["gb"], expected["gb"], rtol=0, atol=0)
     assert not torch.equal(found["gb"], found["grad"])
+
+
+ZERO = torch.zeros(())
+WRITTEN = {  # max(x, 0) in other ways
+    "clamp": lambda x: x.clamp(min=0),
+    "clip": lambda x: torch.clip(x, 0.0),
+    "clamp by a tensor": lambda x: torch.clamp(x, min=ZERO),
+    "clamp in place": lambda x: (x * 1).clamp_(0),
+    "clamp_min": lambda x: torch.clamp_min(input=x, min=0),
+    "maximum": lambda x: torch.maximum(x, ZERO),
+    "max": lambda x: torch.zeros_like(x).max(x),
+    "threshold": nn.Threshold(0, 0),
+    "threshold in place": lambda x: functional.threshold_(x * 1, 0, 0),
+}
+
+
+class Rectified(nn.Module):
+    """A network whose ReLUs are written in some way."""
+
+    def __init__(self, rectify):
+        super().__init__()
+        torch.manual_seed(0)
+        self.first, self.second, self.last = nn.Conv2d(3, 4, 3), nn.Conv2d(4, 4, 3), nn.Linear(4, 4)
+        self.rectify = rectify
+
+    def forward(self, x):
+        return self.last(self.rectify(self.second(self.rectify(self.first(x)))).mean((2, 3)))
+
+
+@pytest.mark.parametrize("way", WRITTEN)
+def test_relus_by_other_names_are_guided_and_keep_their_own_gradient(way):
+    images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
+    model = Rectified(WRITTEN[way])
+    found = logit_gradients(model, images, targets, {"grad", "gb"})
+    plain = logit_gradients(Rectified(nn.ReLU()), images, targets, {"grad", "gb"})
+    torch.testing.assert_close(found, plain, rtol=1e-6, atol=1e-9)
+    assert not torch.allclose(found["gb"], found["grad"])
+    line = torch.tensor([-1.0, 0.0, 2.0], requires_grad=True)  # torch defines the slope at 0
+    (expected,) = torch.autograd.grad(WRITTEN[way](line).sum(), line)
+    with Guided():
+        (met,) = torch.autograd.grad(WRITTEN[way](line).sum(), line)
+    torch.testing.assert_close(met, expected, rtol=0, atol=0)
+    with Guided(on=True):
+        (up,) = torch.autograd.grad(WRITTEN[way](line).sum(), line)
+        (down,) = torch.autograd.grad(-WRITTEN[way](line).sum(), line)
+    assert (up.tolist(), down.tolist()) == ([0, 0, 1], [0, 0, 0])
+
+
+def scripted(module):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return torch.jit.script(module)
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return 2 * x
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return 2 * gradient
+
+
+@pytest.mark.parametrize(
+    ("step", "named"),
+    [
+        (nn.SiLU(), "silu"),
+        (lambda x: x * torch.sigmoid(x), r"x \* sigmoid\(x\)"),
+        (nn.GELU(), "gelu"),
+        (nn.ReLU6(), "hardtanh"),
+        (lambda x: x.clamp(0, 6), "clamp"),
+        (nn.LeakyReLU(), "leakyrelu"),
+        (nn.PReLU(), "prelukernel"),
+        (lambda x: torch.where(x > 0, x, ZERO), "where"),
+        (lambda x: torch.minimum(x, ZERO), "minimum"),
+        (Doubled.apply, "Doubled"),
+        (scripted(nn.ReLU()), "ReLUs in a script or a function of its own"),
+    ],
+)
+def test_a_network_of_relus_and_other_rectifiers_is_refused_with_their_names(step, named):
+    images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.Conv2d(4, 4, 3), Named(step), nn.Flatten())
+    with pytest.raises(CallerError, match=f"^guided backprop knows ReLUs alone and the network also has {named}; "):
+        logit_gradients(model, images, targets, {"gb"})
+
+
+class Named(nn.Module):
+    """A step that is a function."""
+
+    def __init__(self, step):
+        super().__init__()
+        self.step = step
+
+    def forward(self, x):
+        return self.step(x)
+
+
+def test_gates_pools_and_floors_of_a_network_of_relus_go_back_as_they_do():
+    """Nothing of them rectifies: the norm of `normalize` is kept off 0 by a small number."""
+    images, targets = torch.randn(2, 3, 8, 8, generator=seeded(1)), torch.tensor([1, 2])
+    gate = nn.Sequential(nn.Conv2d(4, 4, 1), nn.Sigmoid())
+    model = nn.Sequential(nn.Conv2d(3, 4, 3), nn.ReLU(), nn.MaxPool2d(2), nn.Hardtanh(-5, 5), gate, nn.Tanh())
+    model.append(nn.Flatten()).append(Named(functional.normalize))
+    assert logit_gradients(model, images, targets, {"gb"})["gb"].isfinite().all()
 
 
 @pytest.mark.parametrize(

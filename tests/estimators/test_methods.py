@@ -159,6 +159,14 @@ def test_a_block_with_a_single_place_or_a_gate_is_refused():
         look_at(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
 
 
+@pytest.mark.slow
+def test_compiled_networks_are_explained_step_by_step(model, batch):
+    """Else guided backprop is the gradient, as its rule is not in what was compiled."""
+    compiled = torch.compile(copy.deepcopy(model), backend="eager")
+    for name in ("gb", "deeplift", "guided-gradcam"):
+        torch.testing.assert_close(importance(name, compiled, batch), importance(name, model, batch), rtol=0, atol=0)
+
+
 @pytest.mark.parametrize("side", [5, 32, 224])
 @pytest.mark.parametrize("places", [(1, 1), (2, 3)])
 def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):

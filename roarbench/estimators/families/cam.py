@@ -64,7 +64,8 @@ def guided_gradcam(asked: MapInput) -> Tensor:
     try:
         fine = logit_gradients(asked.model, asked.images, asked.batch.targets, {"gb"})["gb"]
     except CallerError as error:
-        raise RunError("guided-gradcam needs ReLUs and the network has none; leave it out") from error
+        seen = str(error).partition(";")[0].replace("guided backprop", "guided-gradcam")
+        raise RunError(f"{seen}; leave it out") from error
     return fine * gradcam(asked)
 
 

@@ -99,7 +99,7 @@ def logit_gradients(
 
     The logit is the target's, before any softmax. `gb`, guided backprop (Springenberg et al. 2015), goes back through
     each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes). CallerError
-    where `gb` is wanted and the model has no ReLU.
+    where `gb` is wanted and the model has no ReLU, or other rectifiers as well.
     """
     guide = guided.Guided()
     with torch.enable_grad():
@@ -112,8 +112,8 @@ def logit_gradients(
     if "grad" in rules:
         (maps["grad"],) = torch.autograd.grad(total, inputs, retain_graph="gb" in rules)
     if "gb" in rules:
-        if not guide.met:
-            raise CallerError("guided backprop needs ReLUs and the network has none; leave out its estimators (gb …)")
+        if seen := guide.describe_fault(total):
+            raise CallerError(f"guided backprop {seen}; leave out its estimators (gb …)")
         guide.on = True
         (maps["gb"],) = torch.autograd.grad(total, inputs)
     return maps
