@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import nn
 
-from roarbench.api.primitives import array
+from roarbench.api.inputs import array
 from roarbench.api.source_text import Written, installed
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing

@@ -3,7 +3,9 @@
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
+
+TWO_CLASSES = ((-0.5,), (0.5,))  # weights of a binary network's last layer, which no training changes
 
 
 def logits_of(output: Any) -> Any:
@@ -19,3 +21,25 @@ def return_logits(model: nn.Module) -> None:
 
 def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
     return logits_of(output)
+
+
+@torch.no_grad()
+def with_two_classes(model: nn.Module, images: Tensor) -> nn.Module:
+    """Return a network with two logits, -z / 2 and z / 2, in place of one that gives a single logit z; else the same.
+
+    Their softmax is the sigmoid of z, and each class has a gradient; of the logits 0 and z the first would have none.
+
+    Args:
+        model: In eval mode; it is left as it is.
+        images: Two or more that it takes, (n, c, h, w).
+    """
+    try:
+        output = model(images.clone())
+    except Exception:  # `checks.check_network` says which
+        return model
+    if not isinstance(output, Tensor) or output.shape not in ((len(images),), (len(images), 1)):
+        return model
+    column = () if output.ndim == 2 else (nn.Flatten(0), nn.Unflatten(0, (-1, 1)))  # one image may give no axis
+    head = nn.Linear(1, 2, bias=False).to(output)
+    head.weight.copy_(torch.tensor(TWO_CLASSES)).requires_grad_(False)
+    return nn.Sequential(model, *column, head).eval()

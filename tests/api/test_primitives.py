@@ -80,6 +80,17 @@ class First(nn.Module):
         return torch.stack([torch.full_like(first, 5.0), first], 1)
 
 
+class Last(nn.Module):
+    """What a function makes of the logits of `First`."""
+
+    def __init__(self, change):
+        super().__init__()
+        self.change, self.first = change, First()
+
+    def forward(self, images):
+        return self.change(self.first(images))
+
+
 class LikeHuggingFace(First):
     def forward(self, images):
         return SimpleNamespace(logits=super().forward(images))
@@ -90,6 +101,80 @@ def test_a_curve_reads_the_logits_of_an_output():
         roarbench.curve(kind(), IMAGES, [1, 0], MAPS, levels=(0.25,), fill=[0.0]) for kind in (First, LikeHuggingFace)
     )
     assert plain == other
+
+
+ONE_LOGIT = (lambda y: y[:, 1:] - 5, lambda y: y[:, 1] - 5, lambda y: (y[:, 1:] - 5).squeeze())  # squeeze: 1 gives ()
+
+
+@pytest.mark.parametrize("change", ONE_LOGIT)
+@pytest.mark.parametrize("labels", [[1, 0], np.array([[1.0], [0.0]]), torch.tensor([True, False])])
+@pytest.mark.parametrize("n", [1, 2])
+def test_one_logit_is_a_binary_network_whose_class_1_has_the_sigmoid_s_probability(change, labels, n):
+    found = roarbench.curve(Last(change), IMAGES[:n], labels[:n], MAPS[:n], levels=(0.25,), fill=[0.0])
+    assert [one.value for one in found.accuracy] == [1.0, 0.5 if n == 2 else 0.0]
+    sure = [1 / (1 + np.exp(-5)), 1 / (1 + np.exp(-4))]  # |10 - 5| and |1 - 5|, and the other class after removal
+    assert found.probability == pytest.approx(
+        [np.mean(sure[:n]), np.mean([1 / (1 + np.exp(5)), 1 / (1 + np.exp(-4))][:n])]
+    )
+
+
+class Float64(First):
+    def __init__(self):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def forward(self, images):
+        assert images.dtype == torch.float64
+        return self.weight * super().forward(images)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"images": IMAGES.numpy().astype(">f4"), "labels": np.array([1, 0], ">i8"), "maps": MAPS.numpy().astype(">f8")},
+        {"images": IMAGES.clone().requires_grad_(), "maps": MAPS.bfloat16(), "labels": torch.tensor([1.0, 0.0])},
+        {"images": IMAGES.tolist(), "maps": (2 * MAPS).to(torch.uint8).numpy()[:, ::-1, ::-1][:, ::-1, ::-1]},
+        {"model": Float64()},
+        {"model": Last(lambda y: y.double())},
+        {"levels": [0.25]},
+    ],
+)
+def test_a_curve_reads_numbers_of_any_type_and_order_of_bytes(given):
+    usual = {"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS, "levels": (0.25,), "fill": [0.0]}
+    if given.get("maps") is not None and not isinstance(given["maps"], torch.Tensor):
+        usual["maps"] = MAPS + 1
+    assert [one.value for one in roarbench.curve(**usual | given).accuracy] == [1.0, 0.5]
+
+
+def test_a_curve_belongs_to_the_images_whatever_their_order_and_another_seed_breaks_ties_otherwise():
+    images = torch.randn(40, 1, 4, 4, generator=torch.Generator().manual_seed(0))
+    labels, maps = (images[:, 0, 0, 0] > 0).long(), torch.zeros(40, 4, 4)
+    model = Last(lambda y: y - 5 * torch.eye(2)[0])
+
+    def answers(rows, seed=0):
+        found = roarbench.curve(model, images[rows], labels[rows], maps[rows], levels=(0.5,), fill=[-9.0], seed=seed)
+        return round(found.accuracy[1].value * len(images[rows]))
+
+    whole, halves = answers(slice(None)), answers(slice(0, 20)) + answers(slice(20, 40))
+    assert whole == answers(torch.arange(39, -1, -1)) == halves
+    assert len({answers(slice(None), seed) for seed in range(5)}) > 1
+
+
+def test_a_curve_fills_as_suites_do_by_name():
+    """Of these images only the corner is removed: what fills it is known by hand."""
+    ramp = torch.tensor([[[[1.0, 0.0, 0.5], [0.5, 0.5, 0.5], [0.5, 0.5, 0.5]]]])
+    maps, seen = (ramp == 1).float(), []
+    model = Last(lambda y: seen.append(y[0, 1].item()) or y)
+    for name, corner in (("zero", 0.0), ("neighbours", 1 / 3), ("mean", ramp.mean().item())):
+        roarbench.curve(model, ramp, [0], maps[:, 0], levels=(1 / 9,), fill=name)
+        assert seen[-1] == pytest.approx(corner, abs=0.003)  # a step is 1 / 255
+
+
+def test_modules_keep_the_mode_that_each_had():
+    model = nn.Sequential(nn.Dropout(), First()).train()
+    model[0].eval()
+    roarbench.curve(model, IMAGES, [1, 0], MAPS, levels=(0.5,))
+    assert [module.training for module in model.modules()] == [True, False, True]
 
 
 def test_a_curve_falls_where_the_feature_that_counts_goes_first():
@@ -103,10 +188,38 @@ def test_a_curve_falls_where_the_feature_that_counts_goes_first():
     assert found.to_dataframe()["accuracy"].tolist() == [1.0, 0.5, 0.5]
 
 
+def curve(**given):
+    return roarbench.curve(**{"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS} | given)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
         (lambda: roarbench.curve(First(), IMAGES, [1], MAPS), r"labels have shape \(1,\), expected \(2,\)"),
+        (lambda: curve(labels=[1, 2]), "labels are from 1 to 2, and the network tells 2 .* labels - 1"),
+        (lambda: curve(labels=[-1, 0]), "labels are from -1 to 0, .* expected 0 to 1"),
+        (lambda: curve(labels=[0.5, 0]), "labels hold 0.5; expected whole numbers"),
+        (lambda: curve(labels=[np.nan, 0]), "labels hold nan; expected whole numbers"),
+        (lambda: curve(labels=np.eye(2)), r"labels have shape \(2, 2\), expected \(2,\): .* labels.argmax\(1\)"),
+        (lambda: curve(labels=np.ones((2, 3))), r"labels .* several classes of one image \(multi-label\)"),
+        (lambda: curve(labels=["a", "b"]), "labels have type <U1, expected real numbers"),
+        (lambda: curve(labels=[[1], [0, 1]]), "labels cannot be read as an array"),
+        (lambda: curve(images=IMAGES / 0), "images: number 0 holds NaN or infinity"),
+        (lambda: curve(images=IMAGES.byte()), r"images have shape \(2, 1, 2, 2\) and type uint8; expected floats"),
+        (lambda: curve(images=IMAGES[:0], labels=[], maps=MAPS[:0]), r"images have shape \(0, 1, 2, 2\)"),
+        (lambda: curve(maps=MAPS + 0j), "maps have type complex64"),
+        (
+            lambda: curve(maps=np.ma.masked_less(MAPS.numpy(), 0)),
+            r"are a masked array; write maps.filled\(VALUE\)",
+        ),
+        (lambda: curve(model=lambda images: images), "the network is a function, expected a torch.nn.Module"),
+        (lambda: curve(model=Last(lambda y: (y, y))), "the network returned a tuple"),
+        (lambda: curve(model=Last(lambda y: y.log() - 99), fill=[-9.0]), "NaN where the fraction 0.3 of an image"),
+        (lambda: curve(model=nn.Flatten(0, 0)), "the network returned float32 of shape"),
+        (lambda: curve(levels=()), r"levels are \(\)"),
+        (lambda: curve(fill=[np.nan]), r"fill is \[nan\]"),
+        (lambda: curve(fill="black"), "no fill 'black'"),
+        (lambda: roarbench.rank(MAPS[:0]), r"maps have shape \(0, 2, 2\)"),
         (lambda: roarbench.remove(IMAGES, MAPS[:1], 0.5), "there are 1 maps of 2 images"),
         (lambda: roarbench.remove(IMAGES, MAPS, 0.5, "most"), "no order 'most'"),
         (lambda: roarbench.rank(MAPS[0]), r"maps have shape \(2, 2\)"),

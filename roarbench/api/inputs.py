@@ -1,0 +1,123 @@
+"""Images, labels and maps as callers hand them in: read as numbers, or refused in one line."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.errors import CallerError
+from roarbench.text import one_line
+
+_FAR = 1e-4  # share of the values below the middle ones, and above
+_SAMPLE = 10**6  # values of a channel that tell the middle ones
+
+
+class Range(NamedTuple):
+    """Least and largest value of each channel that is kept, float64 (c,)."""
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+
+
+def array(given: Any, what: str = "the values") -> NDArray[Any]:
+    """Return an array, a tensor or nested lists as an array of numbers in this machine's byte order.
+
+    Raises:
+        CallerError: They are no numbers, or some are masked.
+    """
+    if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
+        raise CallerError(f"{what} are a masked array; write {what.rpartition(' ')[2]}.filled(VALUE)")
+    try:
+        found = _detached(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
+        found = found.astype(found.dtype.newbyteorder("="), copy=False)
+    except (TypeError, ValueError, RuntimeError) as error:  # of numpy and torch, for ragged lists, sparse tensors …
+        seen = one_line(f"{type(error).__name__}: {error}", 120)
+        raise CallerError(f"{what} cannot be read as an array ({seen}); hand in one array or tensor") from None
+    if found.dtype.kind not in "biuf":
+        raise CallerError(f"{what} have type {found.dtype}, expected real numbers")
+    return np.ascontiguousarray(found) if found.ndim else found
+
+
+def _detached(given: Tensor) -> Tensor:
+    plain = given.detach().cpu()
+    return plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain  # NumPy has no bfloat16
+
+
+def tensor(given: Any, what: str = "the values") -> Tensor:
+    """Return what `array` does as a tensor on the processor."""
+    return torch.as_tensor(array(given, what))
+
+
+def images_of(given: Any, what: str = "images") -> Tensor:
+    """Return images as networks take them, float32 (n, c, h, w).
+
+    Raises:
+        CallerError: They are empty, no floats, not finite, or have another shape.
+    """
+    found = array(given, what)
+    if found.ndim != 4 or not found.size or found.dtype.kind != "f":
+        seen = f"{what} have shape {found.shape} and type {found.dtype}"
+        raise CallerError(f"{seen}; expected floats (n, c, h, w) as the network takes them, one image or more")
+    with np.errstate(over="ignore"):
+        found = found.astype(np.float32, copy=False)
+    if not np.isfinite(found).all():
+        number = int(np.argmin(np.isfinite(found).all((1, 2, 3))))
+        raise CallerError(f"{what}: number {number} holds NaN or infinity; expected finite numbers")
+    return torch.as_tensor(found)
+
+
+def labels_of(given: Any, count: int, what: str = "labels") -> NDArray[np.int64]:
+    """Return one class of each image, int64 (n,), from whole numbers of any type, also in a column (n, 1).
+
+    Raises:
+        CallerError: They are no whole numbers, or not one of each image.
+    """
+    found = array(given, what)
+    found = found[:, 0] if found.shape == (count, 1) else found
+    if found.shape != (count,):
+        raise CallerError(f"{what} have shape {found.shape}, expected ({count},){_one_for_each(found, count)}")
+    whole = np.isfinite(found) & (np.rint(found) == found)
+    if not whole.all():
+        raise CallerError(f"{what} hold {found[~whole][0]}; expected whole numbers, from 0 on")
+    return found.astype(np.int64)
+
+
+def _one_for_each(found: NDArray[Any], count: int) -> str:
+    """Return what to write where labels have a row for each image."""
+    if found.ndim != 2 or len(found) != count:
+        return ""
+    one_hot = bool(((found == 0) | (found == 1)).all() and (found.sum(1) == 1).all())
+    remedy = "write labels.argmax(1)" if one_hot else "several classes of one image (multi-label) are not supported"
+    return f": one class for each image; {remedy}"
+
+
+def check_labels(labels: NDArray[np.int64], classes: int, what: str = "labels") -> None:
+    """Refuse labels that are not the numbers of a network's outputs."""
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= classes:
+        remedy = "; write labels - 1" if (low, high) == (1, classes) else ""
+        seen = f"{what} are from {low} to {high}, and the network tells {classes} classes apart"
+        raise CallerError(f"{seen}; expected 0 to {classes - 1}{remedy}")
+
+
+def range_of(images: NDArray[np.float32]) -> Range:
+    """Return the least and the largest value of each channel, images (n, c, h, w), but for values far from all others.
+
+    Values are far where they are beyond the middle 99.98 % by more than its width: a detector's hot pixel must not set
+    the scale of all images.
+    """
+    low, high = (end((0, 2, 3)).astype(np.float64) for end in (images.min, images.max))
+    some = images[:: max(1, images[:, 0].size // _SAMPLE)].swapaxes(0, 1).reshape(images.shape[1], -1)
+    least, most = np.quantile(some, (_FAR, 1 - _FAR), axis=1)
+    width = np.where(most > least, most - least, np.inf)  # of channels that are constant but for some values
+    low, high = np.maximum(low, least - width), np.minimum(high, most + width)
+    return Range(low, np.where(high == low, low + 1, high))
+
+
+def in_steps(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
+    """Return images (n, c, h, w) in 256 steps from the least to the largest value of a range, cut off beyond it."""
+    low, high = (end[:, None, None] for end in kept)
+    steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
+    return steps
