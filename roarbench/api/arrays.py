@@ -102,7 +102,7 @@ def write_arrays(model: nn.Module, train: Arrays, test: Arrays, asked: Mapping[s
                 _write_images(folder / f"{split}-00000-of-00001.parquet", images, classes)
             (folder / "network.py").write_text(source, "utf-8")
             scale = 255 / (high - low)  # pixels are in 256 steps from `low` to `high`, (c,)
-            norm = {"mean": (-low * scale).tolist(), "std": scale.tolist()}
+            norm = {"mean": (-low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder

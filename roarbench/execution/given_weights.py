@@ -1,22 +1,21 @@
 """Weights of an explained model that are given instead of trained: torchvision's by name, or a checkpoint file.
 
-A checkpoint is a state dict of the suite's network, by torch.save or as safetensors. It may say what its images were
-normalised with: a torch file as {"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, safetensors in its metadata,
-in the range [0, 255]. Without that they are normalised as those of every other network of the suite.
+A checkpoint is a state dict of the suite's network, by torch.save or as safetensors, also among other things and under
+names that a wrapper has given a common prefix. It may say what its images were normalised with: a torch file as
+{"state_dict": …, "mean": [r, g, b], "std": [r, g, b]}, safetensors in its metadata, of images in [0, 1] or [0, 255]
+(`datasets.normalised`). Without that they are normalised as those of every other network of the suite.
 """
 
-import json
-import math
 import sys
-import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
+from roarbench.datasets.normalised import read_moments
 from roarbench.errors import CallerError, UnknownName
+from roarbench.execution.weight_files import is_weight, read_weights
 from roarbench.files import sha256
 from roarbench.kernels.inputs import Normalisation
 from roarbench.plan.weights import PUBLISHED, title
@@ -26,40 +25,40 @@ _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
 
 
-_Given = tuple[dict[str, Tensor], Normalisation | None]  # on the CPU; what images are normalised with, if it says so
-
-
-def load_given(reference: str, model: nn.Module, channels: int) -> Normalisation | None:
+def load_given(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
     """Put given weights into a network, in place; what they want images normalised with, None for the suite's own.
 
-    CallerError where they cannot be fetched or read, or belong to another network.
+    CallerError where they cannot be fetched or read, or belong to another network than that of this name.
     """
     path = _fetched(PUBLISHED[reference].file) if reference in PUBLISHED else Path(reference)
-    state, norm = _read(path)
-    _check(state, model, path)
-    if title(str(path)).startswith("torchvision:"):
-        norm = _IMAGENET
-    elif norm is not None:
-        _check_norm(norm, channels, path)
+    found = read_weights(path)
+    state = _unwrapped(found.state, model.state_dict().keys())
+    _check(state, model, path, name)
     model.load_state_dict(state, strict=False)  # old files count no batches
-    return norm
+    if title(str(path)).startswith(_TORCHVISION):
+        return _IMAGENET
+    said = found.normalised
+    if not said:
+        return None
+    mean, std = read_moments(said.get("mean"), said.get("std"), said.get("range"), channels, str(path))
+    return Normalisation(mean, std)
 
 
-def load_start(start: str, model: nn.Module, channels: int) -> None:
+def load_start(start: str, model: nn.Module, channels: int, network: str) -> None:
     """Put published weights into a network that is to be trained, in place; errors are those of `load_given`.
 
     Of `torchvision:NAME/WEIGHTS` the last layer stays as it is where the network has other classes.
     """
     name, slash, weights = start.removeprefix(_TORCHVISION).partition("/")
     if not slash:
-        load_given(start.partition("@")[0], model, channels)
+        load_given(start.partition("@")[0], model, channels, network)
         return
     path = _fetched(_file_of(name, weights))
-    (state, _), own = _read(path), model.state_dict()
+    state, own = read_weights(path).state, model.state_dict()
     both = state.keys() & own.keys()
     heads = {one for one in both if state[one].shape != own[one].shape and state[one].shape[1:] == own[one].shape[1:]}
     merged = {one: own[one] if one in heads else tensor for one, tensor in state.items()}
-    _check(merged, model, path)
+    _check(merged, model, path, network)
     model.load_state_dict(merged, strict=False)
 
 
@@ -93,64 +92,42 @@ def _fetched(file: str) -> Path:
     return path
 
 
-def _read(path: Path) -> _Given:
-    try:
-        return _read_safetensors(path) if path.suffix == ".safetensors" else _read_torch(path)
-    except CallerError:
-        raise
-    except Exception as error:  # both libraries raise a dozen kinds on damaged files
-        seen = f"cannot read {path} ({type(error).__name__})"
-        raise CallerError(f"{seen}; write torch.save(model.state_dict(), FILE), or safetensors") from error
+def _unwrapped(state: dict[str, Tensor], wanted: Set[str]) -> dict[str, Tensor]:
+    """Return a state dict without the prefixes that wrappers give to all names, such as `module.` or `model.`.
+
+    As it is where a network's weights are not found behind them.
+    """
+    needed, found = set(filter(is_weight, wanted)), state
+    while not needed <= found.keys():
+        heads = {name.partition(".")[0] if "." in name else "" for name in found if name != "n_averaged"}
+        if len(heads) != 1 or heads == {""}:
+            return state
+        found = {name.partition(".")[2]: tensor for name, tensor in found.items() if "." in name}
+    return found
 
 
-def _read_safetensors(path: Path) -> _Given:
-    from safetensors import safe_open
-
-    with safe_open(path, framework="pt") as file:
-        state = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
-        metadata = {key: json.loads(value) for key, value in (file.metadata() or {}).items() if key in ("mean", "std")}
-    return state, _norm_of(metadata)
-
-
-def _read_torch(path: Path) -> _Given:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of pickles and programs, which are no state dicts: one line says so below
-        loaded: Any = torch.load(path, map_location="cpu", weights_only=True)
-    state = loaded.get("state_dict", loaded) if isinstance(loaded, dict) else None
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(tensor, Tensor) for name, tensor in state.items()
-    ):
-        raise CallerError(f"{path} holds no state dict; write torch.save(model.state_dict(), FILE)")
-    return dict(state), _norm_of(loaded)
-
-
-def _norm_of(metadata: Mapping[str, Any]) -> Normalisation | None:
-    if not {"mean", "std"} <= set(metadata) or isinstance(metadata["mean"], Tensor):
-        return None
-    return Normalisation(tuple(metadata["mean"]), tuple(metadata["std"]))
-
-
-def _check_norm(norm: Normalisation, channels: int, path: Path) -> None:
-    numbers = (*norm.mean, *norm.std)
-    fine = all(isinstance(number, int | float) and math.isfinite(number) for number in numbers)
-    if not fine or len(norm.mean) != channels or len(norm.std) != channels or min(norm.std) <= 0:
-        seen = f"{path} has mean {norm.mean} and std {norm.std}"
-        raise CallerError(f"{seen}; expected {channels} numbers each, std above 0")
-
-
-def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path) -> None:
+def _check(state: Mapping[str, Tensor], model: nn.Module, path: Path, name: str) -> None:
     """Refuse weights of another network, and those that are no numbers, in one line."""
-    wanted = {name: tuple(tensor.shape) for name, tensor in model.state_dict().items() if _is_weight(name)}
-    found = {name: tuple(tensor.shape) for name, tensor in state.items() if _is_weight(name)}
-    faults = [f"it lacks {name}" for name in wanted.keys() - found.keys()]
-    faults += [f"{name} is too much" for name in found.keys() - wanted.keys()]
-    both = wanted.keys() & found.keys()
-    faults += [f"{name} is {found[name]}, expected {wanted[name]}" for name in both if found[name] != wanted[name]]
-    faults = faults or [f"{name} holds NaN or infinity" for name in wanted if not state[name].isfinite().all()]
+    wanted = {one: tensor for one, tensor in model.state_dict().items() if is_weight(one)}
+    found = {one: tensor for one, tensor in state.items() if is_weight(one)}
+    faults = [f"it lacks {one}" for one in wanted.keys() - found.keys()]
+    faults += [f"{one} is too much" for one in found.keys() - wanted.keys()]
+    faults += [fault for one in wanted.keys() & found.keys() if (fault := _misfit(one, found[one], wanted[one]))]
     if faults:
         more = f" and {len(faults) - 1} more" if len(faults) > 1 else ""
-        raise CallerError(f"{path} does not fit the suite's network: {min(faults)}{more}; give weights of that network")
+        advice = "give weights of that network"
+        if "@" not in name:  # which a network of one's own has
+            advice = f"give weights of a {name}, or name your own network in a suite's file (docs/own-data.md)"
+        raise CallerError(f"{path} does not fit the suite's network, {name}: {min(faults)}{more}; {advice}")
 
 
-def _is_weight(name: str) -> bool:
-    return not name.endswith("num_batches_tracked")
+def _misfit(name: str, found: Tensor, wanted: Tensor) -> str:
+    """Return why a tensor cannot take the place of another one; empty where it can."""
+    if found.shape != wanted.shape:
+        return f"{name} is {tuple(found.shape)}, expected {tuple(wanted.shape)}"
+    if found.is_floating_point() != wanted.is_floating_point():
+        kinds = [str(tensor.dtype).removeprefix("torch.") for tensor in (found, wanted)]
+        return f"{name} holds {kinds[0]}, expected {kinds[1]}"
+    if found.is_meta:
+        return f"{name} holds no numbers"
+    return "" if found.to(wanted.dtype).isfinite().all() else f"{name} holds NaN or infinity"

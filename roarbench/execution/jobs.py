@@ -76,7 +76,7 @@ def _make_reference(explained: ReferenceModel) -> str:
     checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
         model = work.network(reference.seed).to(device())
-        norm = load_given(work.given[explained.number], model, images.record.channels)
+        norm = load_given(work.given[explained.number], model, images.record.channels, work.suite.model)
     else:
         recipe = find_recipe(reference.recipe)
         model = work.start(recipe, reference.seed).to(device())

@@ -223,9 +223,9 @@ def _try_weights(request: Request) -> None:
         request.suite.model, record.classes, record.channels, record.size, generator, request.suite.network_source
     )
     for given in request.weights:
-        load_given(given, network, record.channels)
+        load_given(given, network, record.channels, request.suite.model)
     for start in request.starts:
-        load_start(start, network, record.channels)
+        load_start(start, network, record.channels, request.suite.model)
 
 
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:

@@ -59,7 +59,7 @@ class SuiteWork:
         """
         network = self.network(seed)
         if recipe.start:
-            load_start(recipe.start, network, self.images.record.channels)
+            load_start(recipe.start, network, self.images.record.channels, self.suite.model)
         return network
 
     @property
