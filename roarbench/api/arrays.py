@@ -23,6 +23,7 @@ from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
 from roarbench.plan.new_suite import recipe_lines
 from roarbench.plan.suites.quick import beaten_on
+from roarbench.plan.toml_table import toml
 
 Arrays = tuple[Any, Any]  # images and labels
 _RESET = ("reset_parameters", "_reset_parameters")
@@ -115,7 +116,7 @@ def _suite_text(asked: Mapping[str, Any], shape: tuple[int, ...], source: str) -
     lines = {**asked, "estimators": rows, "references": 1, "tuned_on": "test"}
     return "\n".join(
         [
-            *(f"{key} = {value!r}" for key, value in lines.items()),
+            *(f"{key} = {toml(value)}" for key, value in lines.items()),
             f"[data]\nparquet = '.'\ntrain = 'train'\ntest = 'test'\nsize = {size}\nchannels = {channels}",
             "[network]\nname = 'network.py:network'",
             *recipe_lines(images),

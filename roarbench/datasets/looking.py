@@ -1,6 +1,7 @@
 """Looks at a folder of somebody's images: how they are stored, split and labelled, how large they are."""
 
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
@@ -11,22 +12,24 @@ from statistics import median
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
+import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, own_images, stored
+from roarbench.datasets.hub import brief
 from roarbench.datasets.one_image import is_damaged, refuse_damaged
 from roarbench.datasets.sources import counted
-from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table
+from roarbench.datasets.split_names import is_split, is_train, split_pairs
+from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table, text_columns
 from roarbench.errors import DataError
 from roarbench.text import some
 
 SHARE = 0.3  # of the images, drawn for testing where there is no split of that kind
-_TRAIN, _TEST = ("train", "training"), ("test", "val", "valid", "validation")
 _IMAGES = ("image", "img", "photo", "picture")  # usual names of a column
 _LOOKED_AT = 64  # images that say how large images are, and whether they have colours
 _CHECKED = 20_000  # images that are decoded to find damaged ones; of more, these are spread over all
 _FEWEST = 20  # images of a class to train on; fewer get a warning
+_CHAIN = 4  # folders that lie in each other alone
 _SIZES = (8, 16, 28, 32, 48, 64)
 _GREY = ("1", "L", "LA", "I;16")
 
@@ -44,8 +47,11 @@ def look(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     if folder.is_file() and folder.name.lower().endswith(ENDINGS):
         found = _as_table(folder, say)
     elif folder.is_dir():
-        record = replace(own_images(folder.resolve().name, channels=3, size=64), folder=str(folder.resolve()))
-        found = _in_tables(record, folder) if any(folder.rglob("*.parquet")) else _in_folders(record, folder)
+        record = own_images(folder.resolve().name, channels=3, size=64)
+        files = list(stored.files_below(folder.resolve()))
+        tables = [file for file in files if file.suffix.lower() == ".parquet"]
+        in_tables = any(map(_has_images, tables)) or tables and not any(map(stored.is_image, files))
+        found = (_in_tables if in_tables else _in_folders)(record, folder.resolve(), say)
     else:
         what = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
@@ -70,15 +76,53 @@ def _as_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
         raise DataError(f"{missing}; fill them in or leave these rows out")
     if seen:
         say(f"warning: {missing}; left out")
+    texts = text_columns(table, label)
+    for name, why in texts.items():
+        if why:
+            say(f"warning: {path.name}: column '{name}' holds {why}, numbers in the others; left out")
+    if plain := [f"'{name}'" for name, why in texts.items() if not why]:
+        say(f"columns left out, for they hold text: {some(plain)}")
     kept = found if list(found) != others else ()
     record = replace(own_images(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve()))
     return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
 
 
-def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
-    record = _with_splits(replace(record, own=FOLDERS), stored.class_names(folder), ".")
-    groups = (group for name in dict.fromkeys(record.split_names.values()) for group in _groups(folder / name))
-    files = [group.folder / file for group in groups for file in group.files]
+def _in_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+    folder = _inner(folder)
+    train, test = _split_folders(folder, say)
+    if train and not test:
+        folder, train = folder / train, ""
+    return _of_files(replace(_with_splits(record, train, test), own=FOLDERS, folder=str(folder)), say)
+
+
+def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
+    """Find the folders of training and of test images; empty where there is none."""
+    names = stored.class_names(folder)
+    pairs = [[_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in split_pairs(names)]
+    for train, test in pairs:
+        if stored.class_names(folder / test):
+            return train, test
+        said = f"{folder / test} has no folders of classes"
+    if pairs:
+        say(f"warning: {said}; test images are drawn from '{train}'")
+        return train, ""
+    if found := [name for name in names if is_train(name) and stored.class_names(folder / name)]:
+        return found[0], ""
+    if named := [name for name in names if is_split(name)]:
+        others = some([name for name in names if name != named[0]])
+        advice = "name those of the splits 'train' and 'test'; if it is a class, write the suite's file by hand"
+        raise DataError(f"{folder} has the folder '{named[0]}', named like a split, beside {others}; {advice}")
+    return "", ""
+
+
+def _of_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
+    """Return the record with size and channels of its image files, none of which is damaged."""
+    folder = Path(record.folder)
+    places = [folder / name for name in dict.fromkeys(record.split_names.values())]
+    files = [group.folder / file for place in places for group in _groups(place) for file in group.files]
+    if others := Counter(file.suffix.lower() for place in places for file in _left_out(place)):
+        kinds = some([f"{count} {ending or 'without an ending'}" for ending, count in others.most_common()])
+        say(f"warning: files that do not end as images do are left out: {kinds}")
     found = _shaped(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
@@ -86,6 +130,24 @@ def _in_folders(record: DatasetRecord, folder: Path) -> DatasetRecord:
         names = [file.relative_to(folder).as_posix() for file in damaged]
     refuse_damaged(names, len(checked), record.name)
     return found
+
+
+def _left_out(place: Path) -> Iterator[Path]:
+    """Yield the files in class folders that are no images by their names, hidden ones and those of folders aside."""
+    for name in stored.class_names(place):
+        for file in stored.files_below(place / name):
+            if not stored.is_image(file) and not stored.is_hidden(file.relative_to(place)):
+                yield file
+
+
+def _inner(folder: Path) -> Path:
+    """Return the folder of folders inside a chain of single ones, as archives leave them."""
+    for _ in range(_CHAIN):
+        names = stored.class_names(folder)
+        if len(names) != 1 or not stored.class_names(folder / names[0]):
+            break
+        folder /= names[0]
+    return folder
 
 
 def _groups(place: Path) -> tuple[stored.FileGroup, ...]:
@@ -96,34 +158,62 @@ def _groups(place: Path) -> tuple[stored.FileGroup, ...]:
     raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
 
 
-def _in_tables(record: DatasetRecord, folder: Path) -> DatasetRecord:
+def _in_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
         found = stored.split_files(folder)
     except Exception as error:  # the library below raises a dozen kinds, some of them private
-        raise DataError(f"cannot read {folder} ({type(error).__name__}: {error}); expected parquet files") from error
-    record = _with_splits(replace(record, own=PARQUET), found, next(iter(found)))
-    files = found[record.train_split]
+        raise DataError(f"cannot read {folder} ({brief(error)}); expected parquet files") from error
+    pairs = split_pairs(found)
+    train = pairs[0][0] if pairs else next(iter(found))
+    if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):
+        raise DataError(f"{folder} has the splits {', '.join(found)}, none to train on; name its files train-*.parquet")
     try:
-        file = files[0]
-        schema = pq.read_schema(file)
-        images = [field.name for field in schema if _holds_images(field.type)]
-        labels = [field.name for field in schema if pa.types.is_integer(field.type) or pa.types.is_string(field.type)]
-        image, label = _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
-        group = stored.row_groups(files)[0]
-        contents = [
-            one for part in stored.read_images(group, image, np.arange(min(group.rows, _LOOKED_AT))) for one in part
-        ]
+        image, label = _columns(found[train][0])
+        record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
+        test = next((test for _, test in pairs if _is_labelled(found[test], record.label_column)), "")
+        hidden = [name for _, name in pairs if not test or pairs.index((train, name)) < pairs.index((train, test))]
+        if hidden:
+            used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
+            say(f"warning: the split '{hidden[0]}' has no labels; {used}")
+        for name in filter(None, (train, test)):
+            stored.refuse_missing(found[name])
+        group = stored.row_groups(found[train])[0]
+        rows = np.arange(min(group.rows, _LOOKED_AT))
+        contents = [one for part in stored.read_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    return _shaped(replace(record, image_column=image, label_column=label), contents)
+    return _shaped(_with_splits(record, train, test), contents)
 
 
-def _with_splits(record: DatasetRecord, names: Container[str], only: str) -> DatasetRecord:
+def _columns(file: Path) -> tuple[str, str]:
+    """Find the columns of images and of labels in a file."""
+    schema = stored.read_schema(file)
+    images = [field.name for field in schema if _holds_images(field.type)]
+    labels = [field.name for field in schema if stored.holds_classes(field.type) or field.name in LABELS]
+    return _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
+
+
+def _is_labelled(files: list[Path], name: str) -> bool:
+    """Return whether a split has labels: the hub's hidden ones are -1 or missing."""
+    column = pa.chunked_array([chunk for file in files for chunk in stored.read_column(file, name).chunks])
+    if column.null_count == len(column):
+        return False
+    return not pa.types.is_signed_integer(column.type) or pc.min(column).as_py() != -1
+
+
+def _with_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
     """Return the record with the names of its splits; of a single one a share is drawn for testing."""
-    train, test = (next((name for name in usual if name in names), "") for usual in (_TRAIN, _TEST))
     if train and test:
         return replace(record, train_split=train, test_split=test)
-    return replace(record, train_split=train or only, test_split=train or only, share=SHARE)
+    return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
+
+
+def _has_images(file: Path) -> bool:
+    """Return whether a parquet file has a column of images."""
+    try:
+        return any(_holds_images(field.type) for field in stored.read_schema(file))
+    except OSError:
+        return True  # told of where it is read
 
 
 def _holds_images(kind: pa.DataType) -> bool:

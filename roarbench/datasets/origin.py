@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord
-from roarbench.datasets.stored import ENDINGS
+from roarbench.datasets.stored import ENDINGS, files_below
 from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
@@ -60,7 +60,7 @@ def _files(path: Path, record: DatasetRecord) -> list[list[object]]:
     folder = path.parent if record.tabular else path
     endings = ENDINGS if record.own == FOLDERS else None
     try:
-        found = [path] if record.tabular else path.rglob("*")
+        found = [path] if record.tabular else files_below(path)
         paths = sorted(one for one in found if (endings is None or one.suffix.lower() in endings) and one.is_file())
         return [[str(one.relative_to(folder)), one.stat().st_size, one.stat().st_mtime_ns] for one in paths]
     except OSError as error:  # a file that has just gone

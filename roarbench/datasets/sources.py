@@ -14,6 +14,7 @@ from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.hub import brief, download, fetched_in_turn
 from roarbench.datasets.one_image import decode_image
 from roarbench.datasets.origin import images_folder, table_file
+from roarbench.datasets.split_names import split_pairs
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.datasets.tabular import in_steps, read_rows
 from roarbench.errors import DataError
@@ -117,6 +118,12 @@ def counted(record: DatasetRecord) -> DatasetRecord:
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
         found = {split: labels for split, (_, labels) in _stored(record, None).items()}
+    for split, labels in found.items():
+        if labels.min(initial=0) < 0:
+            seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
+            raise DataError(
+                f"{seen}, as where labels are hidden; name a split that has them, or write test_share = 0.3"
+            )
     kept = {split: labels[choose_rows(record, split, labels)] for split, labels in found.items()}
     train, test = (np.unique(kept[split]) for split in Split)
     least = int(max(labels.max(initial=-1) for labels in found.values())) + 1
@@ -153,6 +160,10 @@ def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Spli
     if record.numbered:
         return {split: _read_numbered(place, record.classes) for split, place in places.items()}
     classes = stored.class_names(places[Split.TRAIN])
+    if pairs := split_pairs(classes):
+        train, test = pairs[0]
+        seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and no classes"
+        raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
     if strange := set(stored.class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
@@ -185,6 +196,8 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
     for name in record.split_names.values():
         if name not in found:
             raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
+        if record.own:
+            stored.refuse_missing(list(found[name]))
     return {split: found[name] for split, name in record.split_names.items()}
 
 
@@ -197,7 +210,7 @@ def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Pa
             _check_columns(record, file, where)
         kept.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, stored.read_column([file], record.label_column)])
+            labels = np.concatenate([labels, stored.read_labels([file], record.label_column)])
         if enough(record, labels):
             break
     return kept
@@ -212,17 +225,16 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of the hub's splits; names become numbers in the order of the alphabet."""
-    values = {split: stored.read_column(files[split], record.label_column) for split in Split}
+    values = {split: stored.read_labels(files[split], record.label_column) for split in Split}
+    if len({column.dtype.kind for column in values.values()}) > 1:
+        raise DataError(f"{where} has words as labels in one split and numbers in the other; write the same in both")
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
-        return {split: column.astype(np.int64) for split, column in values.items()}
+        return values
     if record.numbered:
         wanted = f"expected the numbers of the network's outputs, 0 to {record.classes - 1}"
         raise DataError(f"{where} has labels that are no whole numbers, and classes is {record.classes}; {wanted}")
-    for split, column in values.items():
-        if strange := [label for label in column.tolist() if not isinstance(label, str)]:
-            raise DataError(f"{where} has the label {strange[0]} ({split}); expected a whole number or a name for each")
-    names = np.unique(np.concatenate([column.astype(str) for column in values.values()]))
-    return {split: np.searchsorted(names, column.astype(str)) for split, column in values.items()}
+    names = np.unique(np.concatenate(list(values.values())))
+    return {split: np.searchsorted(names, column) for split, column in values.items()}
 
 
 def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:

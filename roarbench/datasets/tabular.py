@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
+from roarbench.datasets.stored import holds_words, refuse_pointer
 from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
@@ -26,6 +27,7 @@ _SEPARATORS = (",", ";", "\t")
 _HEAD = 2**20  # bytes, in which two lines are expected
 _QUOTED = re.compile(rb'"[^"]*"')
 _NUMBERS = r"^\s*[-+]?\d+(,\d+)?([eE][-+]?\d+)?\s*$"
+_NUMBER = r"^\s*[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?\s*$"
 _LEAST = 2  # rows of a class: one to train on, one to test on
 # usual names of a column of classes, also in parquet files of images
 LABELS = ("label", "labels", "class", "classes", "target", "targets", "y", "category", "fine_label")
@@ -59,6 +61,7 @@ def read_table(path: Path) -> pa.Table:
     name of a column cannot be read or is there twice, or there are no rows.
     """
     name = path.name.lower()
+    refuse_pointer(path)
     try:
         if name.endswith(".parquet"):
             table = pq.read_table(path)
@@ -94,13 +97,19 @@ def _separator(path: Path) -> str:
 
 def _check_points(table: pa.Table, path: Path) -> None:
     """Refuse numbers such as 1,5, which would pass for text."""
-    texts = [name for name in table.column_names if pa.types.is_string(table[name].type)]
+    texts = [name for name in table.column_names if holds_words(table[name].type)]
     for name in texts:
-        numbers = pc.all(pc.match_substring_regex(table[name], _NUMBERS)).as_py()
-        seen = next((text for text in table[name].to_pylist() if numbers and text and "," in text), "")
+        values = _texts(table[name])
+        numbers = pc.all(pc.match_substring_regex(values, _NUMBERS)).as_py()
+        seen = next((text for text in values.to_pylist() if numbers and text and "," in text), "")
         if seen:
             where = f"{path.name}: column '{name}' has decimal commas, such as '{seen}'"
             raise DataError(f"{where}; expected points, save the file with 1.5 in place of 1,5")
+
+
+def _texts(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column of texts, or of categories of them, as plain texts."""
+    return pc.cast(column, pa.string())
 
 
 def _check_names(table: pa.Table, path: Path) -> None:
@@ -147,8 +156,7 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float
 
 
 def _kind(kind: pa.DataType) -> str:
-    text = pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_dictionary(kind)
-    return "text" if text else str(kind)
+    return "text" if holds_words(kind) else str(kind)
 
 
 def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
@@ -211,6 +219,18 @@ def feature_columns(table: pa.Table, label: str) -> dict[str, int]:
         for name in table.column_names
         if name != label and name.lower() not in _NUMBERING and holds_numbers(table[name].type)
     }
+
+
+def text_columns(table: pa.Table, label: str) -> dict[str, str]:
+    """Return the columns of text, each with a text that most rows have a number in place of, and in how many rows."""
+    found = {}
+    for name in table.column_names:
+        if name != label and holds_words(table[name].type):
+            values = _texts(table[name])
+            others = values.filter(pc.invert(pc.match_substring_regex(values, _NUMBER)))
+            few = 0 < len(others) < len(values) / 2
+            found[name] = f"'{others[0]}' in {len(others)} of {len(values)} rows" if few else ""
+    return found
 
 
 def _has_classes(column: pa.ChunkedArray) -> bool:

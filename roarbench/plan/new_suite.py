@@ -1,18 +1,20 @@
 """Writes the TOML file of a suite on somebody's images or table, each line explained. Nothing here imports torch."""
 
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord
 from roarbench.datasets.looking import look
+from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import slug
 from roarbench.plan.suites import SUITES
 from roarbench.plan.suites.quick import beaten_on
+from roarbench.plan.toml_table import toml
+from roarbench.text import one_line
 
 _FEW = 2000  # training images; with fewer, batches are smaller and epochs more
 _SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
@@ -31,7 +33,10 @@ def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) 
     name = slug(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
-    text = suite_text(name, record, os.path.relpath(record.folder, Path.cwd()))
+    place = os.path.relpath(record.folder, Path.cwd())
+    if not record.folder.isprintable():
+        raise CallerError(f"the path {one_line(record.folder)} has letters that cannot be printed; rename the folder")
+    text = suite_text(name, record, place)
     write_new(path, lambda place: place.write_text(text, "utf-8"))
     return path
 
@@ -50,7 +55,7 @@ def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     return f"""\
-name = "{name}"  # the suite's name; its version is a hash of what is computed
+name = {toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [
@@ -82,16 +87,16 @@ name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCT
 
 
 def _ids(*names: str) -> str:
-    return ", ".join(f'"{name}"' for name in names)
+    return ", ".join(map(toml, names))
 
 
 def _where(record: DatasetRecord, place: str) -> str:
     if record.own == FOLDERS:
-        return f'images = "{place}"  # one folder per class; relative to this file'
+        return f"images = {toml(place)}  # one folder per class; relative to this file"
     return f"""\
-parquet = "{place}"  # parquet files of images and labels; relative to this file
-image_column = "{record.image_column}"  # the images, as the bytes of their files
-label_column = "{record.label_column}"  # the classes, as numbers from 0 on or as words"""
+parquet = {toml(place)}  # parquet files of images and labels; relative to this file
+image_column = {toml(record.image_column)}  # the images, as the bytes of their files
+label_column = {toml(record.label_column)}  # the classes, as numbers from 0 on or as words"""
 
 
 def _split(record: DatasetRecord) -> str:
@@ -101,8 +106,8 @@ test_share = {record.share:g}  # of each class is drawn for testing, since there
 seed = 0  # for that draw"""
     what = "folder" if record.own == FOLDERS else "split"
     return f"""\
-train = "{record.train_split}"  # the {what} of the training images
-test = "{record.test_split}"  # the {what} of the test images"""
+train = {toml(record.train_split)}  # the {what} of the training images
+test = {toml(record.test_split)}  # the {what} of the test images"""
 
 
 _RECIPE = (  # what the lines of a recipe say
@@ -136,11 +141,11 @@ def _on_rows(name: str, record: DatasetRecord, place: str) -> str:
     asked = _ids("deviation", "linear-classifier", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
     if record.columns:
-        classes += f"\ncolumns = {_json(record.columns)}  # the features; text, gaps and row numbers were left out"
+        classes += f"\ncolumns = {toml(record.columns)}  # the features; text, gaps and row numbers were left out"
     else:
         classes += "; every other column is a feature"
     return f"""\
-name = "{name}"  # the suite's name; its version is a hash of what is computed
+name = {toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [{asked}]
@@ -150,8 +155,8 @@ seeds = {many}  # trainings per point; each uses the rankings of its own referen
 references = {many}  # explained networks: many show how much networks differ
 
 [data]
-table = "{place}"  # a parquet or CSV file, relative to this file
-label_column = {_json(record.label_column)}  # {classes}
+table = {toml(place)}  # a parquet or CSV file, relative to this file
+label_column = {toml(record.label_column)}  # {classes}
 test_share = {record.share:g}  # of each class is drawn for testing
 seed = 0  # for that draw
 
@@ -164,7 +169,3 @@ epochs = {epochs:g}  # passes over the training rows
 batch = {_TABULAR.batch}  # rows per step
 peak = {_TABULAR.peak:g}  # learning rate after the warm-up, by AdamW
 """
-
-
-def _json(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False)

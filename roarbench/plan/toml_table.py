@@ -1,11 +1,17 @@
-"""A small reader of TOML: each value is asked for by its name and kind, and what nobody asked for is refused."""
+"""Writes values of TOML, and reads its tables: each value is asked for by name and kind, all others are refused."""
 
+import json
 import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from roarbench.errors import CallerError, Hint, UnknownName
+
+
+def toml(value: object) -> str:
+    """Write a text, a number (also of NumPy) or a list of them: JSON's texts are TOML's but for the character DEL."""
+    return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
 
 
 class TomlTable:

@@ -84,12 +84,13 @@ def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_
         refused(message, replace(TINY, **change), tiny_folder)
     path, (_, *labels) = tiny_folder / ONE_FILE.format("train"), TINY_LABELS["train"]
     for wrong, seen in (
-        ([None, *labels], "nan"),
-        ([None, *map(str, labels)], "None"),
-        ([[2], *([label] for label in labels)], r"\[2\]"),
+        ([None, *labels], "is empty in 1 of 12 rows"),
+        ([None, *map(str, labels)], "is empty in 1 of 12 rows"),
+        ([[2], *([label] for label in labels)], "holds list<.*: int64>; expected a whole number or a word for each"),
+        ([0.5, *map(float, labels)], "holds double; expected a whole number or a word for each"),
     ):
         write_rows(path, tiny_images("train"), wrong)
-        refused(rf"has the label {seen} \(train\); expected a whole number or a name", TINY, tiny_folder)
+        refused(f"train-00000-of-00001.parquet: the label column 'label' {seen}", TINY, tiny_folder)
     path.write_bytes(b"PAR1 nothing")
     refused(r"cannot read .*train-00000-of-00001\.parquet: .*; expected parquet", TINY, tiny_folder)
 
