@@ -17,9 +17,12 @@ from roarbench.models.checks import check_network, check_rebuilt
 from roarbench.plan.custom_suite import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
-from roarbench.terms import Making, Unit
+from roarbench.terms import Making, Retrain, Unit
 from roarbench.text import one_line
 from roarbench.workers.stopping import no_exit
+
+_BLACK = -2.0  # as in normalised photographs; at 0, a network without biases hides steps without a rule
+_RATE = 0.01  # of the step of training that is tried
 
 
 class Fitted(NamedTuple):
@@ -48,20 +51,48 @@ def fitted(suite: Suite) -> Fitted:
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
     for side in sorted(round(record.size * share) for share in sides):
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
-    model.eval()
     images = torch.randn(2, *record.shape, generator=generator)
+    if any(block.protocol.retrain is not Retrain.NONE for block in suite.blocks):
+        _try_training(model, images, suite)
+    _move_from_start(model, generator)
+    model.eval()
     warnings = check_network(model, images, suite.model)
     check_rebuilt(model, _built(suite, torch.Generator().manual_seed(1)).eval(), images, suite.model)
     if suite.maps is not Making.FLOAT32:
         _fold(model, images, suite)
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # all that were asked for
-    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images) for row in map(find_estimator, names)}
+    reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images[:1]) for row in map(find_estimator, names)}
     return Fitted(without(suite, {name: why for name, why in reasons.items() if why}), warnings)
 
 
 def _built(suite: Suite, generator: torch.Generator) -> nn.Module:
     record = suite.dataset_record
     return build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+
+
+def _move_from_start(model: nn.Module, generator: torch.Generator) -> None:
+    """Add normal noise of standard deviation 0.1 to biases and the scales of norms, in place.
+
+    Trained networks have no branch that is multiplied by 0, which would hide a step without a rule.
+    """
+    with torch.no_grad():
+        for vector in (parameter for parameter in model.parameters() if parameter.ndim == 1):
+            vector.add_(torch.randn(vector.shape, generator=generator).to(vector), alpha=0.1)
+
+
+def _try_training(model: nn.Module, images: Tensor, suite: Suite) -> None:
+    """Do a step of training; CallerError where the network does not let it."""
+    try:
+        with no_exit():
+            loss = nn.functional.cross_entropy(model(images.clone()), torch.zeros(len(images), dtype=torch.int64))
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.optim.SGD(model.parameters(), lr=_RATE).step()
+    except Exception as error:  # of whoever wrote it
+        seen = one_line(f"{type(error).__name__}: {error}", 160)
+        raise CallerError(
+            f"{suite.model} cannot be trained ({seen}); ask protocols that train nothing, such as morf"
+        ) from error
+    model.zero_grad()
 
 
 def _try(model: nn.Module, images: Tensor, suite: Suite) -> None:
@@ -100,7 +131,7 @@ def _why_not(estimator: Estimator, model: nn.Module, images: Tensor) -> str:
     batch = Batch(images, torch.zeros(len(images), dtype=torch.int64), torch.arange(len(images)))
     try:
         with no_exit():
-            importance_maps([tried], model, batch, torch.zeros(images.shape[1], 1, 1))
+            importance_maps([tried], model, batch, torch.full((images.shape[1], 1, 1), _BLACK))
     except MachineError:
         raise
     except (CallerError, RunError) as error:

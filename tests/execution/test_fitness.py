@@ -47,6 +47,20 @@ class Pair(Odd):
     def forward(self, x):
         return x, x
 
+class Absolute(Odd):
+    def __init__(self, *network):  # adds a step without a rule, in a branch that starts at 0
+        super().__init__(*network)
+        self.net[0].bias.data.zero_()
+        self.branch, self.scale = nn.Conv2d(3, 3, 1, bias=False), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.net(x + self.scale * self.branch(x).abs())
+
+class Frozen(Odd):
+    def forward(self, x):
+        with torch.no_grad():
+            return self.net(x)
+
 class Softmax(Odd):
     def forward(self, x):
         return self.net(x).softmax(1)
@@ -79,6 +93,7 @@ def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"
     return read_suite(write_suite(folder, text + recipe))
 
 
+ADDS_UP = "deeplift does not add up: it has no rule for a step that the network has"
 RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has no rule for GELU, which the network has"
 
 
@@ -91,6 +106,7 @@ RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has n
             ["grad", "deeplift", "rise"],
             {name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")},
         ),
+        ("Absolute", ["grad", "deeplift"], {"deeplift": ADDS_UP}),
     ],
 )
 def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, function, estimators, left_out):
@@ -109,6 +125,7 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
             r"returned shape \(2, 4\) for two images, expected .* \(2, 3\); write classes = 4 under \[data\], and",
         ),
         ("Pair", "", "returned a tuple for two images"),
+        ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); ask protocols that train nothing"),
         ("Mixing", "", r"^net.Mixing@\S+ gives an image other logits alone than in a batch"),
         ("Noisy", "", "gives other logits for the same images at a second call"),
         ("InPlace", "", "changes the images that it is given"),
