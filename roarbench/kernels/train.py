@@ -26,6 +26,7 @@ from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
 from roarbench.kernels.inputs import Batches, Inputs, Normalisation, on_device, scaled
 from roarbench.kernels.room import find_room
 from roarbench.kernels.streaming import StreamedImages
+from roarbench.kernels.weight_gradients import RightGradients
 from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
 from roarbench.workers.stopping import ENDED, asked, deferred
 
@@ -116,6 +117,7 @@ class Training:
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
         self.full_size = self.draws = False
+        self._mended: dict[torch.Size, bool] = {}  # by an image's shape: whether there are gradients to be mended
         self._batches = Batches(len(inputs), self._batch, self._generator)
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
@@ -232,8 +234,17 @@ class Training:
             logits = self._forward(images)
         mean = cross_entropy(logits.float(), labels, label_smoothing=self._recipe.smoothing)
         loss = mean * (len(images) / self._batch)
-        loss.backward()  # type: ignore[no-untyped-call]
+        self._backward(loss, images.shape[1:])
         return loss.detach()
+
+    def _backward(self, loss: Tensor, shape: torch.Size) -> None:
+        """Add to the gradients; on a processor by `RightGradients` first, and on if it has anything to do."""
+        if self._device.type != "cpu" or not self._mended.get(shape, True):
+            loss.backward()  # type: ignore[no-untyped-call]
+            return
+        with RightGradients() as mode:  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]
+        self._mended[shape] = mode.changed
 
     def _images(self, index: Tensor, drawn: Draws | None = None) -> Tensor:
         """Return augmented and normalised images at the size of this step, (b, c, side, side), on the device."""

@@ -10,8 +10,8 @@ from torch.nn import functional as F
 from roarbench.models import MODELS
 
 _DRAWING = RLock()  # of one thread at a time: the global generator is lent
-_BLOCK = 16  # channels that oneDNN holds together with AVX-512; 8 with AVX2
-_SMALL = 32  # pixels a side, of which 8 channels fit; strides are faster, and published rows were made with them
+BLOCK = 16  # channels that oneDNN holds together with AVX-512; 8 with AVX2
+SMALL = 32  # pixels a side, of which 8 channels fit; strides are faster, and published rows were made with them
 
 
 class StridedProjection(nn.Conv2d):
@@ -19,14 +19,15 @@ class StridedProjection(nn.Conv2d):
 
     With a stride, channels last and fewer of them than it holds together, oneDNN's gradient of the weights writes past
     its workspace: it is wrong, or the process dies (github.com/uxlfoundation/oneDNN, issue 6035). With 8 channels and
-    AVX-512 it did so from 56 x 56 inputs on, and not up to 54 x 54.
+    AVX-512 it did so from 56 x 56 inputs on, and not up to 54 x 54. Trainings are safe without this class, too
+    (`roarbench.kernels.weight_gradients`); the bits of maps hang on it.
     """
 
     __module__ = nn.Conv2d.__module__  # by which torch.fx knows that this is one layer
 
     def forward(self, input: Tensor) -> Tensor:
         """Map (n, c, h, w) as `nn.Conv2d` does."""
-        if self.in_channels >= 8 and input.shape[-1] <= _SMALL:
+        if self.in_channels >= 8 and input.shape[-1] <= SMALL:
             return super().forward(input)
         down, across = self.stride
         return F.conv2d(input[..., ::down, ::across], self.weight, self.bias)
@@ -69,7 +70,7 @@ def _overflows(module: nn.Module) -> bool:
         type(module) is nn.Conv2d
         and (module.kernel_size, module.padding, module.groups) == ((1, 1), (0, 0), 1)
         and module.stride != (1, 1)
-        and module.in_channels < _BLOCK
+        and module.in_channels < BLOCK
     )
 
 
