@@ -58,6 +58,12 @@ class Retrain(StrEnum):
     EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removal masks of the same cell
     RECURSIVE = "recursive"  # trained from scratch where networks of lower levels, explained anew, say what matters
     COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
+    SIBLINGS = "siblings"  # every reference, as it is, under the maps that explain each of them
+
+    @property
+    def trains(self) -> bool:
+        """Return whether a network was trained for it; else a reference is scored as it is."""
+        return self not in (Retrain.NONE, Retrain.SIBLINGS)
 
 
 class Precision(StrEnum):

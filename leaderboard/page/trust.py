@@ -15,7 +15,6 @@ from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.report.claim_table import claim_records
-from roarbench.terms import Retrain
 
 TRUST = Path(__file__).parents[1] / "trust.json"  # written by studies/trust.py
 
@@ -38,7 +37,7 @@ def not_run(views: Views) -> Iterator[dict[str, Any]]:
     there = {view.results.suite.name for view in views.values()}
     for suite in SUITES.values():
         if suite.name not in there:
-            runs = sum(point.cell.retrain is not Retrain.NONE for point in expand(suite))
+            runs = sum(point.cell.retrain.trains for point in expand(suite))
             yield {"name": suite.name, "about": suite.about, "runs": runs}
 
 

@@ -67,6 +67,8 @@ class SuiteResults:
     # how many looks were planned at rows whose trainings were stopped or went on by what they showed, by kind of
     # network and estimator
     watched: dict[tuple[str, str], int] = field(default_factory=dict)
+    # by the key of a run in which a network is scored under its own map, the hashes of the removal masks, as text
+    masks: dict[str, str] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Scores | None] = field(default_factory=dict, init=False, repr=False)
 
     @cached_property
@@ -162,7 +164,7 @@ class SuiteResults:
     def _collected(self, protocol: Protocol, unit: Unit, fill: str) -> Scores | None:
         parts = protocol.made_of or (protocol,)
         rows, levels = self.suite.shared(protocol, unit, fill)
-        if not levels:
+        if not levels or protocol.by_networks:  # whose answers say nothing one by one
             return None
         held, others = (self.held(part, unit, fill) for part in (parts[0], parts[-1]))
         if protocol.made_of:
@@ -222,7 +224,7 @@ class SuiteResults:
 
     def _number(self, result: Result) -> int:
         """Return which reference a result depends on; -1 if on none."""
-        return self.suite.reference_number(result.run.seed, result.run.cell.estimator) if result.run.reference else -1
+        return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
 
     @cached_property
     def _usual_weights(self) -> dict[int, str]:

@@ -14,7 +14,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.keys import bind, explains, reference_points, runs_of
 from roarbench.plan.points import expand
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import Suite, pair_of
 from roarbench.plan.suites import with_entries, with_given
 from roarbench.store.entries import entered_ids, submissions_of, unverified
 from roarbench.store.image_notes import ImageNote
@@ -70,6 +70,7 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         named=versions.names(version),
         asked=versions.options(version),
         references=_references(suite, version, store) if explains(suite) else {},
+        masks=remarks_on(store.database, Kind.MASKS, {key for key, row in found.items() if _is_own(row)}),
         watched=watched_rows(store.database, suite.title, version.data, version.limit, version.given),
         others=tuple(
             Other(versions.describe(other), other.limit, versions.options(other))
@@ -77,6 +78,12 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
             if other != version
         ),
     )
+
+
+def _is_own(result: Result) -> bool:
+    """Return whether a network is scored beside others and under its own map."""
+    explained, scored = pair_of(result.run.seed)
+    return result.run.cell.retrain is Retrain.SIBLINGS and explained == scored
 
 
 def _with_doubtful_company(own: dict[str, str], estimators: Iterable[str]) -> dict[str, str]:

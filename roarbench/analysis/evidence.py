@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import Self
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.own_network import own_network_board
 from roarbench.errors import CallerError
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -132,6 +133,8 @@ class Evidence:
         self, protocol: Protocol, unit: Unit, rows: Collection[str], levels: Collection[float] = ()
     ) -> Board | None:
         """Return the board of these rows, at these levels or all; None where the suite does not have the protocol."""
+        if protocol.by_networks:
+            return own_network_board(self.suite_results, protocol, unit, self.bootstrap, rows, levels)
         scores, drawn = self.suite_results.scores(protocol, unit), self.drawn(protocol, unit)
         if scores is None:
             return None

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 from roarbench.store.result import Result
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import Unit
 
 
 def mixture(results: Iterable[Result], usual: str) -> str:
@@ -45,7 +45,7 @@ def usual_weights(
 
 def ignoring(curve: Iterable[Result]) -> bool:
     """Return whether a row's maps do not depend on the reference: its rankings are the same for all."""
-    results = [result for result in curve if result.run.reference and result.run.cell.retrain is not Retrain.NONE]
+    results = [result for result in curve if result.run.reference and result.run.cell.retrain.trains]
     rankings = {result.rankings for result in results}
     return len({result.run.reference for result in results}) > 1 and len(rankings) == 1 and "" not in rankings
 

@@ -19,7 +19,7 @@ def probability_drops(
 
     Missing are those of curves that were made from different references, and all while the untouched images are.
     """
-    if protocol.trains:
+    if not protocol.has_probabilities:
         return {}
     found = _probabilities(suite_results, protocol, unit)
     mixed, untouched = suite_results.mixed(protocol, unit), found.get(UNTOUCHED)

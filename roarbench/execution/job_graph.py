@@ -4,6 +4,7 @@ Reference, then shards of images ranked by all estimators in one pass, then seal
 score several runs, then runs. Controls need no reference, so their runs fill the cores while it trains.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -14,13 +15,13 @@ from typing import NamedTuple
 from roarbench.devices import device
 from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.estimators.ids import EstimatorId, twin_id
-from roarbench.execution import jobs, shards
+from roarbench.execution import jobs, shards, siblings
 from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import fingerprint
 from roarbench.plan.common import CommonNetwork, tuned_key
 from roarbench.plan.points import Point
-from roarbench.plan.runs import Run
+from roarbench.plan.runs import Cell, Run
 from roarbench.plan.shared_inputs import inputs_of
 from roarbench.store.leases import Wanted
 from roarbench.store.ranking_parts import covers
@@ -30,6 +31,7 @@ from roarbench.workers.job import Job
 
 SHARD = 512  # images that one job ranks at most
 _JOB = 260e6  # features that a core explains in a job: seconds for a small network, minutes for a ResNet-18
+_SCORED = 400e6  # features of degraded images that references are shown in a job: the same
 
 
 class Step(NamedTuple):
@@ -42,12 +44,23 @@ class Step(NamedTuple):
     # whether its output, where that is no result, is in the store's folder; asked when it can start
     made: Callable[[], bool] = bool
     recipe: str = ""  # by which it trains a network, if it trains one
-    run: Run | None = None  # the run that it does, for `run`
+    runs: tuple[Run, ...] = ()  # those that it does, for `run`
     group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
 
     def wanted(self, data: str) -> Wanted:
         """Return what is leased for it on the images of this fingerprint."""
-        return Wanted(self.keys, "" if self.run else self.job.name, data)
+        return Wanted(self.keys, "" if self.runs else self.job.name, data)
+
+    @property
+    def run(self) -> Run | None:
+        """Return the first run that it does; None if it does none."""
+        return self.runs[0] if self.runs else None
+
+    def without(self, done: Collection[str]) -> "Step":
+        """Return a step of several runs without those of these keys."""
+        runs = tuple(run for run in self.runs if run.key not in done)
+        job = self.job._replace(arguments=(self.job.arguments[0], runs))
+        return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
 
 
 def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
@@ -58,7 +71,10 @@ def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
     sealing = list(_seal_steps(work, lacking, ranking))
     networks = network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
-    scoring = [_run_step(work, run, runs, lacking, needs) for run in by_seed]
+    together = [run for run in by_seed if run.cell.retrain is Retrain.SIBLINGS]
+    alone = [run for run in by_seed if run.cell.retrain is not Retrain.SIBLINGS]
+    scoring = [_run_step(work, run, runs, lacking, needs) for run in alone]
+    scoring += _sibling_steps(work, together, lacking, needs)
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [_reference_step(each) for each in work.explained if each.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
@@ -215,4 +231,22 @@ def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, refe
     if run.cell.retrain is Retrain.RECURSIVE:  # networks of one level say what is removed at the next
         needs += _level_before(run, runs)
     recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
-    return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, run=run)
+    return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
+
+
+def _sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
+    """Yield what scores references under each other's maps: one map at as many levels as take seconds together."""
+    images, record = len(work.images.test.labels), work.suite.dataset_record
+    most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
+    curves: defaultdict[tuple[Cell, int], list[Run]] = defaultdict(list)
+    for run in runs:
+        curves[replace(run.cell, t=0.0), work.suite.explained(run.cell, run.seed)].append(run)
+    for curve in curves.values():
+        levels = sorted({run.cell.t for run in curve})
+        for start in range(0, len(levels), most):
+            part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
+            used = {each.reference.key for run in part for each in (work.explained_by(run), work.scored_by(run))}
+            needs = tuple(sorted(name for key in used for name in references[key]))
+            needs += _sealed(work, lacking, *filter(None, [work.row_spec(part[0])]))
+            keys = tuple(run.key for run in part)
+            yield Step("run", Job(_key("siblings", *keys), siblings.score, (work, part)), needs, keys, runs=part)

@@ -5,8 +5,9 @@ and a job that was cut off is simply done again.
 """
 
 import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -57,6 +58,16 @@ class Scored(NamedTuple):
     result: Result
     note: str
 
+    @property
+    def results(self) -> tuple[Result, ...]:
+        """Return it as the outcomes of several runs have it."""
+        return (self.result,)
+
+    @property
+    def remarks(self) -> Mapping[str, Any]:
+        """Return what is noted beside the results: nothing."""
+        return {}
+
 
 def train_reference(explained: ReferenceModel) -> str:
     """Train the network that is explained, or read its given weights, and keep what it predicts; a line on it."""
@@ -99,14 +110,14 @@ def score(work: SuiteWork, run: Run) -> Scored:
     """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
-    rankings = _handed(images, run, work.rankings.open(row)) if row else None
-    weights = _explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
+    rankings = handed(images, run, work.rankings.open(row)) if row else None
+    weights = explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
     stage = recursive_stage(work, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
     own = (stage.model, Normalisation.of(images), None) if stage else None
     model, norm, loss = own or _network(judge, run, rankings, checkpoint)
-    removed = stage.removed[Split.TEST] if stage else _removed(images, run, rankings)
-    logits = predict(model, _tested(images, run, rankings, removed), norm, scored_at_once(images.record.size))
+    removed = stage.removed[Split.TEST] if stage else removed_of(images, run, rankings)
+    logits = predict(model, tested(images, run, rankings, removed), norm, scored_at_once(images.record.size))
     correct = logits.argmax(1).numpy() == images.test.labels
     result = Result(
         run=run,
@@ -114,7 +125,7 @@ def score(work: SuiteWork, run: Run) -> Scored:
         total=len(correct),
         bits=pack_answers(correct),
         seconds=time.perf_counter() - start,
-        provenance=_computed_with(run),
+        provenance=computed_with(run),
         probability=_target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None,
         rankings=rankings.checksum if rankings else "",
         smoothness=None if removed is None else smoothness(removed, images.record.shape, run.cell.unit),
@@ -139,14 +150,13 @@ def _network(
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
-def _computed_with(run: Run) -> Provenance:
+def computed_with(run: Run) -> Provenance:
     """Return what a run is computed with by this process; scoring is always in float32."""
-    trained = run.cell.retrain is not Retrain.NONE
-    asked = run.recipe_record.precision if trained else Precision.FLOAT32
+    asked = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
     return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
 
 
-def _explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
+def explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the weights that a run depends on; refuse rankings that were made from others."""
     store = work.explained_by(run).store
     weights = rankings.weights if rankings else ""
@@ -154,7 +164,7 @@ def _explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> 
     if rankings and weights and here and weights != here:
         found = f"{rankings.folder} was made from another reference than the one in {store.folder}"
         raise StoreError(f"{found}; delete {rankings.folder.parent}, or use a fresh --store")
-    return here if run.cell.retrain is Retrain.NONE else weights
+    return weights if run.cell.retrain.trains else here
 
 
 def _map_norm(images: ImageData, run: Run) -> Normalisation:
@@ -180,14 +190,14 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     return degraded(images, split, rankings, cell)
 
 
-def _tested(images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> Inputs:
+def tested(images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> Inputs:
     """Return what a network is tested on; recursion and matched maps remove by other bits than the rankings'."""
     if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _twin(run) == MATCHED_IMAGE):
         return without(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 
 
-def _handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+def handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
     if (twin := _twin(run)) not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
@@ -203,7 +213,7 @@ def _twin(run: Run) -> str:
     return row.twin if row else ""
 
 
-def _removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+def removed_of(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
     """Return the packed removed bits of the test images, uint8 (n, width); None where no rankings say them."""
     if rankings is None:
         return None

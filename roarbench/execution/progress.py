@@ -21,7 +21,6 @@ from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import ranked_splits, reference_epochs
 from roarbench.plan.points import Point, describe
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.terms import Retrain
 from roarbench.text import duration, size
 
 _BAR = 20  # letters
@@ -65,8 +64,9 @@ def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
     if step.run is None:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0
-    filled = filled_images(step.run.cell, train, test) * (rates.fill or 0.0)
-    return epochs * train * rates.train + test * rates.predict + filled
+    cells = {run.cell for run in step.runs}  # several networks are shown the same images
+    filled = sum(filled_images(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+    return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 
 def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
@@ -226,7 +226,7 @@ class Watch(Meter):
 
 def _kind(step: Step) -> str:
     submitted = step.kind == "rank" and step.group
-    scored = step.run and step.run.cell.retrain is Retrain.NONE
+    scored = step.run and not step.run.cell.retrain.trains
     return "submission" if submitted else "score" if scored else step.kind
 
 

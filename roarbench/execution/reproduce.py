@@ -32,7 +32,6 @@ from roarbench.store.layout import Workspace
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.trusted import check_network
-from roarbench.terms import Retrain
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -140,8 +139,8 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
     for suite in sorted(all_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
         asked = replace(with_given(asked, run.given), maps=run.maps) if run.reference else asked
-        explained = reference_of(asked, run.data, asked.reference_number(run.seed, run.cell.estimator))
-        recipe = explained.recipe if run.cell.retrain is Retrain.NONE else suite.recipe
+        explained = reference_of(asked, run.data, asked.explained(run.cell, run.seed))
+        recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
@@ -200,9 +199,7 @@ def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) ->
     vouched = origins(store.database, [result.run.key for result in suite_results.results.values()])
     known = {p: r for p, r in suite_results.results.items() if vouched[r.run.key] is not Origin.SELF_REPORTED}
     vouched_for = replace(suite_results, results=known)
-    spread = vouched_for.spread(asked, cell.fill) or (
-        None if cell.retrain is Retrain.NONE else vouched_for.spread(ROAR)
-    )
+    spread = vouched_for.spread(asked, cell.fill) or (vouched_for.spread(ROAR) if cell.retrain.trains else None)
     others = stored.rankings != again.rankings
     deviation = (spread.run_deviation(others, cell.t) if spread else None) or 0.0
     flips = int((stored.answers != again.answers).sum())

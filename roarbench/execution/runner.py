@@ -107,7 +107,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
-            failed += bool(event.failure and event.step.run)
+            failed += len(event.step.runs) if event.failure else 0
             if event.step.run in _scores(suite_results):
                 _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
             if request.until is not None and time.monotonic() >= request.until:
@@ -206,9 +206,9 @@ def at_work(
         rates = rates_of(engine)
         reasons = dict(rates.too_large)  # of recipes
         left_out = [Event(step, reasons[by]) for step, by in out_of_reach(steps(work, runs), reasons) if step.run]
-        for why, count in Counter(event.failure for event in left_out).items():
+        for why, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
             console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)
-        out = {event.step.run for event in left_out}
+        out = {run for event in left_out for run in event.step.runs}
         runs = [run for run in runs if run not in out]
         shown = [*steps(work, runs), *(event.step for event in left_out)]
         costs, told = partial(cost, work, rates=rates), reasons.values()

@@ -60,6 +60,11 @@ class Schedule:
         tries = len(self.cut_off[name])
         heapq.heappush(self._ready, (_priority(self.steps[name]), tries, self._place[name], name))
 
+    def change(self, step: Step) -> None:
+        """Put another step in the place of the one of its name, which waits for its turn."""
+        self.steps[step.job.name] = step
+        self.wait(step.job.name)
+
     def again(self, step: Step, reason: str) -> None:
         """Put a step back that its machine cut off for this reason."""
         self.cut_off[step.job.name].append(reason)

@@ -51,8 +51,8 @@ def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engi
         doing = _Doing(work, Schedule(steps(work, todo)), engine, store, beats)
         try:
             for event in doing.events():
-                if event.step.run and not event.failure:  # its row is stored
-                    work.checkpoint(event.step.run.key).remove()
+                for run in () if event.failure else event.step.runs:  # its row is stored
+                    work.checkpoint(run.key).remove()
                 yield event
         finally:  # this process may live on, and what it leases nobody else does
             _leave(store, owner)
@@ -125,8 +125,10 @@ class _Doing:
             keys = set(wish.keys)
             if wish in answer.granted:
                 yield from self._start(step, answer.granted[wish])
-            elif keys & answer.done:
+            elif keys <= answer.done:
                 yield self._end(step)
+            elif keys & answer.done:  # some of several runs, by a command that divides them otherwise
+                self._schedule.change(step.without(answer.done))
             elif reasons := [answer.stopped[key] for key in keys & answer.stopped.keys()]:
                 self._pause = _FIRST_LOOK
                 self._schedule.ended(step, reasons[0])
@@ -225,16 +227,17 @@ class _Doing:
         if outcome.error is not None:
             tries = f"; tried {TRIES} times" if isinstance(outcome.error, MachineError) else ""
             reason = f"{outcome.error}{tries}"
-            if not step.run:  # of a submission's jobs the first one speaks for all
+            if not step.runs:  # of a submission's jobs the first one speaks for all
                 reason = self._schedule.reasons.get(step.group, f"{step.job.name} failed: {reason}")
             yield from self._fail(step, reason)
             return
         cut_off = self._schedule.cut_off[step.job.name]
         notes = [*dict.fromkeys(cut_off), f"tried {1 + len(cut_off)} times"] if cut_off else []
         notes += [outcome.value] if step.kind in ("reference", "network") else []
-        if step.run:
-            self._store.add(outcome.value.result, self._begun[step.job.name].number)
-            notes.append(outcome.value.note)
+        if step.runs:
+            found = outcome.value
+            self._store.add_all(found.results, self._begun[step.job.name].number, found.remarks)
+            notes.append(found.note)
         else:
             self._release(step)
         if step.kind == "rank":
@@ -246,8 +249,8 @@ class _Doing:
 
     def _fail(self, step: Step, reason: str) -> Iterator[Event]:
         """Note that a step failed, by itself or, with the same words, because of one before it."""
-        if step.run:
-            self._store.failures.add(step.run, reason, self._begun[step.job.name].number)
+        if step.runs:
+            self._store.failures.add_all(step.runs, reason, self._begun[step.job.name].number)
         else:
             self._store.failures.stop(step.wanted(self._data), reason, self._owner)
         self._let_go(step)

@@ -73,7 +73,7 @@ class SuiteWork:
 
     def number_of(self, run: Run) -> int:
         """Return the number of the reference that a run depends on, or of the first one."""
-        return self.suite.reference_number(run.seed, run.cell.estimator) if run.reference else 0
+        return self.suite.explained(run.cell, run.seed) if run.reference else 0
 
     def explained_by(self, run: Run) -> "ReferenceModel":
         """Return the reference of that number."""
@@ -81,7 +81,7 @@ class SuiteWork:
 
     def scored_by(self, run: Run) -> "ReferenceModel":
         """Return the reference that is scored as it is: the seed's, whichever one a map explains."""
-        return ReferenceModel(self, self.suite.reference_number(run.seed))
+        return ReferenceModel(self, self.suite.scored(run.cell, run.seed))
 
     def ranking_spec(self, estimator: Estimator, unit: Unit, number: int = 0) -> RankingSpec:
         """Return under what identity the ranking of an estimator is stored that explains this reference."""

@@ -69,7 +69,7 @@ def count_work(
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
-    own = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
+    own = sum(point.cell.retrain.trains and point.cell.retrain is not Retrain.COMMON for point in points)
     needed = inputs_of(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
@@ -107,7 +107,7 @@ def filled_images(cell: Cell, train: int, test: int) -> int:
     """Return how many images a run fills with what is made of the features that are left, which takes long."""
     if cell.fill in PLAIN_FILLS:
         return 0
-    return test if cell.retrain is Retrain.NONE else train + test
+    return train + test if cell.retrain.trains else test
 
 
 def _planes_size(suite: Suite, unit: Unit) -> int:

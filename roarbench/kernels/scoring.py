@@ -1,4 +1,7 @@
-"""The logits of a trained network: nothing follows degrade but normalise."""
+"""The logits of trained networks: nothing follows degrade but normalise."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -20,6 +23,13 @@ def scored_at_once(size: int) -> int:
     return 128 if size <= 64 else 32
 
 
+class Scored(NamedTuple):
+    """A network that is scored, and what its inputs are normalised with."""
+
+    model: nn.Module
+    norm: Normalisation
+
+
 def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -> Tensor:
     """Return the logits of all inputs, float32 (n, classes) on the CPU; the model is left in evaluation mode.
 
@@ -27,17 +37,26 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
     The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
     batch size: `scored_at_once` says which.
     """
-    device = device_of(model)
-    model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+    return predict_each([Scored(model, norm)], inputs, batch)[0]
+
+
+def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list[Tensor]:
+    """Return the logits of each of several networks on one device, as `predict` does; inputs are made once for all."""
+    device = device_of(networks[0].model)
+    for network in networks:
+        network.model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
-    scale, logits = on_device(norm, device), []
+    scales = {norm: on_device(norm, device) for _, norm in networks}
+    logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
         for number, index in enumerate(indices):
             if isinstance(inputs, StreamedImages):
                 inputs.expect(indices[number:])
-            logits.append(model(_normalised(inputs, index, scale)))
-        return torch.cat(logits)[: len(inputs)].cpu()
+            made = {norm: _normalised(inputs, index, scale) for norm, scale in scales.items()}
+            for (model, norm), found in zip(networks, logits, strict=True):
+                found.append(model(made[norm]))
+        return [torch.cat(found)[: len(inputs)].cpu() for found in logits]
 
 
 def _normalised(inputs: Inputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:

@@ -1,6 +1,6 @@
 """How a planned point becomes a run with a key: which reference, splits and levels a suite takes."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 
 from roarbench.estimators import Estimator
@@ -9,7 +9,7 @@ from roarbench.plan.common import common_network
 from roarbench.plan.points import Point, expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell, Reference, Run
-from roarbench.plan.suite import REPLICATION, Suite
+from roarbench.plan.suite import REPLICATION, Block, Suite
 from roarbench.protocols.unretrained import MORF
 from roarbench.terms import PAPER_LEVELS, Making, Retrain, Split, Unit
 
@@ -27,13 +27,13 @@ def reference_epochs(suite: Suite) -> float:
 
 def bind(suite: Suite, point: Point, data: str, limit: int | None) -> Run:
     """Give a planned point the fingerprints that make it a run."""
-    cell, number = point.cell, suite.reference_number(point.seed, point.cell.estimator)
+    cell, number = point.cell, suite.explained(point.cell, point.seed)
     reference = reference_of(suite, data, number)
     explained, estimator = needs_reference(cell), cell.estimator_record
     return Run(
         cell=cell,
         seed=point.seed,
-        recipe=reference.recipe if cell.retrain is Retrain.NONE else suite.recipe,
+        recipe=suite.recipe if cell.retrain.trains else reference.recipe,
         data=data,
         estimator=estimator.fingerprint if estimator else "",
         reference=reference.key if explained else "",
@@ -58,17 +58,17 @@ def keys_of(suite: Suite, data: str, limit: int | None) -> Mapping[Point, str]:
 
 def scored_network(suite: Suite, point: Point, data: str) -> str:
     """Return the key of the network that scores a point, where it is neither trained for it nor the explained one."""
-    cell, number = point.cell, suite.reference_number(point.seed)
+    cell, number = point.cell, suite.scored(point.cell, point.seed)
     if cell.retrain is Retrain.COMMON:
         return common_network(suite, data, cell.order, cell.unit, point.seed, cell.fill).key
-    other = cell.retrain is Retrain.NONE and number != suite.reference_number(point.seed, cell.estimator)
+    other = not cell.retrain.trains and number != suite.explained(cell, point.seed)
     return reference_of(suite, data, number).key if other else ""
 
 
 def needs_reference(cell: Cell) -> bool:
     """Return whether a cell's outcome depends on the reference: it is what is scored, or explained."""
     estimator = cell.estimator_record
-    return bool(estimator and estimator.hangs_on_network) or cell.retrain is Retrain.NONE
+    return bool(estimator and estimator.hangs_on_network) or not cell.retrain.trains
 
 
 def reference_points(suite: Suite) -> tuple[Point, ...]:
@@ -89,18 +89,30 @@ def stored_levels(suite: Suite) -> tuple[float, ...]:
     return PAPER_LEVELS if levels <= set(PAPER_LEVELS) else tuple(sorted(levels | set(PAPER_LEVELS)))
 
 
-def ranked_splits(suite: Suite, row: Estimator | None = None) -> tuple[Split, ...]:
+def ranked_splits(suite: Suite, row: Estimator | None = None, number: int | None = None) -> tuple[Split, ...]:
     """Return whose images a row ranks, or any row: only test images where nothing is trained on others' masks.
 
-    A row that the suite has not ranks what any of its rows does.
+    A row that the suite has not ranks what any of its rows does. By the reference of a number, where that is asked
+    for, training images are ranked only if a training has a seed of that reference.
     """
     blocks = [block for block in suite.blocks if row in map(ranked_by, block.estimators)] or suite.blocks
-    return (Split.TEST,) if all(only_tested(suite, block.protocol.retrain) for block in blocks) else tuple(Split)
+    trained = [block for block in blocks if not only_tested(suite, block.protocol.retrain)]
+    if number is not None:
+        trained = [block for block in trained if number in set(_ranking_for(suite, block, row))]
+    return tuple(Split) if trained else (Split.TEST,)
+
+
+def _ranking_for(suite: Suite, block: Block, row: Estimator | None) -> Iterator[int]:
+    """Yield the numbers of the references by which a row ranks for the seeds of a block."""
+    for name in block.estimators:
+        if row in (ranked_by(name), None):
+            cell = Cell(suite.dataset, suite.model, name, MORF.order, block.protocol.retrain, "mean", block.unit, 0.0)
+            yield from (suite.explained(cell, seed) for seed in range(block.seeds))
 
 
 def only_tested(suite: Suite, retrain: Retrain) -> bool:
     """Return whether rows need no rankings of training images under a protocol that trains such networks."""
-    return retrain is Retrain.NONE or (retrain is Retrain.COMMON and suite.tuned_on is Split.TEST)
+    return not retrain.trains or (retrain is Retrain.COMMON and suite.tuned_on is Split.TEST)
 
 
 def family_splits(suite: Suite) -> tuple[Split, ...]:

@@ -33,10 +33,11 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
     if clean := untouched_by(protocol.retrain, block.fill):
         cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
-    for estimator, t, seed in product(block.estimators, block.levels, suite.seeds(block)):
-        for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
-            cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
-            yield Point(cell, seed)
+    for estimator, t in product(block.estimators, block.levels):
+        for seed in suite.seeds(block, estimator):
+            for name in (estimator, protocol.counterpart(estimator)) if protocol.paired else (estimator,):
+                cell = Cell(*place, name, protocol.order, protocol.retrain, block.fill, block.unit, t)
+                yield Point(cell, seed)
 
 
 def select(
@@ -47,24 +48,23 @@ def select(
     blocks = []
     for block in (block for block in suite.blocks if protocol in (None, block.protocol)):
         kept = tuple(name for name in block.estimators if name in names)
-        trained = block.protocol.retrain is not Retrain.NONE
-        blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and trained else block.seeds))
-    references = min(suite.references, seeds or suite.references)  # those that no seed is ranked by are not needed
-    return replace(suite, blocks=tuple(block for block in blocks if block.estimators), references=references)
+        blocks.append(replace(block, estimators=kept, seeds=seeds if seeds and block.protocol.trains else block.seeds))
+    asked = tuple(block for block in blocks if block.estimators)
+    # references that no seed is ranked by are not needed, unless they are held against each other
+    most = suite.references if any(block.protocol.by_networks for block in asked) else seeds or suite.references
+    return replace(suite, blocks=asked, references=min(suite.references, most))
 
 
 def with_seeds(suite: Suite, seeds: Mapping[tuple[Retrain, str], int]) -> Suite:
     """Return the part of a suite with so many trainings by kind of network and estimator, 1 for others."""
     blocks = [part for block in suite.blocks for part in _with_seeds(block, seeds)]
-    most = max(
-        (block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE), default=suite.references
-    )
+    most = max((block.seeds for block in blocks if block.protocol.trains), default=suite.references)
     return replace(suite, blocks=tuple(blocks), references=min(suite.references, most))
 
 
 def _with_seeds(block: Block, seeds: Mapping[tuple[Retrain, str], int]) -> Iterator[Block]:
     retrain = block.protocol.retrain
-    if retrain is Retrain.NONE:
+    if not retrain.trains:
         yield block
         return
     counts = {name: min(block.seeds, seeds.get((retrain, name), 1)) for name in block.estimators}

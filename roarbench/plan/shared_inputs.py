@@ -45,10 +45,10 @@ def inputs_of(suite: Suite, points: Iterable[Point]) -> SharedInputs:
     networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
     for cell, seed in ((point.cell, point.seed) for point in points):
         if needs_reference(cell):
-            references.add(suite.reference_number(seed))
+            references.add(suite.scored(cell, seed))
         rows = []
         if row := cell.ranked_by:
-            number = suite.reference_number(seed, cell.estimator) if row.hangs_on_network else 0
+            number = suite.explained(cell, seed) if row.hangs_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
             rankings.update(rows[-1:] if only_tested(suite, cell.retrain) else rows)
         if cell.retrain is Retrain.COMMON:

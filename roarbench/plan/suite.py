@@ -1,6 +1,8 @@
 """What a suite is: blocks of cells on one data set with one network, as frozen records."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from math import prod
 
 from roarbench.datasets import DatasetRecord
@@ -10,12 +12,21 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.runs import CLEAN, Cell
 from roarbench.protocols.declaration import Protocol
 from roarbench.terms import Making, Retrain, Split, Unit
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours to look at"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
 REPLICATION = 10_000  # from the seeds of a replication to those of the next: all of them are disjoint
+# References at most where each is scored under the maps of each. The seed 100 i + j stands for the map of reference i
+# and the answers of reference j, however many there are: a suite with one more reference shares all these runs
+SIBLINGS = 100
+
+
+def pair_of(seed: int) -> tuple[int, int]:
+    """Return the number of the reference whose map a seed stands for, and that of the one that answers."""
+    return divmod(seed % REPLICATION, SIBLINGS)
 
 
 @dataclass(frozen=True)
@@ -84,18 +95,31 @@ class Suite:
         again = f", replication {self.replication}" if self.replication else ""
         return f"{self.called if self.own else f'{self.name} v{self.version}'}{again}"
 
-    def seeds(self, block: Block) -> range:
-        """Return the seeds of each cell of a block; where nothing is trained there is one for each reference."""
-        first = REPLICATION * self.replication
-        return range(first, first + (self.references if block.protocol.retrain is Retrain.NONE else block.seeds))
+    def seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
+        """Return the seeds of each cell of a block; where nothing is trained there is one for each reference.
+
+        Where references are scored under each other's maps there is one for each two of them; a map that is the same
+        for all references is scored by each once.
+        """
+        first, numbers = REPLICATION * self.replication, range(self.references)
+        if block.protocol.retrain is Retrain.SIBLINGS:
+            each = estimator == CLEAN or find_estimator(estimator).hangs_on_network
+            pairs = product(numbers, numbers) if each else zip(numbers, numbers, strict=True)
+            return [first + SIBLINGS * explained + scored for explained, scored in pairs]
+        return range(first, first + (block.seeds if block.protocol.trains else self.references))
 
     def given_to(self, number: int) -> str:
         """Return `NAME@CHECKSUM` of the weights of a reference; empty if it is trained."""
         return self.given.split(",")[number] if self.given else ""
 
-    def reference_number(self, seed: int, estimator: str = "") -> int:
-        """Return which reference ranks for a seed, in [0, references): the next one for a twin that is named so."""
-        return (seed % REPLICATION + EstimatorId.read(estimator).explains_next) % self.references
+    def explained(self, cell: Cell, seed: int) -> int:
+        """Return which reference ranks for a cell, in [0, references): the next one for a twin that is named so."""
+        number = pair_of(seed)[0] if cell.retrain is Retrain.SIBLINGS else seed % REPLICATION
+        return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
+
+    def scored(self, cell: Cell, seed: int) -> int:
+        """Return which reference answers for a cell, in [0, references), where it is scored as it is."""
+        return (pair_of(seed)[1] if cell.retrain is Retrain.SIBLINGS else seed % REPLICATION) % self.references
 
     def reference_seed(self, number: int) -> int:
         """Return the seed of a reference; the one after it is that of its network with random weights.

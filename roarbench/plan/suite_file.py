@@ -193,7 +193,7 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
     """Refuse more references than there are seeds that they could rank for."""
-    trained = [block.seeds for block in blocks if block.protocol.retrain is not Retrain.NONE]
+    trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references:
         seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"
         raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")

@@ -45,7 +45,17 @@ class Protocol:
     @property
     def trains(self) -> bool:
         """Return whether the networks that are scored were trained for it."""
-        return self.retrain is not Retrain.NONE
+        return self.retrain.trains
+
+    @property
+    def by_networks(self) -> bool:
+        """Return whether every explained network is scored under the maps of each, and the gain is the interaction."""
+        return self.retrain is Retrain.SIBLINGS
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Return whether its rows have the probability of the class that the explained network predicts."""
+        return self.retrain is Retrain.NONE
 
     @property
     def paired(self) -> bool:
@@ -55,12 +65,12 @@ class Protocol:
     @property
     def by_difference(self) -> bool:
         """Return whether gains are differences of answers, image by image, so that there is one at every level."""
-        return self.retrain is Retrain.COMMON or self.paired or bool(self.made_of)
+        return self.retrain is Retrain.COMMON or self.paired or bool(self.made_of) or self.by_networks
 
     @property
     def random_is_zero(self) -> bool:
         """Return whether Random's gain is 0 by construction: rows are then held against 0, not against its chance."""
-        return self.paired or bool(self.made_of)
+        return self.paired or bool(self.made_of) or self.by_networks
 
     @property
     def gain_axis(self) -> str:

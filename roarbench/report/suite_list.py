@@ -30,7 +30,7 @@ def suite_records() -> list[dict[str, Any]]:
 
 def _suite_record(suite: Suite) -> dict[str, Any]:
     points = expand(suite)
-    trainings = sum(point.cell.retrain not in (Retrain.NONE, Retrain.COMMON) for point in points)
+    trainings = sum(point.cell.retrain.trains and point.cell.retrain is not Retrain.COMMON for point in points)
     inputs = inputs_of(suite, points)
     trainings += len(inputs.common)
     reference = 0 if suite.given else len(inputs.references)

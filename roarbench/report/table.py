@@ -73,7 +73,8 @@ class SuiteTable:
         It knows the image where it is better than Random, and the network where it is above its untrained twin, too.
         Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
         """
-        asks = self.board.protocol.random_is_zero and not find_estimator(row.estimator).asks_nothing
+        protocol = self.board.protocol
+        asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).asks_nothing
         if not asks or row.random is None or row.random.verdict is not Verdict.BETTER:
             return ()
         over = row.over_twins.get("untrained", Estimate()).low
@@ -119,7 +120,7 @@ class SuiteTable:
     @property
     def falling(self) -> str:
         """Return what the columns on that probability mean; empty where there are none."""
-        if self.board.protocol.trains:
+        if not self.board.protocol.has_probabilities:
             return ""
         before = next((f", p_0 = {decimals(found.untouched.value, 3)} there" for found in self.drops.values()), "")
         return (
@@ -176,6 +177,13 @@ class SuiteTable:
         return f"{here}, complete at {min(lacking)} of {most}" if len(counts) > 1 else f"complete at {here} of {most}"
 
     @property
+    def _networks(self) -> str:
+        """Return which networks were scored."""
+        if self.board.protocol.by_networks:
+            return f"{self.suite_results.suite.references} networks as they are"
+        return self._seeds if self.board.protocol.trains else "the reference as it is"
+
+    @property
     def _asked(self) -> dict[str, int]:
         protocol = self.board.protocol
         kind = (protocol.order, protocol.retrain, self.unit, self.fill)
@@ -192,13 +200,14 @@ class SuiteTable:
         parts = [
             f"{board.protocol.title} on {suite.dataset} with {suite.model}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
-            self._seeds if board.protocol.trains else "the reference as it is",
-            f"{board.images} test images",
+            self._networks,
+            f"{board.images} test images{' that all put into one class' if board.protocol.by_networks else ''}",
             f"unit {self.unit}",
             f"fill {self.fill}",
             self.suite_results.reference_words,
         ]
-        parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if self.judged and board.rows else []
+        clean = self.judged and board.rows and not board.protocol.by_networks
+        parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if clean else []
         return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
 
 

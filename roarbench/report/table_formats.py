@@ -14,6 +14,7 @@ from roarbench.report.table_notes import remarks
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.own_network import FEWEST_PERMUTED
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, percent, place_interval, signed
 
@@ -40,9 +41,10 @@ def as_text(table: SuiteTable, width: int) -> Table:
     gained = table.board.levels if table.board.protocol.by_difference else ()  # where there are gains at levels
     accuracies = {f"t={t:g}" for t in gained}
     names = [column.heading for column in columns if column not in kept]
-    left = [f"accuracy {name}" if name in accuracies else name for name in names]
+    what = "kept" if table.board.protocol.by_networks else "accuracy"
+    left = [f"{what} {name}" if name in accuracies else name for name in names]
     notes = [table.caption, remarks(table)]
-    notes += [_legend(kept)] if table.judged else []
+    notes += [_legend(kept)] if table.judged and not table.board.protocol.by_networks else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
     title, caption = table.suite_results.title, "\n".join(notes)
@@ -96,6 +98,8 @@ def columns_of(table: SuiteTable) -> list[Column]:
     add("place", (place_interval(row.place) for row in rows))
     add("estimator", (_name(table, row) for row in rows), left=True)
     add("gain [95%]", (interval(row.gain) for row in rows))
+    if board.protocol.by_networks:
+        return [*columns, *_network_columns(table)]
     if controls := max((len(row.beating.each) for row in rows if row.beating), default=0):
         add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
     if board.protocol.random_is_zero:
@@ -118,7 +122,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
     for t in table.mask_levels:
         above = (table.above_masks.get(row.estimator, {}).get(t, nothing) for row in rows)
         add(f"above masks t={t:g}", (interval(found.in_points) for found in above), 1.7 + t / 10)
-    if not board.protocol.trains:
+    if board.protocol.has_probabilities:
         drops = [table.drops.get(row.estimator) for row in rows]
         add(_AOPC, (interval(drop.aopc, "{:.3f}".format) if drop else MISSING for drop in drops), 1.9)
         for i, t in enumerate(board.levels):
@@ -130,6 +134,28 @@ def columns_of(table: SuiteTable) -> list[Column]:
     for metric in table.metrics:  # somebody asked for them
         add(metric.heading, (decimals(table.quantus(row)[metric.id], 3) for row in rows))
     return columns
+
+
+def _network_columns(table: SuiteTable) -> Iterator[Column]:
+    """Yield the columns of own-network gain behind the gain itself; accuracies are the predictions that are kept."""
+    rows, levels, nothing = table.rows, table.board.levels, Estimate()
+    words = (row.network.verdict.value if row.network else MISSING for row in rows)
+    yield Column("verdict", "verdict", "left", tuple(words), 0)
+    if table.board.references >= FEWEST_PERMUTED:
+        ps = (decimals(row.network.permutation if row.network else None, 3) for row in rows)
+        yield Column("permutation p", "perm. p", "right", tuple(ps), 4)
+    if any(row.other_image for row in rows):
+        over = (interval(row.over_other_image) for row in rows)
+        yield Column("over other image", "over other image", "right", tuple(over), 3.1)
+    for kind in table.twins:
+        over = (interval(row.over_twins.get(kind, nothing)) for row in rows)
+        yield Column(f"over {kind}", f"over {kind}", "right", tuple(over), 3.3)
+    for i, t in enumerate(levels):
+        gains = (table.gains(row)[i] for row in rows)
+        cells = tuple(MISSING if gain is None else signed(gain) for gain in gains)
+        yield Column(f"gain t={t:g}", f"at {t:g}", "right", cells, 3)
+    for i, t in enumerate(levels):
+        yield Column(f"t={t:g}", f"t={t:g}", "right", tuple(percent(row.accuracies[i].value) for row in rows), 2 + t)
 
 
 def _fitting(columns: list[Column], width: int) -> list[Column]:

@@ -126,6 +126,8 @@ def _certainty(table: SuiteTable) -> str:
     draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
     if not table.judged:
         return f"{sure} ({draws}). These networks see masks alone: no gains, no places."
+    if board.protocol.by_networks:
+        return f"{board.protocol.meaning} {sure}; verdicts hold for all {board.family} rows together."
     text = f"{sure} ({draws}); place intervals hold jointly over the rows shown."
     text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:

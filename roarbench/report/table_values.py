@@ -60,7 +60,7 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "place": position.place if position else None,
         "place_low": position.low if position else None,
         "place_high": position.high if position else None,
-        "verdict": row.random.verdict if row.random else None,
+        "verdict": _verdict(table, row),
         "verdict_sobel": row.sobel.verdict if row.sobel else None,
         "verdict_random_blurred": row.random_blurred.verdict if row.random_blurred else None,
         **plain_beating(row.beating),
@@ -78,8 +78,15 @@ def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
         "curve": curve,
         **_plain_above(table, row),
         **_plain_gains(table, row),
-        **({} if table.board.protocol.trains else _plain_drop(table, row)),
+        **(_plain_drop(table, row) if table.board.protocol.has_probabilities else {}),
+        **({"permutation_p": row.network and row.network.permutation} if table.board.protocol.by_networks else {}),
     } | ({"quantus": table.quantus(row)} if table.metrics else {})
+
+
+def _verdict(table: SuiteTable, row: Row) -> str | None:
+    """Return the word for a row beside Random, or for its own-network gain beside 0."""
+    found = row.network if table.board.protocol.by_networks else row.random
+    return found.verdict if found else None
 
 
 def with_ends(name: str, found: Estimate) -> dict[str, float | None]:

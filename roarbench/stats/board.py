@@ -3,12 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import Any
 
 from roarbench.estimators import CONTROLS
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating, Comparison
+from roarbench.stats.verdicts import Beating, Comparison, NetworkTest
 from roarbench.terms import Order
 
 RANDOM, SOBEL, BLURRED = CONTROLS
@@ -57,6 +58,7 @@ class Row:
     beating: Beating | None = None
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)
+    network: NetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
     looks: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
 
     @property
@@ -113,8 +115,6 @@ def _negative(number: Estimate) -> Estimate:
 
 def unjudged(board: Board) -> Board:
     """Return the same numbers without places and verdicts: nothing can be concluded from them."""
-    rows = (
-        replace(row, random=None, sobel=None, random_blurred=None, other_image=None, beating=None, place=None)
-        for row in board.rows
-    )
-    return replace(board, rows=tuple(rows), detectable=None)
+    judged = ("random", "sobel", "random_blurred", "other_image", "beating", "place", "network")
+    nothing: dict[str, Any] = dict.fromkeys(judged)
+    return replace(board, rows=tuple(replace(row, **nothing) for row in board.rows), detectable=None)

@@ -1,9 +1,9 @@
-"""Judges all estimators of one protocol: from draws to gains, verdicts and places."""
+"""_Judges all estimators of one protocol: from draws to gains, verdicts and places."""
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 
@@ -29,7 +29,7 @@ def board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol, and give those shown their places; the spread is of `scores` if None."""
+    """_Judge all estimators of one protocol, and give those shown their places; the spread is of `scores` if None."""
     bootstrap = bootstrap or Bootstrap()
     spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
     return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
@@ -60,7 +60,7 @@ def board_of(
     draws: Draws,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
+    """_Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
 
     Verdicts are adjusted for all rows, places are among those shown; no spread where nothing says how trainings vary.
     """
@@ -167,6 +167,26 @@ class Drawn:
         return self.estimate(one.minus(random) if one and random else None, estimator)
 
 
+class Judged(NamedTuple):
+    """What gains with draws of their own say: the comparisons with 0 and with twins, and how they follow each other."""
+
+    comparisons: Mapping[tuple[str, str], Comparison]
+    places: Mapping[str, Place]  # of the rows shown
+    detectable: float | None
+    over_other_image: Mapping[str, Sample]
+    over_twins: Mapping[str, Mapping[str, Estimate]]
+
+
+def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
+    """Judge gains; those that can be nothing but 0 are untested, and have places alone."""
+    judge = _Judge(**vars(drawn))
+    tested = replace(drawn.scores, checks=drawn.scores.checks | set(untested))
+    comparisons = replace(judge, scores=tested).comparisons()
+    found = detectable(judge.own_pairs) if judge.placed else None
+    twins = {name: judge.over_twins(name) for name in shown}
+    return Judged(comparisons, judge.places(shown), found, judge.over_other_image, twins)
+
+
 _Differences = dict[tuple[str, str], Sample]  # by row and control
 
 
@@ -228,7 +248,8 @@ class _Judge(Drawn):
     def comparisons(self) -> dict[tuple[str, str], Comparison]:
         if not self.repeated:
             return {}
-        pairs = {(name, control): d for control in CONTROLS for name, d in self.over(control).items()}
+        controls = CONTROLS[:1] if self.protocol.by_networks else CONTROLS  # 0 by construction, all of them
+        pairs = {(name, control): d for control in controls for name, d in self.over(control).items()}
         pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
         pairs = {(name, control): d for (name, control), d in pairs.items() if name != control}
         watched = {key: d for key, d in pairs.items() if key[0] in self.scores.watched}

@@ -5,7 +5,7 @@ a machine cut off has not failed: it is tried again, and counted until it is don
 """
 
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import Connection, delete, func, insert, inspect, select
 
@@ -29,21 +29,27 @@ class Failures:
         self._database = database
 
     def add(self, run: Run, reason: str, number: int | None = None) -> None:
-        """Note that a run failed, so that it is not tried until somebody asks for it; its lease is given up.
+        """Note that a run failed, see `add_all`."""
+        self.add_all([run], reason, number)
 
-        Its history stays when it succeeds later. It was tried under the lease of this number, or under none.
+    def add_all(self, runs: Sequence[Run], reason: str, number: int | None = None) -> None:
+        """Note that runs failed, so that they are not tried until somebody asks for it; their leases are given up.
+
+        Their history stays when they succeed later. They were tried under the leases of this number, or under none.
 
         Raises:
-            LostLease: That lease is no longer there; nothing is written.
+            LostLease: One of these leases is no longer there; nothing is written.
         """
         why = one_line(reason, REASON_LENGTH)
-        row = {"key": run.key, "record": canonical(record(run)), "reason": why, "code_version": code_version()}
+        same = {"reason": why, "code_version": code_version()}
+        rows = [{"key": run.key, "record": canonical(record(run)), **same} for run in runs]
 
         def work(connection: Connection) -> None:
-            if number is not None and not redeem(connection, run.key, number):
-                raise LostLease(f"the lease on {run.key} went to another process")
-            connection.execute(insert(failures), row)
-            _stop(connection, [run.key], "", run.data, why)
+            for run in runs:
+                if number is not None and not redeem(connection, run.key, number):
+                    raise LostLease(f"the lease on {run.key} went to another process")
+            connection.execute(insert(failures), rows)
+            _stop(connection, [run.key for run in runs], "", runs[0].data, why)
 
         self._database.change(work)
 

@@ -71,6 +71,6 @@ def ranking_spec(
         unit=unit,
         levels=stored_levels(suite),
         shape=shape,
-        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite, estimator),
+        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite, estimator, number),
         maps=suite.maps if estimator.shared else Making.FLOAT32,
     )

@@ -5,6 +5,7 @@ That rankings were imported is noted here, too, and stays.
 """
 
 import json
+import re
 from collections.abc import Collection, Mapping
 from enum import StrEnum
 from typing import Any
@@ -18,11 +19,12 @@ from roarbench.submissions.file import Warned
 
 
 class Kind(StrEnum):
-    """Name what a remark is on: an entry by its id, or rankings by their checksum."""
+    """Name what a remark is on: an entry by its id, rankings by their checksum, or a run by its key."""
 
     VALIDATE = "validate"
     KEPT = "kept"
     IMPORTED = "imported"
+    MASKS = "masks"  # two bytes of the hash of each test image's removal mask, in base 64
 
 
 def note_findings(database: Database, entry: str, found: Collection[Warned]) -> None:
@@ -74,12 +76,16 @@ def checked_remarks(text: bytes) -> dict[str, Any]:
     found = {}
     for key, value in dict(json.loads(text)).items():
         kind, _, subject = key.partition(" ")
-        sound = len(subject) <= 400 and (
-            isinstance(value, float | int) and 0 <= value <= 1
-            if kind == Kind.KEPT
-            else kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Warned}
-        )
-        if not sound:
+        if len(subject) > 400 or not _is_sound(kind, value):
             raise ValueError(f"'{key[:60]}' is not a remark")
         found[key] = value
     return found
+
+
+def _is_sound(kind: str, value: Any) -> bool:
+    """Return whether a value from outside is what remarks of this kind have."""
+    if kind == Kind.KEPT:
+        return isinstance(value, float | int) and 0 <= value <= 1
+    if kind == Kind.MASKS:
+        return isinstance(value, str) and re.fullmatch("[A-Za-z0-9+/]*=*", value) is not None
+    return kind == Kind.VALIDATE and isinstance(value, list) and set(value) <= {*Warned}

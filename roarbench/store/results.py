@@ -18,6 +18,7 @@ from roarbench.store.database import Database, insert_new, matching, present
 from roarbench.store.failures import Failures, clear
 from roarbench.store.leases import Lease, Owner, Reply, Wanted, claim, drop, kernel_of, redeem, renew, under_way
 from roarbench.store.opening import open_database
+from roarbench.store.remarks import put_remarks
 from roarbench.store.result import Result, row_of, stored_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
 
@@ -97,20 +98,24 @@ class ResultsStore:
         """
         return bool(self.add_all([result], number))
 
-    def add_all(self, new: Iterable[Result], number: int | None = None) -> set[str]:
+    def add_all(
+        self, new: Iterable[Result], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
+    ) -> set[str]:
         """Store results in one transaction and give up the leases on their runs; the keys that were not stored before.
 
-        A run that is stored already keeps its row. A lease's number is that of a result alone, see `add`.
+        A run that is stored already keeps its row. Remarks are noted with them; for `number` see `add`.
         """
         rows = {row["key"]: row for row in map(row_of, new)}
         ordered = [rows[key] for key in sorted(rows)]
 
         def work(connection: Connection) -> set[str]:
-            if number is not None and not redeem(connection, ordered[0]["key"], number):
+            lost = [key for key in sorted(rows) if number is not None and not redeem(connection, key, number)]
+            if lost:
                 if present(connection, results, rows) == rows.keys():
                     return set()  # stored, perhaps by this very call, whose answer was lost
-                raise LostLease(f"the lease on {ordered[0]['key']} went to another process")
+                raise LostLease(f"the lease on {lost[0]} went to another process")
             fresh = insert_new(connection, results, ordered)
+            put_remarks(connection, remarks)
             drop(connection, rows)
             clear(connection, rows)
             return fresh

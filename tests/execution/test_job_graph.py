@@ -97,7 +97,7 @@ CLEAN_RUN = bind(SUITE, expand(SUITE)[0], "da7a", None)
 
 
 def make_step(kind, number=0):
-    return Step(kind, Job(f"{kind} {number}", print, ()), (), run=CLEAN_RUN if kind == "run" else None)
+    return Step(kind, Job(f"{kind} {number}", print, ()), (), runs=(CLEAN_RUN,) if kind == "run" else ())
 
 
 def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_most(monkeypatch):
@@ -140,7 +140,7 @@ def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, mon
     work = make_work(tmp_path)
     made = steps(work, make_runs(work))
     step = next(step for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
-    linear = step._replace(run=replace(step.run, cell=replace(step.run.cell, fill="linear")))
+    linear = step._replace(runs=(replace(step.run, cell=replace(step.run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
     spec = work.ranking_spec(find_estimator("mine@12345678"), Unit.SCALAR)

@@ -147,7 +147,7 @@ def again(fast):
 
 def test_every_training_input_in_its_step(fast, again):
     assert len(fast.scored) == len(fast.training) - 1 == 17
-    others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE}  # made again by test_networks
+    others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE, Retrain.SIBLINGS}  # in tests of their own
     assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
     for run in fast.scored:
         if run.cell.retrain is Retrain.NONE:

@@ -93,7 +93,7 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
 def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, Result]:
     """Do all steps in this process, without a results store."""
     made = [(step.run, step.job.call(*step.job.arguments)) for step in steps(work, runs)]
-    return {run: value.result for run, value in made if run}
+    return {result.run: result for run, value in made if run for result in value.results}
 
 
 @contextmanager

@@ -13,7 +13,6 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Retrain
 
 _ALL = (
     *(quick.FIRST, *generated.GENERATED, *study.FIRST),
@@ -71,7 +70,7 @@ def with_given(suite: Suite, given: str) -> Suite:
         return suite
     own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
     references = len(given.split(",")) if given else own
-    trained = [block.seeds for block in suite.blocks if block.protocol.retrain is not Retrain.NONE]
+    trained = [block.seeds for block in suite.blocks if block.protocol.trains]
     blocks = tuple(
         replace(block, seeds=references) if max(trained, default=0) == block.seeds < references else block
         for block in suite.blocks

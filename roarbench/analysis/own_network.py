@@ -1,0 +1,94 @@
+"""Own-network gain of a suite's rows, from stored answers of every network under the maps of each."""
+
+from base64 import b64decode
+from collections.abc import Collection, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.suite import REPLICATION, SIBLINGS
+from roarbench.protocols.declaration import Protocol
+from roarbench.stats.board import Board, unjudged
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.network_board import Kept, network_board
+from roarbench.stats.own_network import FEWEST_NETWORKS
+from roarbench.store.result import Result
+from roarbench.terms import Unit
+
+Grid = Sequence[Sequence[Result]]  # by map and network
+
+
+def own_network_board(
+    results: SuiteResults,
+    protocol: Protocol,
+    unit: Unit,
+    bootstrap: Bootstrap,
+    shown: Collection[str] | None = None,
+    levels: Collection[float] = (),
+) -> Board | None:
+    """Judge the rows of a suite by their own-network gains; None where the suite does not have the protocol.
+
+    An empty list of levels means all.
+    """
+    rows, asked = results.suite.shared(protocol, unit)
+    if not asked:
+        return None
+    chosen = tuple(t for t in asked if t in levels) or asked
+    records = {name: find_estimator(name) for name in rows}
+    scores = Scores(
+        rows,
+        chosen,
+        {},
+        mixed=frozenset(results.mixed(protocol, unit)),
+        checks=frozenset(name for name in rows if not records[name].placed),
+        strangers=results.suite.entered,
+        silent=frozenset(name for name in rows if records[name].asks_nothing),
+    )
+    judged = network_board(scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown)
+    return unjudged(judged) if results.at_chance else judged
+
+
+def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Scores) -> dict[str, Kept]:
+    """Return what networks keep under the maps of each row, where all answers are there and belong together."""
+    held = results.held(protocol, unit)
+    untouched = _grid(results, held.get(UNTOUCHED, {}), each=True)
+    if untouched is None or len(untouched) < FEWEST_NETWORKS:
+        return {}
+    shared = np.all([one.answers for row in untouched for one in row], axis=0)
+    found = {}
+    for name in scores.estimators if shared.any() else ():
+        each = find_estimator(name).hangs_on_network
+        grids = [_grid(results, held.get((name, t), {}), each) for t in scores.levels]
+        if name not in scores.mixed and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
+            answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
+            found[name] = Kept(answers.transpose(1, 2, 0, 3), _are_same(known, results.masks, shared))
+    return found
+
+
+def _grid(results: SuiteResults, by_seed: Mapping[int, Result], each: bool) -> Grid | None:
+    """Return the results of a row at a level by map and network; None where one is missing.
+
+    A map that is the same for all networks was scored by each of them once, not `each` map by each network.
+    """
+    numbers, first = range(results.suite.references), REPLICATION * results.suite.replication
+    seeds = {(i, j): first + SIBLINGS * (i if each else j) + j for i, j in product(numbers, numbers)}
+    if not by_seed.keys() >= set(seeds.values()):
+        return None
+    return [[by_seed[seeds[i, j]] for j in numbers] for i in numbers]
+
+
+def _are_same(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+    """Return whether the maps of all networks are known to remove the same features of each of the shared images."""
+    return all(_is_same([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
+
+
+def _is_same(own: Sequence[Result], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+    noted = [masks.get(result.run.key, "") for result in own]
+    if not all(noted):
+        return False
+    first, *others = (np.frombuffer(b64decode(text), np.uint8).reshape(len(shared), -1)[shared] for text in noted)
+    return all(np.array_equal(first, other) for other in others)

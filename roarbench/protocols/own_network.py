@@ -1,0 +1,46 @@
+"""Own-network gain: every explained network is scored under the maps of each, and the interaction counts."""
+
+from dataclasses import replace
+
+from roarbench.protocols.declaration import Protocol
+from roarbench.terms import Order, Retrain
+
+_INTERACTION = "does a map hurt the network that it explains more than another network, compared with that one's map"
+OWN_NETWORK = Protocol(
+    name="own-network",
+    order=Order.MORF,
+    retrain=Retrain.SIBLINGS,
+    title="Own-network gain",
+    tab="This network or another?",
+    question="Does the map explain this network rather than another one of the same classes?",
+    method="score every explained network, not retrained, on images without the features that the map of each network "
+    f"ranks first: {_INTERACTION}",
+    dot="Two networks explained, four scores: each network under its own map and under the other's. Each dot: how many "
+    "more images the networks lose under their *own* maps than under each *other's*, in points. 0 = the map says "
+    "nothing about its network.",
+    gain="own-network gain",
+    meaning="Gain: predictions that networks lose under their own maps minus those that they lose under each other's, "
+    "in points; a map that is the same for all networks scores 0.",
+    zero="a map that does not depend on the network, such as Random's",
+    limits="A perfect map scores 0 if all networks use the same features; a search for the mask that breaks one "
+    "network scores high; degraded images are unlike all that the networks were trained on",
+    use="To judge whether a map explains its network, which no map made without the network can; beside `roar`, which "
+    "asks whether the features matter in the data",
+)
+OWN_NETWORK_LERF = replace(
+    OWN_NETWORK,
+    name="own-network-lerf",
+    order=Order.LERF,
+    title="Own-network LeRF gain",
+    tab="The rest, this network or another?",
+    question="Does the map tell what this network, rather than another one, can do without?",
+    method="score every explained network, not retrained, on images without the features that the map of each network "
+    "ranks last: does a network keep more of its predictions under its own map than under another network's",
+    dot="Two networks explained, four scores: each network under its own map and under the other's, without the "
+    "features ranked last. Each dot: how many more predictions the networks *keep* under their *own* maps, in points. "
+    "0 = the map says nothing about its network.",
+    meaning="Gain: predictions that networks keep without what their own maps rank last minus those that they keep "
+    "under each other's, in points; a map that is the same for all networks scores 0.",
+    limits="As `own-network`",
+    use="With `own-network`",
+)

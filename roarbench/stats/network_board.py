@@ -1,0 +1,74 @@
+"""The board of own-network gain: gains from what networks keep under each other's maps, judged beside 0."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.protocols.declaration import Protocol
+from roarbench.stats.board import RANDOM, Board, Covers, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
+from roarbench.stats.curves import POINTS, Scores
+from roarbench.stats.draws import draw
+from roarbench.stats.judging import Drawn, Judged, judge_gains
+from roarbench.stats.own_network import OwnNetworkGain, own_network_gain
+from roarbench.stats.verdicts import NetworkTest, NetworkVerdict, network_test
+from roarbench.terms import OTHER_IMAGE, Order
+
+
+class Kept(NamedTuple):
+    """Predictions that networks keep under an estimator's maps of each of them."""
+
+    # (maps, networks, levels, images), see `own_network_gain`; images that all networks put into one class
+    answers: NDArray[np.bool_]
+    same: bool  # the maps of all networks remove the same features of each of these images
+
+
+def network_board(
+    scores: Scores, kept: Mapping[str, Kept], protocol: Protocol, bootstrap: Bootstrap, shown: Collection[str] | None
+) -> Board:
+    """Judge the rows of which all answers are there; `scores` says which rows and levels there are, without answers."""
+    gains = {name: own_network_gain(each.answers, protocol.order, bootstrap) for name, each in kept.items()}
+    areas = {name: found.gain for name, found in gains.items()}
+    drawn = Drawn(scores, protocol, bootstrap, None, draw(scores, bootstrap, None), areas, Covers.NETWORKS)
+    names = [name for name in scores.estimators if shown is None or name in shown]
+    judged = judge_gains(drawn, names, [name for name, each in kept.items() if each.same])
+    rows = [
+        _row(drawn, judged, name, kept[name], gains[name]) if name in kept else _empty(name, scores) for name in names
+    ]
+    networks, _, _, images = next((each.answers.shape for each in kept.values()), (0, 0, 0, 0))
+    family = sum(name not in scores.strangers for name, _ in judged.comparisons)
+    return Board(
+        protocol, scores.levels, tuple(rows), images, bootstrap, Covers.NETWORKS, judged.detectable, family, networks
+    )
+
+
+def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkGain) -> Row:
+    """Return a row with its numbers; its accuracies are the predictions that networks keep under their own maps."""
+    own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
+    sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
+    levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
+    beside_zero = judged.comparisons.get((name, RANDOM))
+    tested = beside_zero and network_test(beside_zero, found.permutation)
+    return replace(
+        _empty(name, drawn.scores),
+        seeds=len(kept.answers),
+        clean=Estimate(1.0),
+        accuracies=tuple(Estimate(float(share)) for share in own),
+        differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
+        gain=Estimate(0.0) if kept.same else drawn.area(name),
+        random=beside_zero,
+        place=judged.places.get(name),
+        over_other_image=drawn.estimate(judged.over_other_image.get(name)),
+        other_image=judged.comparisons.get((name, OTHER_IMAGE)),
+        over_twins=judged.over_twins[name],
+        network=NetworkTest(NetworkVerdict.SAME_MAP) if kept.same else tested,
+    )
+
+
+def _empty(name: str, scores: Scores) -> Row:
+    nothing = (Estimate(),) * len(scores.levels)
+    check = name in scores.checks
+    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), Estimate(), None, None, None, None, check)

@@ -1,0 +1,133 @@
+"""Networks scored under each other's maps: from plan to table on a suite of seconds."""
+
+from dataclasses import replace
+from itertools import combinations, product
+
+import numpy as np
+import pytest
+import torch
+
+from roarbench.analysis.collecting import collect
+from roarbench.analysis.own_network import own_network_board
+from roarbench.estimators.ids import twin_id
+from roarbench.execution import siblings
+from roarbench.execution.job_graph import steps
+from roarbench.execution.scheduler import complete
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.plan.keys import keys_of
+from roarbench.plan.suite import Block
+from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
+from roarbench.report.table import suite_table
+from roarbench.report.table_values import flat_rows
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.verdicts import NetworkVerdict
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import Order, Split, Unit
+from tests.helpers import tiny_suite
+from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
+
+CONTROLS = ("random", "sobel", "linear-classifier")
+ASKING = ("grad", twin_id("grad", "blurred"), twin_id("grad", "untrained"))
+LEVELS = (0.1, 0.3)
+SUITE = replace(
+    tiny_suite.SUITE,
+    name="own",
+    references=3,
+    blocks=tuple(Block(of, (*CONTROLS, *ASKING), LEVELS, seeds=1) for of in (OWN_NETWORK, OWN_NETWORK_LERF)),
+)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The whole suite, done once: its work, its runs, its jobs' names and its results."""
+    with tiny_suite.completed(tmp_path_factory.mktemp("own"), SUITE) as (work, runs, jobs, store):
+        yield work, runs, jobs, collect(SUITE, store, None, work.images.fingerprint)
+
+
+def classes_of(work, number, pixels):
+    """What a reference says of images float32 (n, c, h, w) in [0, 255]: int64 (n,)."""
+    with torch.no_grad():
+        return work.explained[number].trained()(normalise(pixels, Normalisation.of(work.images))).argmax(1)
+
+
+def slow_gains(work, name, order):
+    """The gain at each level, image by image and pair by pair, from the networks and the rankings themselves."""
+    pixels = torch.from_numpy(work.images.test.pixels).float()
+    mean = torch.tensor(work.images.mean)[:, None, None]
+    untouched = [classes_of(work, number, pixels) for number in range(3)]
+    same = [image for image in range(len(pixels)) if len({int(said[image]) for said in untouched}) == 1]
+    assert 3 <= len(same) < len(pixels)
+    for t in LEVELS:
+        kept = {}
+        for explained, scored in product(range(3), repeat=2):
+            rankings = ranked_by(work, name, 0 if name in CONTROLS[:2] else explained)
+            gone = torch.from_numpy(removed(rankings, Split.TEST, t, order)).view(pixels.shape)
+            kept[explained, scored] = classes_of(work, scored, torch.where(gone, mean, pixels)) == untouched[scored]
+        sign = 1 if order is Order.MORF else -1
+        each = [
+            sign * (int(kept[i, j][x]) + int(kept[j, i][x]) - int(kept[i, i][x]) - int(kept[j, j][x])) / 2
+            for x in same
+            for i, j in combinations(range(3), 2)
+        ]
+        yield 100 * sum(each) / len(each)
+
+
+@pytest.mark.parametrize("protocol", [OWN_NETWORK, OWN_NETWORK_LERF])
+@pytest.mark.parametrize("name", ["grad", "linear-classifier", "random"])
+def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
+    work, *_, results = done
+    table = suite_table(results, protocol.name, None, None)
+    (row,) = (row for row in table.board.rows if row.estimator == name)
+    expected = list(slow_gains(work, name, protocol.order))
+    assert any(expected) == (name == "grad")
+    assert table.gains(row) == pytest.approx(expected, abs=1e-9)
+    assert row.gain.value == pytest.approx(np.mean(expected), abs=1e-9)
+
+
+def test_rows_whose_maps_are_equal_are_0_by_construction_and_no_other(done):
+    *_, results = done
+    rows = {row["estimator"]: row for row in flat_rows(suite_table(results, OWN_NETWORK.name, None, None))}
+    assert {name for name, row in rows.items() if row["verdict"] == NetworkVerdict.SAME_MAP} == set(CONTROLS)
+    assert {rows[name]["gain"] for name in CONTROLS} == {0.0}
+    assert {rows[name]["gain_low"] for name in CONTROLS} == {None}
+    assert None not in {rows[name]["gain_low"] for name in ASKING}
+
+
+def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
+    """The linear classifier's differ, too, where networks disagree; its rankings have other checksums."""
+    work, *_, results = done
+    assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
+    sobel = {row.run.key for row in results.held(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
+    other = siblings.hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
+    altered = replace(results, masks={**results.masks, min(sobel): other})
+    board = own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    words = {row.estimator: row.network.verdict for row in board.rows if row.network}
+    assert words["sobel"] != NetworkVerdict.SAME_MAP == words["random"]
+
+
+def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
+    _, runs, jobs, _ = done
+    each, shared = 4, 2  # rows that hang on the network; rows that do not, which every network is scored by once
+    assert len(runs) == 9 + 2 * len(LEVELS) * (each * 9 + shared * 3)
+    made = [name for name in jobs if not name.startswith(("reference", "rank", "seal"))]
+    assert len(made) == 3 + 2 * 3 * (each + shared)
+
+
+def test_a_suite_with_one_more_network_shares_all_runs():
+    fewer, more = (keys_of(replace(SUITE, references=count), "0" * 32, None) for count in (3, 4))
+    assert set(fewer.values()) < set(more.values())
+    again = keys_of(replace(SUITE, replication=1), "0" * 32, None)
+    assert set(fewer.values()).isdisjoint(again.values())
+
+
+def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
+    """Some of the runs of every job are done, as by a command that knew of fewer networks or levels."""
+    work, runs, _, results = done
+    stored = list(results.results.values())
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        store.add_all(stored[::2])
+        assert [event.failure for event in complete(work, runs, store, InlineEngine()) if event.failure] == []
+        found = store.results([run.key for run in runs])
+    assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
+    left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
+    assert sorted(run.key for step in steps(work, left) for run in step.runs) == sorted(run.key for run in left)
