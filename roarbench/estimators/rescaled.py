@@ -15,6 +15,9 @@ from torch.overrides import TorchFunctionMode
 _POOLS = {F.max_pool2d, torch.max_pool2d}
 _ELEMENTWISE = {
     *(F.relu, torch.relu, torch.relu_, Tensor.relu, Tensor.relu_),
+    *(F.relu6, F.hardtanh, F.hardtanh_, F.threshold, torch.threshold, torch.threshold_),
+    *(torch.clamp, torch.clamp_, torch.clip, torch.clip_, torch.clamp_min, torch.clamp_min_, torch.clamp_max),
+    *(Tensor.clamp, Tensor.clamp_, Tensor.clip, Tensor.clip_, Tensor.clamp_min, Tensor.clamp_min_, Tensor.clamp_max),
     *(F.leaky_relu, F.elu, F.softplus, torch.sigmoid, Tensor.sigmoid, torch.tanh, Tensor.tanh),
 }
 _NONE = 1e-10  # inputs that differ by less do not, and the slope between them is the derivative; captum's number

@@ -10,7 +10,7 @@ from roarbench.estimators.base import Batch
 from roarbench.estimators.relevance import unrolled
 from roarbench.estimators.rescaled import Rescaled
 from roarbench.models.build import build
-from tests.helpers.networks import CLASSES, dense, importance
+from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
 
 
@@ -67,6 +67,70 @@ def test_what_lrp_follows_is_the_network(name):
     torch.testing.assert_close(unrolled(model)(images), model(images), rtol=1e-4, atol=1e-4)
 
 
+class Stepwise(nn.Module):
+    """Two convolutions with positive weights, one step between them, its outputs' mean and a linear layer."""
+
+    def __init__(self, step, padding=0):
+        super().__init__()
+        torch.manual_seed(0)
+        self.one, self.two = nn.Conv2d(3, 4, 3, padding=1), nn.Conv2d(4, 4, 3, padding=padding)
+        self.step, self.last = step, nn.Linear(4, CLASSES)
+
+    def forward(self, x):
+        return self.last(self.two(self.step(self.one(x))).relu().mean((2, 3)))
+
+
+RELU = nn.ReLU()
+ALIKE = {  # steps, each beside one that does the same and has had its rule for long; a padding stands in a convolution
+    "ReLU6": (nn.ReLU6(), RELU, 0),  # no number is above 6
+    "relu6": (lambda x: F.relu6(x, inplace=True), RELU, 0),
+    "Hardtanh": (nn.Hardtanh(0, 9), RELU, 0),
+    "clamp": (lambda x: x.clamp(0, 6), RELU, 0),
+    "clamp without an end": (lambda x: torch.clamp(x, min=0), RELU, 0),
+    "clamp_min": (lambda x: x.clamp_min(0), RELU, 0),
+    "relu_": (torch.relu_, RELU, 0),
+    "threshold": (lambda x: F.threshold(x, 0, 0), RELU, 0),
+    "ZeroPad2d": (nn.Sequential(RELU, nn.ZeroPad2d(1)), RELU, 1),
+    "ConstantPad2d": (nn.Sequential(RELU, nn.ConstantPad2d(1, 0.0)), RELU, 1),
+    "pad": (lambda x: F.pad(x.relu(), (1, 1, 1, 1)), RELU, 1),
+    "max_pool2d": (lambda x: F.max_pool2d(x, 2, stride=2).relu(), nn.Sequential(nn.MaxPool2d(2), RELU), 0),
+    "AdaptiveMaxPool2d": (nn.Sequential(nn.AdaptiveMaxPool2d(6), RELU), nn.Sequential(nn.MaxPool2d(2), RELU), 0),
+    "avg_pool2d": (lambda x: F.avg_pool2d(x, 2).relu(), nn.Sequential(nn.AvgPool2d(2), RELU), 0),
+    "adaptive_avg_pool2d": (
+        lambda x: F.adaptive_avg_pool2d(x, (6, 6)).relu(),
+        nn.Sequential(nn.AdaptiveAvgPool2d(6), RELU),
+        0,
+    ),
+}
+
+
+@pytest.mark.parametrize("case", ALIKE)
+def test_lrp_of_a_step_is_that_of_the_same_step_by_another_name(case, batch):
+    step, known, padding = ALIKE[case]
+    models = Stepwise(step).double().eval(), Stepwise(known, padding).double().eval()
+    found, expected = (importance("lrp", model, batch) for model in models)
+    assert_near(found, expected, 1e-6)  # a step more divides by numbers plus 1e-9
+
+
+@pytest.mark.parametrize("pad", [nn.ReflectionPad2d(1), nn.ReplicationPad2d(1), nn.CircularPad2d(1)])
+def test_relevance_of_a_copied_border_goes_to_where_it_was_copied_from(pad):
+    # the logit is the sum of all 25 numbers of the padded image, and each number has its copies' share
+    model = nn.Sequential(nn.Conv2d(1, 1, 1, bias=False), nn.ReLU(), pad, nn.Flatten(), nn.Linear(25, 1, bias=False))
+    for parameter in model.parameters():
+        nn.init.ones_(parameter)
+    image = torch.tensor([1.0, 2.0, 4.0]).expand(1, 1, 3, 3)
+    copies = pad(torch.arange(9.0).view(1, 1, 3, 3)).flatten().long().bincount(minlength=9).view(3, 3)
+    found = importance("lrp", model.eval(), Batch(image, torch.tensor([0]), torch.tensor([0])))
+    torch.testing.assert_close(found[0, 0], copies * image[0, 0])
+
+
+def test_a_clipped_number_passes_all_relevance_on():
+    # 9 is cut to 6, and 6 + 2 is the logit
+    model = nn.Sequential(convolution((1.0,)), nn.ReLU6(), nn.Flatten(), dense((1.0, 1.0, 1.0)))
+    image = Batch(torch.tensor([[[[9.0, 2.0, -1.0]]]]), torch.tensor([0]), torch.tensor([0]))
+    torch.testing.assert_close(importance("lrp", model.eval(), image).flatten(), torch.tensor([6.0, 2.0, 0.0]))
+
+
 SAME = nn.Conv2d(3, 3, 1)
 
 
@@ -78,7 +142,12 @@ class Branching(nn.Module):
 @pytest.mark.parametrize(
     ("model", "words"),
     [
-        (nn.Sequential(nn.Conv2d(3, 5, 12), nn.ReLU6(), nn.Flatten()), "has no rule for ReLU6, which the network has"),
+        (nn.Sequential(nn.Conv2d(3, 5, 12), nn.GELU(), nn.Flatten()), "has no rule for GELU, which the network has"),
+        (
+            nn.Sequential(nn.Conv2d(3, 5, 12), nn.Hardtanh(), nn.Flatten()),
+            "has no rule for Hardtanh, which the network has",
+        ),
+        (Stepwise(lambda x: x.clamp(-1, 1)), "has no rule for clamp, which the network has"),
         (nn.Sequential(SAME, nn.ReLU(), SAME, nn.Flatten()), "takes a module once and 0 is used twice"),
         (Branching(), "cannot follow the steps of Branching"),
     ],
@@ -116,6 +185,7 @@ class Functional(nn.Module):
     def forward(self, x):
         x = F.max_pool2d(self.relu(self.one(x)), 3, stride=2, padding=1, ceil_mode=True)
         x = self.relu(self.two(x)).add_(x)
+        x = x + F.relu6(x).clamp_(0.1, 0.5) + F.hardtanh(x) + F.threshold(x, 0.2, 0.2) + x.clamp(max=0.3)
         return self.last(torch.sigmoid(x - 1).flatten(1)) + self.last(F.leaky_relu(x).relu_().flatten(1))
 
 
