@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from roarbench.api.evaluate import evaluate
     from roarbench.api.finding import load
     from roarbench.api.functions import submission
+    from roarbench.api.own_network import OwnNetworkTable, own_network_gain
     from roarbench.api.primitives import bootstrap, degraded, fill, matched, rank, remove
     from roarbench.api.published import results
     from roarbench.api.suite_result import Difference, Result
@@ -24,6 +25,7 @@ _HOMES = {
     "api.curve": ("Curve", "curve"),
     "api.evaluate": ("evaluate",),
     "api.functions": ("submission",),
+    "api.own_network": ("OwnNetworkTable", "own_network_gain"),
     "api.primitives": ("bootstrap", "degraded", "fill", "matched", "rank", "remove"),
     "api.published": ("results",),
     "api.suite_result": ("Difference", "Result"),
@@ -35,6 +37,7 @@ __all__ = [
     "CallerError",
     "Curve",
     "Difference",
+    "OwnNetworkTable",
     "Result",
     "RoarbenchError",
     "RunError",
@@ -46,6 +49,7 @@ __all__ = [
     "fill",
     "load",
     "matched",
+    "own_network_gain",
     "rank",
     "remove",
     "results",

@@ -51,7 +51,9 @@ def _by_contract(estimate: Estimate) -> Estimate:
     return estimate
 
 
-def _by_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
+def by_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
+    """Call what takes the model and returns an object with `attribute(inputs, target=…)`."""
+
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs = images.detach().clone().requires_grad_()
         return _seeded(lambda: estimator(model).attribute(inputs, target=targets), generator)
@@ -59,7 +61,9 @@ def _by_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
     return estimate
 
 
-def _by_quantus(explain_func: Callable[..., Any]) -> Estimate:
+def by_quantus(explain_func: Callable[..., Any]) -> Estimate:
+    """Call what takes model, inputs and targets by name, as arrays of NumPy, and returns one."""
+
     def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
         inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
         found = _seeded(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
@@ -70,8 +74,8 @@ def _by_quantus(explain_func: Callable[..., Any]) -> Estimate:
 
 _CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
     "estimate": _by_contract,
-    "estimator": _by_captum,
-    "explain_func": _by_quantus,
+    "estimator": by_captum,
+    "explain_func": by_quantus,
 }
 
 

@@ -1,0 +1,196 @@
+"""Own-network gain of any maps of any networks: nothing is trained, nothing is stored."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.api.explainers import Explained, Explainer, read_explainers
+from roarbench.api.inputs import images_of
+from roarbench.api.primitives import fill_of, ids_of
+from roarbench.api.removal import Removal, evaluating, score
+from roarbench.errors import CallerError
+from roarbench.kernels.degrade import degrade
+from roarbench.kernels.scoring import scored_at_once
+from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
+from roarbench.stats.own_network import FEWEST_NETWORKS, OwnNetworkGain, OwnNetworkVerdict, own_network_verdicts
+from roarbench.stats.own_network import own_network_gain as gain_of
+from roarbench.terms import OWN_NETWORK_LEVELS, Order
+from roarbench.text import interval
+
+if TYPE_CHECKING:
+    import pandas
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False)
+class OwnNetworkTable:
+    """Own-network gains of several estimators, shown as a table.
+
+    Attributes:
+        gains: By name; None where the removal masks are the same for every network.
+        verdicts: By name, adjusted for all of them.
+        networks: How many were explained.
+        images: How many all networks put into one class, which count.
+        of: Images in all.
+        levels: Fractions of features removed.
+        order: `morf` or `lerf`.
+    """
+
+    gains: Mapping[str, OwnNetworkGain | None]
+    verdicts: Mapping[str, OwnNetworkVerdict]
+    networks: int
+    images: int
+    of: int
+    levels: tuple[float, ...]
+    order: Order
+
+    def gain(self, name: str) -> Estimate:
+        """Return a gain in accuracy points with its interval of 95 %; 0 without one where it is 0 by construction."""
+        found = self.gains[name]
+        return Estimate(0.0) if found is None else estimate(found.gain, Bootstrap().confidence)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """Return one row for each estimator, largest gain first: interval, verdict, gain at each level."""
+        import pandas
+
+        rows = []
+        for name in sorted(self.gains, key=lambda name: -(self.gain(name).value or 0.0)):
+            found = self.gains[name]
+            row = {"estimator": name, **self.gain(name)._asdict(), "verdict": str(self.verdicts[name])}
+            row["p_permutation"] = found.permutation if found else None
+            row |= {f"gain at {t:g}": found.levels[k].value if found else 0.0 for k, t in enumerate(self.levels)}
+            rows.append(row)
+        return pandas.DataFrame(rows).rename(columns={"value": "gain"})
+
+    @property
+    def caption(self) -> str:
+        """Say what was measured, and what the intervals cover."""
+        levels, verb = ", ".join(f"{t:g}" for t in self.levels), "lose" if self.order is Order.MORF else "keep"
+        return (
+            f"{self.networks} networks; {self.images} of {self.of} images, those that all networks put into one class; "
+            f"{self.order} at t = {levels}.\nGain: predictions, in points, that networks {verb} under the mask of "
+            "their own map beyond those under the mask of another network's map.\n95 % intervals over images and "
+            "networks; verdicts are adjusted for all rows."
+        )
+
+    def __repr__(self) -> str:
+        frame = self.to_dataframe()
+        cells = [
+            ("estimator", "gain [95 %]", "verdict"),
+            *((name, interval(self.gain(name)), str(self.verdicts[name])) for name in frame["estimator"]),
+        ]
+        wide, long = (max(len(row[column]) for row in cells) for column in (0, 1))
+        return "\n".join([*(f"{one:{wide}}  {two:>{long}}  {three}" for one, two, three in cells), self.caption])
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"{self.to_dataframe().to_html(index=False, float_format='{:+.1f}'.format)}<p>{escape(self.caption)}</p>"
+
+    def plot(self, file: str | Path | None = None) -> "Figure":
+        """Draw the gains with their intervals, the largest on top; also into a file, PNG, SVG or PDF by its ending."""
+        from roarbench.report.figures import save_figure
+        from roarbench.report.gain_bars import draw_gains
+
+        names = list(self.to_dataframe()["estimator"])
+        figure = draw_gains({name: self.gain(name) for name in names}, "own-network gain, points")
+        if file is not None:
+            save_figure(figure, Path(file))
+        return figure
+
+
+def own_network_gain(
+    networks: Sequence[nn.Module],
+    images: Any,
+    estimators: Any,
+    *,
+    order: str = "morf",
+    levels: tuple[float, ...] = OWN_NETWORK_LEVELS,
+    unit: str = "scalar",
+    fill: Any = None,
+) -> OwnNetworkTable:
+    """Measure whether maps explain their own network rather than another one of the same classes.
+
+    Each network is scored under the removal masks of every network's map (docs/protocol.md). Harm that a mask does to
+    any network, and how fragile a network is, cancel; a map made without the network has a gain of exactly 0.
+
+    Args:
+        networks: Three or more, logits out, for the same inputs and classes. Their evaluation mode is used.
+        images: Float (n, c, h, w), as the networks take them.
+        estimators: By name, each an id of the table, a function of (model, images, targets), a class of captum, what
+            Quantus calls, or arrays of maps of all images, one for each network. Maps are (n, c, h, w), (n, 1, h, w)
+            or (n, h, w), larger = more important.
+        order: `morf` removes the features that a map ranks first, `lerf` those that it ranks last.
+        levels: Fractions of features to remove, in (0, 1).
+        unit: `scalar`, each number alone, or `pixel`, all channels together.
+        fill: What replaces a removed feature, (c,); the mean of these images' channels if None.
+
+    Raises:
+        CallerError: These do not fit together, or the networks put no image into one class.
+    """
+    pixels, models = images_of(images), list(networks)
+    if len(models) < FEWEST_NETWORKS:
+        raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more: add their siblings")
+    explainers, value = read_explainers(estimators, pixels, len(models)), fill_of(pixels, fill)
+    removal = Removal.read(order, levels, unit)
+    with evaluating(models):
+        agreed, targets = _agreed(models, pixels)
+        kept, same = _answers(models, pixels, agreed, targets, explainers, removal, value)
+    gains = {name: None if same[name] else gain_of(kept[name], removal.order, Bootstrap()) for name in kept}
+    verdicts = own_network_verdicts({name: found and found.gain for name, found in gains.items()})
+    return OwnNetworkTable(gains, verdicts, len(models), len(agreed), len(pixels), removal.levels, removal.order)
+
+
+def _agreed(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the numbers of the images that all networks put into one class, and those classes."""
+    logits = [score(model, pixels, scored_at_once(pixels.shape[3])) for model in models]
+    if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
+        raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
+    predicted = torch.stack([one.argmax(1) for one in logits])
+    agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
+    if not len(agreed):
+        raise CallerError("the networks put no image into one class; expected networks of the same classes")
+    return agreed, predicted[0, agreed]
+
+
+def _answers(
+    models: Sequence[nn.Module],
+    pixels: Tensor,
+    agreed: Tensor,
+    targets: Tensor,
+    explainers: Mapping[str, Explainer],
+    removal: Removal,
+    fill: Tensor,
+) -> tuple[dict[str, NDArray[np.bool_]], dict[str, bool]]:
+    """Score every network under every map, one batch of images after the other.
+
+    Returns:
+        By name, whether a network still predicts the class, bool (maps, networks, levels, images); and whether the
+        removal masks are the same for all networks.
+    """
+    count, batch = len(models), scored_at_once(pixels.shape[3])
+    kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers}
+    same = dict.fromkeys(explainers, True)
+    for start in range(0, len(agreed), batch):
+        rows, classes = agreed[start : start + batch], targets[start : start + batch]
+        images = pixels[rows]
+        ids = ids_of(images)
+        for name, explain in explainers.items():
+            first: list[Tensor] = []
+            for one, model in enumerate(models):
+                ranked = removal.rank(explain(Explained(one, model, images, classes, rows, ids)), images, ids)
+                masks = removal.masks(ranked, images)
+                same[name] &= all(map(torch.equal, masks, first)) if first else True
+                first = first or masks
+                for level, mask in enumerate(masks):
+                    left = degrade(images, mask, fill)
+                    for two, scored in enumerate(models):
+                        found = score(scored, left, batch).argmax(1) == classes
+                        kept[name][one, two, level, start : start + len(rows)] = found.numpy()
+    return kept, same

@@ -1,0 +1,134 @@
+"""`own_network_gain`: the definition on three tiny networks, whatever makes the maps, and what it refuses."""
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+import torch
+from captum.attr import InputXGradient
+from torch import nn
+
+import roarbench as rb
+from roarbench.errors import CallerError
+
+LEVELS = (0.1, 0.4)
+
+
+@pytest.fixture(scope="module")
+def networks():
+    torch.manual_seed(0)  # of the networks' own weights
+    return [nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)) for _ in range(3)]
+
+
+@pytest.fixture(scope="module")
+def images():
+    return torch.randn(60, 2, 6, 6, generator=torch.Generator().manual_seed(1)) + 0.5
+
+
+def gradient(model, images, targets):
+    x = images.requires_grad_()
+    model(x).gather(1, targets[:, None]).sum().backward()
+    return x.grad
+
+
+def slow_gain(networks, images, order):
+    """Follow the definition image by image, without ties."""
+    fill, numbers, counted = images.mean((0, 2, 3)).view(2, 1, 1).expand(2, 6, 6), [], 0
+    for image in images:
+        classes = [int(model(image[None]).argmax()) for model in networks]
+        if len(set(classes)) > 1:
+            continue
+        counted += 1
+        maps = [gradient(model, image[None].clone(), torch.tensor(classes[:1]))[0] for model in networks]
+        for t in LEVELS:
+            kept = np.zeros((3, 3))
+            for i, importance in enumerate(maps):
+                ranked = importance.flatten().argsort(descending=order == "morf")[: round(t * 72)]
+                left = image.flatten().clone()
+                left[ranked] = fill.flatten()[ranked]
+                for j, model in enumerate(networks):
+                    kept[i, j] = int(model(left.view(1, 2, 6, 6)).argmax()) == classes[0]
+            signs = 1 if order == "morf" else -1
+            numbers += [
+                signs * 50 * (kept[i, j] + kept[j, i] - kept[i, i] - kept[j, j]) for i, j in combinations(range(3), 2)
+            ]
+    return np.mean(numbers), counted
+
+
+@pytest.mark.parametrize("order", ["morf", "lerf"])
+def test_gain_is_the_definition(networks, images, order):
+    expected, counted = slow_gain(networks, images, order)
+    found = rb.own_network_gain(networks, images, {"mine": gradient, "built in": "grad"}, order=order, levels=LEVELS)
+    assert 5 < counted < 60
+    assert (found.images, found.of) == (counted, 60)
+    assert found.gain("mine").value == pytest.approx(expected)
+    assert found.gain("built in").value == pytest.approx(expected, abs=1.0)  # sums in another order
+    assert expected != 0
+
+
+def test_maps_that_ignore_the_network_are_0_by_construction(networks, images):
+    same = [np.random.default_rng(0).random((60, 6, 6), dtype=np.float32)] * 3
+    found = rb.own_network_gain(networks, images, {"random": "random", "maps": same}, levels=LEVELS)
+    assert set(found.verdicts.values()) == {"0 by construction"}
+    assert found.gain("maps") == (0.0, None, None)
+    frame = found.to_dataframe()
+    assert frame["gain"].tolist() == [0, 0] and frame["low"].isna().all()
+
+
+def test_arrays_and_captum_are_their_functions(networks, images):
+    def product(model, inputs, targets):
+        return inputs.detach() * gradient(model, inputs, targets)
+
+    targets = networks[0](images).argmax(1)
+    arrays = [product(model, images.clone(), targets) for model in networks]
+    found = rb.own_network_gain(networks, images, {"f": product, "captum": InputXGradient, "a": arrays}, levels=LEVELS)
+    assert found.gain("f") == found.gain("captum") == found.gain("a")
+
+
+def test_built_in_maps_take_the_mean_of_the_images_for_0(networks, images):
+    def product(model, inputs, targets):
+        return (inputs.detach() - images.mean((0, 2, 3), keepdim=True)) * gradient(model, inputs, targets)
+
+    found = rb.own_network_gain(networks, images, {"mine": product, "ours": "input-x-grad"}, levels=LEVELS)
+    assert found.gain("ours").value == pytest.approx(found.gain("mine").value, abs=1.0)
+
+
+def test_networks_come_back_as_they_were(networks, images):
+    networks[1].train()
+    networks[1][0].eval()
+    rb.own_network_gain(networks, images[:8], "grad", levels=LEVELS)
+    assert networks[1].training and not networks[1][0].training
+    networks[1].eval()
+
+
+def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_path):
+    found = rb.own_network_gain(networks, images, ["grad", "random"], unit="pixel", levels=LEVELS)
+    lines = repr(found).splitlines()
+    assert [line.split()[0] for line in lines[:3]] == ["estimator", *found.to_dataframe()["estimator"]]
+    assert "3 networks" in lines[3] and "<table" in found._repr_html_()
+    found.plot(tmp_path / "gains.png")
+    assert (tmp_path / "gains.png").stat().st_size > 5000
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"networks": 2}, "there are 2 networks, expected 3 or more"),
+        ({"levels": (0.5, 0.1)}, "expected fractions above 0, ascending"),
+        ({"levels": (30,)}, "30 % is written 0.3"),
+        ({"order": "most"}, "order 'most'"),
+        ({"estimators": {}}, "there are no estimators"),
+        ({"estimators": {"a": 3}}, "a is a int"),
+        ({"estimators": {"a": [torch.zeros(60, 6, 6)] * 2}}, "2 arrays of maps, expected 3"),
+        ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, "maps of shape \\(9, 6, 6\\)"),
+        ({"estimators": {"a": lambda model: None}}, "attribute|NoneType"),
+        ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "has shape"),
+        ({"estimators": {"a": lambda m, x, y: x * float("nan")}}, "not finite"),
+        ({"estimators": "linear-classifier"}, "needs a suite"),
+    ],
+)
+def test_refuses(networks, images, change, words):
+    asked = {"estimators": "grad", "levels": LEVELS, **change}
+    models = networks[: asked.pop("networks", 3)]
+    with pytest.raises((CallerError, AttributeError), match=words):
+        rb.own_network_gain(models, images, asked.pop("estimators"), **asked)
