@@ -23,7 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.one_image import DAMAGED, DecodedImage, decode_image, refuse_damaged
+from roarbench.datasets.one_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged
 from roarbench.datasets.sources import RawSplit, unreadable
 from roarbench.datasets.stored import FileGroup, RowGroup, read_files, read_images
 from roarbench.errors import CallerError, DataError, StoreError
@@ -54,10 +54,12 @@ class Tally:
     histogram: NDArray[np.int64]  # counts of each channel's values, int64 (c, 256)
     repairs: Counter[str] = field(default_factory=Counter)  # how many images needed which repair
     damaged: tuple[int, ...] = ()  # numbers of the damaged images in their split
+    bits: int = 0  # that the largest value takes, of grey images with more than 8
 
     def __add__(self, other: "Tally") -> "Tally":
         histogram, repairs = self.histogram + other.histogram, self.repairs + other.repairs
-        return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged)
+        bits = max(self.bits, other.bits)
+        return Tally(self.images + other.images, histogram, repairs, self.damaged + other.damaged, bits)
 
     def record(self) -> dict[str, object]:
         """Return it as plain values."""
@@ -67,7 +69,7 @@ class Tally:
     def of(values: dict[str, Any]) -> "Tally":
         """Return the tally that `record` was made of."""
         images, histogram, repairs, damaged = (values[name] for name in ("images", "histogram", "repairs", "damaged"))
-        return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged))
+        return Tally(images, np.array(histogram), Counter(repairs), tuple(damaged), values.get("bits", 0))
 
 
 class RowGroupPart(NamedTuple):
@@ -118,6 +120,7 @@ def decode_splits(
             note(Progress(record.name, finished, total, size, free))
     for part in parts:
         tallies[part.split] += done[part.name]
+    check_depth(max(tally.bits for tally in tallies.values()), record.depth, record.name)
     for split, raw in splits.items():
         _check_damage(record, split, raw, tallies[split])
     return tallies
@@ -231,7 +234,8 @@ def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
 def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:
     repairs = Counter(repair for image in decoded for repair in image.repairs)
     damaged = (first + place for place, image in enumerate(decoded) if set(image.repairs) & set(DAMAGED))
-    return Tally(len(decoded), histogram(pixels), repairs, tuple(damaged))
+    bits = max(image.bits for image in decoded)
+    return Tally(len(decoded), histogram(pixels), repairs, tuple(damaged), bits)
 
 
 def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tally) -> None:
@@ -239,4 +243,4 @@ def _check_damage(record: DatasetRecord, split: Split, raw: RawSplit, tally: Tal
     rows = [raw.rows[number] for number in sorted(tally.damaged)]
     names = [files[row] if files else f"image {row}" for row in rows]
     advice = () if files else ("fetch their files again",)
-    refuse_damaged(names, tally.images, f"{record.name} ({split})", *advice)
+    refuse_damaged(names, tally.images, f"{record.name} ({split})", tally.repairs, *advice)

@@ -1,12 +1,13 @@
 """Looks at a folder of somebody's images: how they are stored, split and labelled, how large they are."""
 
+import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from io import BytesIO
-from itertools import compress, islice
+from itertools import islice
 from pathlib import Path
 from statistics import median
 
@@ -17,7 +18,7 @@ from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, own_images, stored
 from roarbench.datasets.hub import brief
-from roarbench.datasets.one_image import is_damaged, refuse_damaged
+from roarbench.datasets.one_image import inspect, is_deep, refuse_damaged, usual_depth
 from roarbench.datasets.sources import counted
 from roarbench.datasets.split_names import is_split, is_train, split_pairs
 from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table, text_columns
@@ -31,7 +32,7 @@ _CHECKED = 20_000  # images that are decoded to find damaged ones; of more, thes
 _FEWEST = 20  # images of a class to train on; fewer get a warning
 _CHAIN = 4  # folders that lie in each other alone
 _SIZES = (8, 16, 28, 32, 48, 64)
-_GREY = ("1", "L", "LA", "I;16")
+_GREY = ("1", "L", "LA", "F")
 
 
 def look(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
@@ -51,7 +52,11 @@ def look(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
         files = list(stored.files_below(folder.resolve()))
         tables = [file for file in files if file.suffix.lower() == ".parquet"]
         in_tables = any(map(_has_images, tables)) or tables and not any(map(stored.is_image, files))
-        found = (_in_tables if in_tables else _in_folders)(record, folder.resolve(), say)
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # Pillow's, of odd images: damaged ones are refused, others are counted later
+            found = (_in_tables if in_tables else _in_folders)(record, folder.resolve(), say)
     else:
         what = "a file" if folder.exists() else "missing"
         raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
@@ -126,10 +131,16 @@ def _of_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRec
     found = _shaped(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
     checked = list(_spread(files, _CHECKED))
     with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
-        damaged = compress(checked, pool.map(is_damaged, checked))
-        names = [file.relative_to(folder).as_posix() for file in damaged]
-    refuse_damaged(names, len(checked), record.name)
-    return found
+        seen = list(pool.map(lambda file: inspect(file.read_bytes()), checked))
+    names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
+    refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
+    return _with_depth(found, (one.bits for one in seen))
+
+
+def _with_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
+    """Return the record with the depth of grey images that use so many bits; 0 for those of 8."""
+    most = max(bits, default=0)
+    return replace(record, depth=usual_depth(most) if most else 0)
 
 
 def _left_out(place: Path) -> Iterator[Path]:
@@ -182,7 +193,8 @@ def _in_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]
         contents = [one for part in stored.read_images(group, record.image_column, rows) for one in part]
     except (OSError, pa.ArrowException) as error:
         raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
-    return _shaped(_with_splits(record, train, test), contents)
+    record = _shaped(_with_splits(record, train, test), contents)
+    return _with_depth(record, (inspect(content).bits for content in contents))
 
 
 def _columns(file: Path) -> tuple[str, str]:
@@ -239,7 +251,7 @@ def _shaped(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
     for content in contents:
         with suppress(Exception), Image.open(BytesIO(content)) as image:  # damaged ones are told of when they are read
             sides.append(min(image.size))
-            grey.append(image.mode in _GREY)
+            grey.append(image.mode in _GREY or is_deep(image.mode))
     if not sides:
         raise DataError(f"none of the images looked at in {record.folder} can be read; expected image files")
     size = max((size for size in _SIZES if size <= median(sides)), default=_SIZES[0])

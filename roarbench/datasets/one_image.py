@@ -3,7 +3,6 @@
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -11,13 +10,26 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets import DatasetRecord
+from roarbench.datasets.stored import POINTER
 from roarbench.errors import DataError
 from roarbench.text import some
 
-GREY, DEEP, CMYK, OTHER, COLOUR = "grey", "of 16 bits", "CMYK", "palette or transparency", "colour"
+GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT = (
+    "grey",
+    "of more than 8 bits",
+    "CMYK",
+    "palette or transparency",
+    "colour",
+    "of 1 bit",
+)
 TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
-DAMAGED = (TRUNCATED, UNREADABLE)
+LARGE = f"above {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
+RANGE, FLAT = "of floats or negative numbers", "of one value after conversion to 8 bits"
+POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
+DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, POINTERS)
+_DEPTHS = (8, 10, 12, 14, 16)  # bits of usual cameras and files
 DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
+_FEW_BITS = 12  # of 16: no more than 16 shades
 FILL = 128  # every value of an image of which nothing can be read
 
 
@@ -26,6 +38,7 @@ class DecodedImage(NamedTuple):
 
     pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
     repairs: tuple[str, ...]  # what had to be put right, in the words above; empty for an ordinary image
+    bits: int = 0  # that its largest value takes, of grey with more than 8
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
@@ -33,41 +46,101 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
 
     Other colours are converted; EXIF's orientation is applied, as Hugging Face `datasets` does (one that cannot be
     read counts as upright); of several pictures in one file the first is used. Of a truncated image the part that is
-    there is used, below it is black. An image of which nothing can be read is grey throughout, and so is one of floats,
-    whose range is not known.
+    there is used, below it is black. An image of which nothing can be read is grey throughout, and so is one of floats
+    or negative numbers, whose range is not known, and one that is too large. Grey of more than 8 bits is scaled by the
+    record's depth.
     """
+    kind = UNREADABLE
     for truncated in (False, True):
         try:
             with _truncation_allowed(truncated), Image.open(BytesIO(content)) as image:
                 image.load()
                 upright, repairs = _upright(image)
                 repairs += _conversion(image.mode, record.channels)
-                pixels = to_pixels(_eight_bits(upright), record.channels, record.size, record.crop)
-                return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()))
+                bits = _bits(upright)
+                plain = _eight_bits(upright, record.depth or 16)
+                repairs += (FLAT,) if bits and _is_flat(plain) and not _is_flat(upright) else ()
+                pixels = to_pixels(plain, record.channels, record.size, record.crop)
+                return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()), bits)
         except MemoryError:
             raise
-        except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-            continue
-    return DecodedImage(np.full(record.shape, FILL, np.uint8), (UNREADABLE,))
+        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+            kind = _kind(error, content)
+    return DecodedImage(np.full(record.shape, FILL, np.uint8), (kind,))
 
 
-def is_damaged(file: Path) -> bool:
-    """Return whether an image cannot be decoded whole."""
-    content = file.read_bytes()
+class Inspected(NamedTuple):
+    """Properties of an image that are asked for before it is decoded."""
+
+    damage: str  # why it cannot be decoded whole, in the words above; empty if it can
+    bits: int = 0  # that its largest value takes, of grey with more than 8
+
+
+def inspect(content: bytes) -> Inspected:
+    """Find out whether a stored image can be decoded whole, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
             image.load()
+            return Inspected("", _bits(image))
     except MemoryError:
         raise
-    except Exception:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
-        return True
-    return False
+    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+        return Inspected(_kind(error, content))
 
 
-def refuse_damaged(names: Sequence[str], images: int, of: str, advice: str = "mend them or take them away") -> None:
-    """Refuse data with more damaged images than `DAMAGED_SHARE`."""
+def usual_depth(bits: int) -> int:
+    """Return the depth of files whose largest value takes so many bits."""
+    return next((depth for depth in _DEPTHS if depth >= bits), bits)
+
+
+def check_depth(bits: int, depth: int, of: str) -> None:
+    """Refuse grey values of more bits than the depth that a record names, or, if it names none, of far fewer than 16.
+
+    Bits beyond the depth would be cut off, and of 12 bits read as 16 no more than 16 shades would be left.
+    """
+    wanted = usual_depth(bits)
+    if bits and (bits > (depth or 16) or not depth and wanted <= _FEW_BITS):
+        seen = f"grey values of {of} use {bits} bits and are read as {depth or 16}"
+        raise DataError(f"{seen}; write depth = {wanted} under [data]")
+
+
+def refuse_damaged(
+    names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "mend them or take them away"
+) -> None:
+    """Refuse data with more damaged images than `DAMAGED_SHARE`; `kinds` counts them by what is wrong."""
     if len(names) > DAMAGED_SHARE * images:
-        raise DataError(f"{len(names)} of {images} images of {of} cannot be decoded whole: {some(names)}; {advice}")
+        seen = f"{len(names)} of {images} images of {of} cannot be decoded whole"
+        why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
+        raise DataError(f"{seen}: {some(names)} ({why}); {advice}")
+
+
+class _UnknownRange(ValueError):
+    """Values whose black and white are not known."""
+
+
+def _kind(error: Exception, content: bytes) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return LARGE
+    if isinstance(error, _UnknownRange):
+        return RANGE
+    if content.startswith(POINTER):
+        return POINTERS
+    return TRUNCATED if "truncated" in str(error) else UNREADABLE
+
+
+def _bits(image: Image.Image) -> int:
+    """Return how many bits the largest value of an image takes, of grey with more than 8; 0 for others."""
+    if image.mode != "F" and not is_deep(image.mode):
+        return 0
+    low, high = np.asarray(image).min(), np.asarray(image).max()
+    if image.mode == "F" or low < 0:
+        raise _UnknownRange
+    return int(high).bit_length()
+
+
+def _is_flat(image: Image.Image) -> bool:
+    values = np.asarray(image)
+    return bool(values.min() == values.max())
 
 
 @contextmanager
@@ -90,16 +163,15 @@ def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     return ImageOps.exif_transpose(image), (TURNED,)
 
 
-def _eight_bits(image: Image.Image) -> Image.Image:
-    """Return grey of 16 bits as grey of 8; Pillow's own conversion cuts off at 255 and whitens nearly all of it."""
-    if image.mode == "F":
-        raise ValueError("floats have no fixed range")
-    if not _is_deep(image.mode):
+def _eight_bits(image: Image.Image, depth: int) -> Image.Image:
+    """Return grey of more bits as grey of 8; Pillow's own conversion cuts off at 255 and whitens nearly all of it."""
+    if not is_deep(image.mode):
         return image
-    return Image.fromarray((np.asarray(image).clip(0, 0xFFFF) >> 8).astype(np.uint8))
+    return Image.fromarray((np.asarray(image).clip(0, 2**depth - 1) >> (depth - 8)).astype(np.uint8))
 
 
-def _is_deep(mode: str) -> bool:
+def is_deep(mode: str) -> bool:
+    """Return whether a mode of Pillow is grey with more than 8 bits."""
     return mode == "I" or mode.startswith("I;16")
 
 
@@ -111,12 +183,12 @@ def _several(image: Image.Image) -> tuple[str, ...]:
 
 
 def _conversion(mode: str, channels: int) -> tuple[str, ...]:
-    if _is_deep(mode):
+    if is_deep(mode):
         return (DEEP,)
     if mode == ("L" if channels == 1 else "RGB"):
         return ()
     if channels == 1:
-        return (COLOUR,)
+        return (ONE_BIT if mode == "1" else OTHER if mode in ("LA", "P", "PA") else COLOUR,)
     if mode == "CMYK":
         return (CMYK,)
     return (GREY,) if mode in ("1", "L", "LA") else (OTHER,)
@@ -125,10 +197,11 @@ def _conversion(mode: str, channels: int) -> tuple[str, ...]:
 def describe_repairs(repairs: Mapping[str, int]) -> str:
     """Say in one line what had to be put right in a data set."""
     groups = (
-        ((GREY, DEEP, CMYK, OTHER, COLOUR, TURNED), "converted"),
+        ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
         ((TRUNCATED,), "what is there is used, the rest is black"),
-        ((UNREADABLE,), "grey throughout"),
+        ((UNREADABLE, LARGE, RANGE, POINTERS), "grey throughout"),
+        ((FLAT,), "kept as they are"),
     )
     lines = []
     for kinds, done in groups:

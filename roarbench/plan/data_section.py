@@ -45,7 +45,8 @@ def _pixels(section: TomlTable) -> DatasetRecord:
     record = own_images("", section.whole("channels", 1, 3, 3), section.whole("size", 8, 512))
     if record.channels == 2:
         raise section.wrong("channels is 2, expected 1 for grey or 3 for colour")
-    return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0))
+    depth = section.whole("depth", 8, 32) if "depth" in section else 0
+    return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0), depth=depth)
 
 
 def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:

@@ -54,6 +54,9 @@ def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     silent = _ids(*(control for control in beaten_on(record.channels) if control not in CONTROLS))
     lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
+    depth = (
+        f"\ndepth = {record.depth}  # bits that grey values use: white is 2^{record.depth} - 1" if record.depth else ""
+    )
     return f"""\
 name = {toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
@@ -77,7 +80,7 @@ estimators = [{asking}]
 {_where(record, place)}
 {_split(record)}
 size = {record.size}  # pixels per side: the short side is scaled to it, then the centre is cut out
-channels = {record.channels}  # 3 for colour, 1 for grey
+channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 
 [network]  # explained, and retrained on degraded images
 name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)

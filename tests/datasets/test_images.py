@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 import struct
+from dataclasses import replace
 from io import BytesIO
 
 import numpy as np
@@ -13,7 +14,7 @@ from PIL import Image
 from roarbench.datasets import superpixel_files
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.idx import has_idx, read_idx
-from roarbench.datasets.one_image import FILL, centre_square, decode_image
+from roarbench.datasets.one_image import FILL, centre_square, check_depth, decode_image, inspect, refuse_damaged
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import DataError
 from roarbench.terms import Split
@@ -37,28 +38,82 @@ def stored(image, form="JPEG", **options):
 def test_cmyk_keeps_its_colours_and_colour_among_grey_images_is_told():
     # JPEG of CMYK is stored inverted; a decoder that forgets it gives the negative
     original = Image.fromarray(photograph(8, 8))
-    pixels, repairs = decode_image(stored(original.convert("CMYK"), **EXACT), TINY)
+    pixels, repairs, _ = decode_image(stored(original.convert("CMYK"), **EXACT), TINY)
     assert repairs == ("CMYK",)
     np.testing.assert_allclose(pixels, photograph(8, 8).transpose(2, 0, 1), atol=6)
     record = find_dataset("fashion-mnist")
-    pixels, repairs = decode_image(png(photograph(28, 28)), record)
+    pixels, repairs, _ = decode_image(png(photograph(28, 28)), record)
     assert (repairs, pixels.shape) == (("colour",), (1, 28, 28))
     assert decode_image(png(photograph(28, 28)[..., 0]), record).repairs == ()
 
 
 @pytest.mark.parametrize(("form", "kind"), [("PNG", np.uint16), ("TIFF", np.int32)])
-def test_of_16_bits_the_upper_8_are_kept(form, kind):
-    """By hand: 258 is 1 * 256 + 2, 65,535 is 255 * 256 + 255."""
+def test_of_grey_with_more_bits_the_upper_8_of_its_depth_are_kept(form, kind):
+    """By hand: 258 is 1 * 256 + 2, 65,535 is 255 * 256 + 255; of 12 bits 4,095 is 255 * 16 + 15."""
     values = np.tile(np.array([0, 255, 256, 258, 511, 512, 32_768, 65_535], kind), (8, 1))
-    pixels, repairs = decode_image(stored(Image.fromarray(values), form), TINY)
-    assert repairs == ("of 16 bits",)
+    pixels, repairs, bits = decode_image(stored(Image.fromarray(values), form), TINY)
+    assert (repairs, bits) == (("of more than 8 bits",), 16)
     np.testing.assert_array_equal(pixels, np.broadcast_to([0, 0, 1, 1, 1, 2, 128, 255], (3, 8, 8)))
+    values = np.tile(np.array([0, 15, 16, 31, 32, 255, 4080, 4095], kind), (8, 1))
+    pixels, _, bits = decode_image(stored(Image.fromarray(values), form), replace(TINY, depth=12))
+    assert bits == 12
+    np.testing.assert_array_equal(pixels, np.broadcast_to([0, 0, 1, 1, 2, 15, 255, 255], (3, 8, 8)))
+
+
+def test_what_is_wrong_with_an_image_is_named():
+    dark, floats = np.eye(8, dtype=np.uint16), Image.fromarray(np.eye(8, dtype=np.float32))
+    negative = Image.fromarray(-np.eye(8, dtype=np.int32))
+    for content, kind in (
+        (stored(Image.new("1", (14_000, 14_000)), "PNG"), "above 178,956,970 pixels"),
+        (stored(floats, "TIFF"), "of floats or negative numbers"),
+        (stored(negative, "TIFF"), "of floats or negative numbers"),
+        (b"version https://git-lfs.github.com/spec/v1\noid", "pointers of Git LFS, which `git lfs pull` fetches"),
+        (b"", "unreadable"),
+    ):
+        assert inspect(content).damage == kind
+        assert decode_image(content, TINY).repairs == (kind,)
+        with pytest.raises(DataError, match=re.escape(f"2 of 9 images of it cannot be decoded whole: a, b (2 {kind})")):
+            refuse_damaged(["a", "b"], 9, "it", {kind: 2, "grey": 5})
+    assert (
+        decode_image(stored(Image.fromarray(dark), "PNG"), TINY).repairs[-1]
+        == "of one value after conversion to 8 bits"
+    )
+    assert decode_image(stored(Image.fromarray(0 * dark), "PNG"), TINY).repairs == ("of more than 8 bits",)
+
+
+@pytest.mark.parametrize(
+    ("bits", "depth", "said"),
+    [
+        (16, 0, ""),
+        (13, 0, ""),
+        (12, 0, "use 12 bits and are read as 16; write depth = 12 under [data]"),
+        (9, 0, "use 9 bits and are read as 16; write depth = 10 under [data]"),
+        (5, 0, "use 5 bits and are read as 16; write depth = 8 under [data]"),
+        (20, 0, "use 20 bits and are read as 16; write depth = 20 under [data]"),
+        (13, 12, "use 13 bits and are read as 12; write depth = 14 under [data]"),
+        (5, 8, ""),
+        (12, 16, ""),
+        (0, 0, ""),
+    ],
+)
+def test_a_depth_that_cuts_off_or_leaves_few_shades_is_refused(bits, depth, said):
+    if not said:
+        check_depth(bits, depth, "it")
+        return
+    with pytest.raises(DataError, match=re.escape(said)):
+        check_depth(bits, depth, "it")
+
+
+@pytest.mark.parametrize(("mode", "said"), [("L", ()), ("1", ("of 1 bit",)), ("LA", ("palette or transparency",))])
+def test_grey_in_a_grey_set_is_no_colour(mode, said):
+    grey = replace(TINY, channels=1)
+    assert decode_image(stored(Image.new(mode, (8, 8)), "PNG"), grey).repairs == said
 
 
 @pytest.mark.parametrize(("form", "options"), [("PNG", {}), ("WEBP", {"lossless": True}), ("GIF", {})])
 def test_of_several_pictures_the_first_is_used(form, options):
     first, second = (Image.new("RGB", (8, 8), colour) for colour in ((200, 0, 0), (0, 0, 200)))
-    pixels, repairs = decode_image(stored(first, form, save_all=True, append_images=[second], **options), TINY)
+    pixels, repairs, _ = decode_image(stored(first, form, save_all=True, append_images=[second], **options), TINY)
     assert repairs[-1] == "of several pictures"
     np.testing.assert_array_equal(pixels, np.broadcast_to(np.reshape([200, 0, 0], (3, 1, 1)), (3, 8, 8)))
 
@@ -83,7 +138,7 @@ def test_turned_images_are_upright(orientation):
     exif = Image.Exif()
     exif[0x0112] = orientation
     turned = np.rot90(upright[:, ::-1] if mirrored else upright, turns)
-    pixels, repairs = decode_image(stored(Image.fromarray(np.ascontiguousarray(turned)), exif=exif, **EXACT), TINY)
+    pixels, repairs, _ = decode_image(stored(Image.fromarray(np.ascontiguousarray(turned)), exif=exif, **EXACT), TINY)
     assert repairs == (() if orientation == 1 else ("turned by EXIF",))
     np.testing.assert_allclose(pixels, upright.transpose(2, 0, 1), atol=6)
 
@@ -93,7 +148,7 @@ def test_of_a_truncated_image_the_top_is_used(form):
     noise = np.random.default_rng(0).integers(0, 256, (64, 64, 3), np.uint8)
     file, record = stored(Image.fromarray(noise), form), find_dataset("imagenette64")
     whole = decode_image(file, record).pixels
-    pixels, repairs = decode_image(file[: len(file) // 2], record)
+    pixels, repairs, _ = decode_image(file[: len(file) // 2], record)
     assert repairs == ("truncated",)
     np.testing.assert_array_equal(pixels[:, :12], whole[:, :12])
     assert (pixels[:, 60:] != whole[:, 60:]).mean() > 0.9
@@ -101,7 +156,7 @@ def test_of_a_truncated_image_the_top_is_used(form):
 
 def test_what_cannot_be_read_is_grey():
     for content in (b"", b"\xff\xd8\xff", b"<html>404</html>", png(photograph())[:20]):
-        pixels, repairs = decode_image(content, TINY)
+        pixels, repairs, _ = decode_image(content, TINY)
         assert (repairs, pixels.shape) == (("unreadable",), (3, 8, 8))
         assert (pixels == FILL).all()
 

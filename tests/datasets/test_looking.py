@@ -10,6 +10,7 @@ import pytest
 from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET
+from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.looking import look
 from roarbench.datasets.sources import counted, open_source
 from roarbench.datasets.split_names import is_split, split_pairs
@@ -127,6 +128,26 @@ def test_files_that_are_left_out_are_named_and_archivers_folders_are_no_classes(
     record, said = looked(tmp_path / "set")
     assert (record.classes, record.train_images + record.test_images) == (3, 26)
     assert "files that do not end as images do are left out: 2 .heic, 1 .txt" in said
+
+
+@pytest.mark.parametrize(("scale", "depth"), [(1, 8), (3, 10), (16, 12), (257, 16), (2**13, 21)])
+def test_deep_grey_images_get_the_depth_that_their_values_use(tmp_path, monkeypatch, scale, depth):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for number in range(2):
+            values = np.arange(192, 256, dtype=np.int32).reshape(8, 8) * scale
+            image = Image.fromarray(values if depth > 16 else values.astype(np.uint16))
+            image.save(tmp_path / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
+    path = write_suite(tmp_path / "set")
+    record = read_suite(path).dataset_record
+    assert (record.depth, record.channels) == (depth, 1)
+    pixels = decode_dataset(record, tmp_path / "store").train.pixels
+    np.testing.assert_array_equal(pixels[0].ravel(), np.arange(192, 256) * scale >> (depth - 8))
+    path.write_text(path.read_text().replace("depth =", "# depth ="))
+    if depth != 16:
+        with pytest.raises(DataError, match=f"and are read as 16; write depth = {depth} under"):
+            decode_dataset(read_suite(path).dataset_record, tmp_path / "store")
 
 
 def write_set(folder, labels, split="train", images=None, columns=("image", "label")):
