@@ -16,6 +16,7 @@ from roarbench.estimators.ids import TRUSTED
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
 from roarbench.report.profile import command, profile
+from roarbench.stats.verdicts import Comparison
 from roarbench.text import interval, place_interval, typeset
 
 _FIGURES, _PICTURES = 3, 6  # of a page
@@ -42,7 +43,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
             ((site.at(board_at(view, board.protocol)), plain(view.title), board.protocol.tab), row, board)
             for view, board, row in found
         ],
-        "against": sorted(row.beating.each.items(), key=lambda item: item[1].value or 0.0) if row.beating else [],
+        "against": _against(row),
         "figures": list(islice(figures(views, name), _FIGURES)),
         "pictures": _pictures(site, views, name),
         "doubts": doubts_of(found),
@@ -55,6 +56,12 @@ def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
     """Return the boards that say whether a row knows anything, or those of other protocols where it is on no such."""
     leading = [board for board in view.leading_boards if name in board.by_id]
     return leading or [board for board in view.boards if name in board.by_id]
+
+
+def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
+    """Return a row beside the controls that it has to beat, the strongest first."""
+    found = row.beating.against.items() if row.beating else ()
+    return sorted(found, key=lambda item: item[1].difference.value or 0.0)
 
 
 def _origin(view: SuiteView, name: str) -> str:

@@ -19,7 +19,8 @@ from roarbench.plan.suite import Suite
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, unjudged
 from roarbench.stats.curves import UNTOUCHED, Scores
-from roarbench.stats.judging import board, spread_for
+from roarbench.stats.drawn import spread_for
+from roarbench.stats.judging import board
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.store.result import Result
 from roarbench.submissions.file import Submission

@@ -15,9 +15,11 @@ from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import Board, unjudged
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import Scores
+from roarbench.stats.drawn import Drawn
 from roarbench.stats.draws import draw
-from roarbench.stats.judging import Drawn, board_of
+from roarbench.stats.judging import Judge, board_of
 from roarbench.stats.probability import order_gaps
+from roarbench.stats.verdicts import Comparison
 from roarbench.terms import Order, Retrain, Unit
 
 _NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
@@ -34,6 +36,7 @@ class Evidence:
     unit: Unit
     bootstrap: Bootstrap
     _kept: dict[tuple[Protocol, Unit, str], Drawn] = field(default_factory=dict, init=False)
+    _judges: dict[tuple[Protocol, Unit], Judge] = field(default_factory=dict, init=False)
 
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
@@ -141,6 +144,16 @@ class Evidence:
         part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
         judged = board_of(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
         return unjudged(judged) if self.suite_results.at_chance else judged
+
+    def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
+        """Compare two rows, with the verdict of every table on them; None at chance and without intervals."""
+        scores = self.suite_results.scores(protocol, unit)
+        if scores is None or self.suite_results.at_chance or protocol.by_networks:
+            return None
+        if (protocol, unit) not in self._judges:
+            drawn = self.drawn(protocol, unit)
+            self._judges[protocol, unit] = Judge.of(scores, protocol, self.bootstrap, drawn.spread, drawn.draws)
+        return self._judges[protocol, unit].compare(first, second)
 
     def _draw(self, protocol: Protocol, unit: Unit, fill: str) -> Drawn:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING

@@ -8,7 +8,8 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.judging import Drawn
+from roarbench.stats.drawn import Drawn
+from roarbench.stats.verdicts import Comparison
 from roarbench.terms import Order, Unit
 
 
@@ -41,6 +42,7 @@ class RowPair(NamedTuple):
     """
 
     gain: Estimate
+    comparison: Comparison | None  # with the verdict of every table on them; None without one
     levels: tuple[Level, ...]
     counted: tuple[str, str]
 
@@ -49,10 +51,14 @@ def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second:
     """Compare two rows of a suite under a protocol that it has."""
     drawn = evidence.drawn(protocol, unit)
     areas = [drawn.areas.get(name) for name in (first, second)]
+    comparison = evidence.compare(protocol, unit, first, second)
     gain = drawn.estimate(areas[0].minus(areas[1])) if areas[0] and areas[1] else Estimate()
+    gain = comparison.difference if comparison else gain
     held = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
-    return RowPair(gain, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol))
+    return RowPair(
+        gain, comparison, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol)
+    )
 
 
 def _counted(protocol: Protocol) -> tuple[str, str]:

@@ -18,7 +18,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.judging import Drawn
+from roarbench.stats.drawn import Drawn
 from roarbench.stats.replication import Agreement, agreement
 from roarbench.terms import Unit
 

@@ -4,7 +4,6 @@ import base64
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
-from itertools import combinations
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, Self
@@ -12,12 +11,13 @@ from typing import TYPE_CHECKING, NamedTuple, Self
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.load import Question, load_from, open_results
+from roarbench.analysis.pairs import pair
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.verdicts import Verdict, compare
+from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
 
 if TYPE_CHECKING:
@@ -33,8 +33,9 @@ class Difference(NamedTuple):
     Attributes:
         points: The first's gain minus the second's, in accuracy points; None where a gain is missing.
         low, high: Its interval of 95%; None where nothing was repeated.
-        p_adjusted: Two-sided p, adjusted for all pairs of the result's rows (Benjamini and Hochberg 1995).
-        verdict: `better`, `worse` or `not significantly different`, at 5%; None without an interval.
+        p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
+        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval
+            and where the networks are at chance.
     """
 
     points: float | None
@@ -144,17 +145,9 @@ class Result:
         """
         one, two = self._row(first), self._row(second)
         table = self.table(protocol, unit)
-        drawn = Evidence(self.stored, table.unit, Bootstrap()).drawn(table.board.protocol, table.unit)
-        areas = {row.estimator: drawn.areas[row.estimator] for row in table.rows if row.estimator in drawn.areas}
-        if one not in areas or two not in areas:
-            return Difference(None, None, None, None, None)
-        difference = areas[one].minus(areas[two])
-        value, low, high = drawn.estimate(difference)
-        if low is None:
-            return Difference(value, None, None, None, None)
-        pairs = {pair: areas[pair[0]].minus(areas[pair[1]]) for pair in combinations(areas, 2) if {*pair} != {one, two}}
-        found = compare({(one, two): difference, **pairs})[one, two]
-        return Difference(value, low, high, found.q, found.verdict)
+        evidence = Evidence(self.stored, table.unit, Bootstrap())
+        points, found, *_ = pair(evidence, table.board.protocol, table.unit, one, two)
+        return Difference(*points, found.q if found else None, found.verdict if found else None)
 
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""

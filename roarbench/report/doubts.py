@@ -9,7 +9,7 @@ from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
 from roarbench.estimators.naming import human_name
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Row
-from roarbench.stats.verdicts import Beating
+from roarbench.stats.verdicts import Beating, Verdict
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
 from roarbench.text import SAME, capital, interval, one_line, typeset
 
@@ -65,10 +65,11 @@ def _rival(found: Beating, protocol: Protocol) -> Doubt:
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:
     """Yield the twins over which a row has no gain; another reference of one kind may know as much."""
     for kind, over in row.over_twins.items():
-        if kind != OTHER_REFERENCE and over.low is not None and over.low <= 0:
+        found = row.over(kind)
+        if kind != OTHER_REFERENCE and found and found.verdict is not Verdict.BETTER:
             short, nothing = _TWINS[kind]
             gain = f"Over the same map of this twin ({short}) its {protocol.gain} is {interval(over)} points"
-            sign = "<" if over.high is not None and over.high < 0 else SAME
+            sign = "<" if found.verdict is Verdict.WORSE else SAME
             yield Doubt(f"{sign} {short}", f"{gain}: nothing shows that it owes anything {nothing}.", grave=True)
 
 

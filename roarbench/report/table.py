@@ -77,8 +77,8 @@ class SuiteTable:
         asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).asks_nothing
         if not asks or row.random is None or row.random.verdict is not Verdict.BETTER:
             return ()
-        over = row.over_twins.get("untrained", Estimate()).low
-        return ("image", "network") if over is not None and over > 0 else ("image",)
+        over = row.over("untrained")
+        return ("image", "network") if over and over.verdict is Verdict.BETTER else ("image",)
 
     @property
     def chance(self) -> float:

@@ -100,7 +100,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
     add("gain [95%]", (interval(row.gain) for row in rows))
     if board.protocol.by_networks:
         return [*columns, *_network_columns(table)]
-    if controls := max((len(row.beating.each) for row in rows if row.beating), default=0):
+    if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
         add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
     if board.protocol.random_is_zero:
         add(_KNOWS, (_knows(table, row) for row in rows), left=True)

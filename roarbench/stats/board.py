@@ -3,16 +3,17 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Any
 
 from roarbench.estimators import CONTROLS
+from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Beating, Comparison, NetworkTest
-from roarbench.terms import Order
+from roarbench.terms import OTHER_IMAGE, Order
 
 RANDOM, SOBEL, BLURRED = CONTROLS
+ZERO = "0"  # what Random's measured gain is held against where it is 0 by construction
 ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference
 
 
@@ -39,11 +40,6 @@ class Row:
     differences: tuple[Estimate, ...]
     gain: Estimate  # in accuracy points
     over_sobel: Estimate  # its gain minus Sobel's, in accuracy points
-    # random, sobel, random_blurred: the comparisons with the controls; None with the control itself, of a check,
-    # without intervals or where a gain is missing
-    random: Comparison | None
-    sobel: Comparison | None
-    random_blurred: Comparison | None
     place: Place | None  # None of a check and where the gain is missing
     check: bool = False  # it is a check of another row, and changes no verdict and no place
     # where the gain of a replication is expected, with the confidence of the board: the same test images and design,
@@ -52,7 +48,9 @@ class Row:
     # its gain minus that of its maps handed to other images, in accuracy points: what it knows about this image.
     # Missing without that twin's curve
     over_other_image: Estimate = Estimate()
-    other_image: Comparison | None = None  # the comparison with that twin
+    # the comparisons with controls and with its twins, by their ids, Random's own with `ZERO`; nothing of a check,
+    # without intervals or where a gain is missing
+    against: Mapping[str, Comparison] = field(default_factory=dict)
     # it beside every control of the suite that never sees the network; None of a control or a check, where a gain is
     # missing, and without intervals
     beating: Beating | None = None
@@ -60,6 +58,30 @@ class Row:
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: NetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
     looks: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
+
+    @property
+    def random(self) -> Comparison | None:
+        """Return the comparison with Random."""
+        return self.against.get(RANDOM)
+
+    @property
+    def sobel(self) -> Comparison | None:
+        """Return the comparison with Sobel."""
+        return self.against.get(SOBEL)
+
+    @property
+    def random_blurred(self) -> Comparison | None:
+        """Return the comparison with the blurred random map."""
+        return self.against.get(BLURRED)
+
+    @property
+    def other_image(self) -> Comparison | None:
+        """Return the comparison with its own maps of other images."""
+        return self.over(OTHER_IMAGE)
+
+    def over(self, twin: str) -> Comparison | None:
+        """Return the comparison with its twin of this kind."""
+        return self.against.get(twin_id(self.estimator, twin))
 
     @property
     def stopped(self) -> bool:
@@ -94,7 +116,7 @@ class Board:
         """Return a row's gain at every level above 0, in [-1, 1]; nothing where gains are areas between curves."""
         if not self.protocol.by_difference:
             return ()
-        return row.differences if self.protocol.order is Order.LERF else tuple(map(_negative, row.differences))
+        return row.differences if self.protocol.order is Order.LERF else tuple(t.negative for t in row.differences)
 
     def curve(self, row: Row) -> dict[float, Estimate]:
         """Return a row's points from t = 0 on: accuracies, or gains where one network answers for all rows."""
@@ -108,13 +130,7 @@ class Board:
         return self.references == 1
 
 
-def _negative(number: Estimate) -> Estimate:
-    value, low, high = (None if each is None else -each + 0.0 for each in number)  # + 0: never -0
-    return Estimate(value, high, low)
-
-
 def unjudged(board: Board) -> Board:
     """Return the same numbers without places and verdicts: nothing can be concluded from them."""
-    judged = ("random", "sobel", "random_blurred", "other_image", "beating", "place", "network")
-    nothing: dict[str, Any] = dict.fromkeys(judged)
-    return replace(board, rows=tuple(replace(row, **nothing) for row in board.rows), detectable=None)
+    rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
+    return replace(board, rows=tuple(rows), detectable=None)

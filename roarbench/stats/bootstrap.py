@@ -40,6 +40,12 @@ class Estimate(NamedTuple):
         """Return a fraction in accuracy points, or in percent."""
         return Estimate(*(None if end is None else POINTS * end for end in self))
 
+    @property
+    def negative(self) -> "Estimate":
+        """Return the number with the other sign."""
+        value, low, high = (None if end is None else -end + 0.0 for end in self)  # + 0: never -0
+        return Estimate(value, high, low)
+
 
 def half_width(sample: Sample, confidence: float) -> float:
     """Return half the width of the interval around the value that holds this share of its draws."""

@@ -1,25 +1,28 @@
-"""_Judges all estimators of one protocol: from draws to gains, verdicts and places."""
+"""Judges all estimators of one protocol: from draws to gains, verdicts and places."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
-from typing import NamedTuple, Self
+from typing import NamedTuple
 
 import numpy as np
 
 from roarbench.estimators import CONTROLS, VARIANTS
 from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.board import BLURRED, RANDOM, SOBEL, Board, Covers, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.curves import POINTS, UNTOUCHED, Floats, Scores, gain
+from roarbench.stats.board import RANDOM, SOBEL, ZERO, Board, Covers, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
+from roarbench.stats.curves import POINTS, UNTOUCHED, Scores
+from roarbench.stats.drawn import Drawn, gain_samples, spread_for
 from roarbench.stats.draws import Draws, draw
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.places import Place, place_intervals, places
 from roarbench.stats.reference_spread import References
 from roarbench.stats.spread import Spread, spread_of
-from roarbench.stats.verdicts import Beating, Comparison, beatings, compare, detectable, holm
+from roarbench.stats.verdicts import Beating, Comparison, compare, detectable, holm
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE, Retrain
+
+_TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
 
 
 def board(
@@ -29,27 +32,10 @@ def board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """_Judge all estimators of one protocol, and give those shown their places; the spread is of `scores` if None."""
+    """Judge all estimators of one protocol, and give those shown their places; the spread is of `scores` if None."""
     bootstrap = bootstrap or Bootstrap()
     spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
     return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
-
-
-def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
-    """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
-    if spread is None or protocol.trains:
-        return spread
-    return replace(spread, trainings=None) if spread.references else None
-
-
-def covers_of(protocol: Protocol, spread: Spread | None) -> Covers:
-    """Return what intervals under a protocol cover with this spread."""
-    references = spread is not None and spread.references is not None
-    if not protocol.trains:
-        return Covers.NETWORKS if references else Covers.IMAGES
-    if spread is None or spread.trainings is None:
-        return Covers.NOTHING
-    return Covers.REFERENCES if references else Covers.BOTH
 
 
 def board_of(
@@ -60,23 +46,22 @@ def board_of(
     draws: Draws,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """_Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
+    """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
 
     Verdicts are adjusted for all rows, places are among those shown; no spread where nothing says how trainings vary.
     """
-    judge = _Judge.of(scores, protocol, bootstrap, spread, draws)
+    judge = Judge.of(scores, protocol, bootstrap, spread, draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
-    comparisons = judge.comparisons()
     references: References | None = spread.references if spread else None
     return Board(
         protocol,
         scores.levels,
-        _rows(judge, rows, comparisons),
+        _rows(judge, rows),
         scores.images,
         bootstrap,
         judge.covers,
         detectable(judge.own_pairs) if judge.repeated else None,
-        sum(name not in scores.strangers for name, _ in comparisons),
+        sum(scores.strangers.isdisjoint(pair) for pair in judge.comparisons),
         len(scores.networks),
         POINTS * references.deviation if references else None,
         references.rows if references else 0,
@@ -84,114 +69,11 @@ def board_of(
     )
 
 
-def gain_samples(scores: Scores, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
-    """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
-
-    Where one network answers for a row and for what the row is held against, the gain is the area of the differences.
-    How much masks alone tell is no gain: a lower curve is neither better nor worse.
-    """
-    if scores.differences and draws.differences:
-        scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
-        return _areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
-    if protocol.retrain is Retrain.MASKS or not scores.complete(RANDOM):
-        return {}
-    return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
+_Differences = dict[tuple[str, str], Sample]  # by a row and what it is held against
 
 
-def _areas(scores: Scores, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
-    gains = {
-        name: gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
-        for name in dict.fromkeys((*scores.estimators, *CONTROLS))
-        if scores.complete(name)
-    }
-    return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
-
-
-@dataclass(frozen=True, eq=False)
-class Drawn:
-    """One protocol's accuracies, and gains or areas, with their draws."""
-
-    scores: Scores  # rows, levels and correct answers; empty where a suite does not have the protocol
-    protocol: Protocol
-    bootstrap: Bootstrap
-    spread: Spread | None  # how references and trainings vary; None where nothing says so
-    draws: Draws
-    areas: dict[str, Sample]  # gains, or areas between the curves of both orders, by estimator, in accuracy points
-    covers: Covers
-
-    @classmethod
-    def of(cls, scores: Scores, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws) -> Self:
-        """Take the gains from the draws."""
-        areas = gain_samples(scores, protocol, draws)
-        return cls(scores, protocol, bootstrap, spread, draws, areas, covers_of(protocol, spread))
-
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """Return the levels above 0."""
-        return self.scores.levels
-
-    @property
-    def repeated(self) -> bool:
-        """Return whether there are intervals: nothing has one where nothing says how trainings vary."""
-        return self.covers is not Covers.NOTHING
-
-    def share(self, estimator: str) -> float:
-        """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
-        looks = self.scores.watched.get(estimator)
-        return 1 / looks if looks else 1.0
-
-    def confidence(self, estimators: Collection[str]) -> float:
-        """Return the confidence of one interval that makes for the board's over all looks at these rows."""
-        return 1 - (1 - self.bootstrap.confidence) * min(map(self.share, estimators), default=1.0)
-
-    def estimate(self, sample: Sample | None, estimator: str = "") -> Estimate:
-        """Return a number, of a row if one is named, with its interval, as far as there is one."""
-        if sample is None:
-            return Estimate()
-        return estimate(sample, self.confidence([estimator])) if self.repeated else Estimate(sample.value)
-
-    def area(self, estimator: str) -> Estimate:
-        """Return an estimator's gain or area in accuracy points."""
-        return self.estimate(self.areas.get(estimator), estimator)
-
-    def accuracy(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy in [0, 1]."""
-        value, low, high = self.estimate(self.draws.accuracy((estimator, t)), estimator)
-        return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
-
-    def difference(self, estimator: str, t: float) -> Estimate:
-        """Return an accuracy minus Random's, or a mean of `Scores.differences` where these are, in [-1, 1]."""
-        if self.draws.differences:
-            return self.estimate(self.draws.differences.accuracy((estimator, t)), estimator)
-        one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
-        return self.estimate(one.minus(random) if one and random else None, estimator)
-
-
-class Judged(NamedTuple):
-    """What gains with draws of their own say: the comparisons with 0 and with twins, and how they follow each other."""
-
-    comparisons: Mapping[tuple[str, str], Comparison]
-    places: Mapping[str, Place]  # of the rows shown
-    detectable: float | None
-    over_other_image: Mapping[str, Sample]
-    over_twins: Mapping[str, Mapping[str, Estimate]]
-
-
-def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
-    """Judge gains; those that can be nothing but 0 are untested, and have places alone."""
-    judge = _Judge(**vars(drawn))
-    tested = replace(drawn.scores, checks=drawn.scores.checks | set(untested))
-    comparisons = replace(judge, scores=tested).comparisons()
-    found = detectable(judge.own_pairs) if judge.placed else None
-    twins = {name: judge.over_twins(name) for name in shown}
-    return Judged(comparisons, judge.places(shown), found, judge.over_other_image, twins)
-
-
-_Differences = dict[tuple[str, str], Sample]  # by row and control
-
-
-class _Judge(Drawn):
-    """Material that the rows are made from."""
+class Judge(Drawn):
+    """Material that the rows are made from, and the one test of any two of them."""
 
     @cached_property
     def replicated(self) -> dict[str, Sample]:
@@ -212,74 +94,103 @@ class _Judge(Drawn):
 
     @cached_property
     def all_pairs(self) -> Pairs:
+        """Return the pairs of all rows that are compared."""
         return self.pairs(self.placed)
 
     @property
     def own_pairs(self) -> Pairs:
+        """Return the pairs of the suite's own rows."""
         own = self.anchors(self.placed)
         return self.pairs(own) if len(own) < len(self.placed) else self.all_pairs
 
     def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
+        """Return the pairs of these gains."""
         return Pairs.of(list(gains.values()), self.confidence(self.anchors(gains)))
 
-    def over(self, control: str) -> dict[str, Sample]:
-        """Return gains minus the control's; empty where the control has none.
+    def minus(self, first: str, second: str) -> Sample | None:
+        """Return a row's gain minus another's; None where one is missing.
 
         Where Random's gain is 0 by construction no row is held against the chance in what was measured of it.
         """
-        if control == RANDOM and self.protocol.random_is_zero:
-            return self.placed
-        if control not in self.areas:
-            return {}
-        return {name: sample.minus(self.areas[control]) for name, sample in self.placed.items()}
+        one, other = self._gain(first), self._gain(second)
+        return one.minus(other) if one and other else None
+
+    def _gain(self, name: str) -> Sample | None:
+        if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
+            return Sample(0.0, np.zeros(self.bootstrap.resamples))
+        return self.areas.get(name)
 
     @cached_property
-    def over_other_image(self) -> dict[str, Sample]:
-        """Return gains minus those of the same maps handed to other images, of the rows that have such a twin."""
-        twins = {name: self.areas.get(twin_id(name, OTHER_IMAGE)) for name in self.placed}
-        return {name: self.placed[name].minus(twin) for name, twin in twins.items() if twin}
+    def controls(self) -> tuple[str, ...]:
+        """Return the controls that every row is held against: the usual three and the suite's own, or 0."""
+        own = [name for name in self.scores.estimators if name in self.scores.silent - self.scores.strangers]
+        return (RANDOM,) if self.protocol.by_networks else tuple(dict.fromkeys((*CONTROLS, *own)))
+
+    @cached_property
+    def family(self) -> _Differences:
+        """Return the differences that verdicts are adjusted for: every row minus controls and minus its twins."""
+        pairs = [(name, twin_id(name, kind)) for kind in _TWINS for name in self.placed]
+        pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
+        found = {pair: self.minus(*pair) for pair in pairs}
+        if self.protocol.random_is_zero:
+            found[RANDOM, ZERO] = self.placed.get(RANDOM)
+        return {pair: difference for pair, difference in found.items() if difference}
+
+    @cached_property
+    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+        """Return the verdicts of the board, by row and what it is held against; nothing without intervals."""
+        return self._compare(*self._joining(self.family)) if self.repeated else {}
+
+    def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
+        parts = [family, *joining]
+        looked = [{pair: one for pair, one in part.items() if self._spends(pair) < 1} for part in parts]
+        shares = {pair: self._spends(pair) for part in looked for pair in part}
+        found = compare(family, joining) | compare(looked[0], looked[1:], holm, shares)
+        for pair, sample in (each for part in parts for each in part.items()):
+            found[pair] = found[pair]._replace(difference=self.estimate(sample, *{*pair} - {RANDOM}))
+        return found
+
+    def _spends(self, pair: tuple[str, str]) -> float:
+        """Return what of the error a comparison spends; Random gets as many trainings as the rows beside it."""
+        return min(self.share(name) for name in {*pair} - {RANDOM})
+
+    def compare(self, first: str, second: str) -> Comparison | None:
+        """Compare two rows: as the board does, else as if they alone joined its comparisons; None without intervals."""
+        for pair in ((first, second), (second, first)):
+            if pair in self.comparisons:
+                found = self.comparisons[pair]
+                return found if pair[0] == first else found.reversed
+        difference = self.minus(first, second)
+        if difference is None or not self.repeated or first == second:
+            return None
+        own, _ = self._joining(self.family)
+        return self._compare(own, [{(first, second): difference}])[first, second]
+
+    @cached_property
+    def against(self) -> dict[str, dict[str, Comparison]]:
+        """Return every row beside the controls and its twins."""
+        found: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
+        for (name, other), one in self.comparisons.items():
+            found[name][other] = one
+        return found
 
     def over_twins(self, name: str) -> dict[str, Estimate]:
-        """Return a row's gain minus that of each twin that explains something else, draw by draw."""
-        twins = {kind: self.areas.get(twin_id(name, kind)) for kind in (*VARIANTS, OTHER_REFERENCE)}
-        found = {kind: self.placed[name].minus(twin) for kind, twin in twins.items() if twin and name in self.placed}
-        return {kind: self.estimate(sample, name) for kind, sample in found.items()}
+        """Return a row's gain minus that of each of its twins."""
+        over = {kind: self.minus(name, twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
+        return {kind: self.estimate(difference, name) for kind, difference in over.items() if difference}
 
-    def comparisons(self) -> dict[tuple[str, str], Comparison]:
-        if not self.repeated:
-            return {}
-        controls = CONTROLS[:1] if self.protocol.by_networks else CONTROLS  # 0 by construction, all of them
-        pairs = {(name, control): d for control in controls for name, d in self.over(control).items()}
-        pairs |= {(name, OTHER_IMAGE): d for name, d in self.over_other_image.items()}
-        pairs = {(name, control): d for (name, control), d in pairs.items() if name != control}
-        watched = {key: d for key, d in pairs.items() if key[0] in self.scores.watched}
-        shares = {key: self.share(key[0]) for key in watched}
-        found = compare(*self._joining(pairs))
-        family, joining = self._joining(watched)
-        found |= compare(family, joining, holm, shares)
-        return {key: one._replace(difference=self.estimate(pairs[key], key[0])) for key, one in found.items()}
-
-    def beatings(self) -> dict[str, Beating]:
-        """Return the rows that see the network beside every control of the suite that does not, if all have gains."""
-        silent, controls = self.scores.silent, self.scores.silent - self.scores.strangers
-        if not self.repeated or not controls or not controls <= self.placed.keys():
-            return {}
-        asking = [name for name in self.placed if name not in silent]
-        over = {control: self.over(control) for control in controls}
-        pairs = {(name, control): over[control][name] for name in asking for control in controls}
-        found = compare(*self._joining(pairs))
-        shares = {key: self.share(key[0]) for key in pairs}
-        judged = {
-            key: one._replace(p=min(1.0, one.p / shares[key]), difference=self.estimate(pairs[key], key[0]))
-            for key, one in found.items()
-        }
-        return beatings(judged, self.scores.strangers)
+    def beating(self, name: str) -> Beating | None:
+        """Return a row that sees the network beside every control of the suite that does not, if all have gains."""
+        silent, against = self.scores.silent - self.scores.strangers, self.against[name]
+        if name in self.scores.silent or not silent or not silent <= against.keys() & self.placed.keys():
+            return None
+        return Beating({control: against[control] for control in self.controls if control in silent})
 
     def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
         """Return the comparisons of the suite's own rows, and those of each stranger."""
         rows: dict[str, _Differences] = {}
-        for (name, control), difference in pairs.items():
-            rows.setdefault(name if name in self.scores.strangers else "", {})[name, control] = difference
+        for pair, difference in pairs.items():
+            rows.setdefault(next((name for name in pair if name in self.scores.strangers), ""), {})[pair] = difference
         return rows.pop("", {}), list(rows.values())
 
     def places(self, rows: Collection[str]) -> dict[str, Place]:
@@ -292,30 +203,48 @@ class _Judge(Drawn):
         return dict(zip(gains, found, strict=True))
 
 
-def _rows(judge: _Judge, shown: Collection[str], comparisons: Mapping[tuple[str, str], Comparison]) -> tuple[Row, ...]:
-    positions, over_sobel, beaten = judge.places(shown), judge.over(SOBEL), judge.beatings()
+class Judged(NamedTuple):
+    """What gains with draws of their own say: the comparisons with 0 and with twins, and how they follow each other."""
+
+    comparisons: Mapping[tuple[str, str], Comparison]
+    against: Mapping[str, Mapping[str, Comparison]]  # the same by row
+    places: Mapping[str, Place]  # of the rows shown
+    detectable: float | None
+    over_twins: Mapping[str, Mapping[str, Estimate]]  # the other-image twin among them
+
+
+def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
+    """Judge gains; those that can be nothing but 0 are untested, and have places alone."""
+    judge = Judge(**vars(drawn))
+    tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
+    found = detectable(judge.own_pairs) if judge.placed else None
+    twins = {name: judge.over_twins(name) for name in shown}
+    return Judged(tested.comparisons, tested.against, judge.places(shown), found, twins)
+
+
+def _rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
+    places = judge.places(shown)
+    return tuple(_row(judge, name, places.get(name)) for name in shown)
+
+
+def _row(judge: Judge, name: str, place: Place | None) -> Row:
     scores = judge.scores
     first = 1 if judge.protocol.retrain is Retrain.MASKS else 0  # masks alone have no point at t = 0
-    return tuple(
-        Row(
-            estimator=name,
-            seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
-            clean=judge.accuracy(*UNTOUCHED),
-            accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
-            differences=tuple(judge.difference(name, t) for t in scores.levels),
-            gain=judge.area(name),
-            over_sobel=judge.estimate(over_sobel.get(name), name),
-            random=comparisons.get((name, RANDOM)),
-            sobel=comparisons.get((name, SOBEL)),
-            random_blurred=comparisons.get((name, BLURRED)),
-            place=positions.get(name),
-            check=name in scores.checks,
-            predicted=judge.estimate(judge.replicated.get(name), name),
-            over_other_image=judge.estimate(judge.over_other_image.get(name), name),
-            other_image=comparisons.get((name, OTHER_IMAGE)),
-            beating=beaten.get(name),
-            over_twins=judge.over_twins(name),
-            looks=scores.watched.get(name, 0),
-        )
-        for name in shown
+    twins = judge.over_twins(name)
+    return Row(
+        estimator=name,
+        seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
+        clean=judge.accuracy(*UNTOUCHED),
+        accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
+        differences=tuple(judge.difference(name, t) for t in scores.levels),
+        gain=judge.area(name),
+        over_sobel=judge.estimate(judge.minus(name, SOBEL), name) if name in judge.placed else Estimate(),
+        place=place,
+        check=name in scores.checks,
+        predicted=judge.estimate(judge.replicated.get(name), name),
+        over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        against=judge.against[name],
+        beating=judge.beating(name),
+        over_twins=twins,
+        looks=scores.watched.get(name, 0),
     )

@@ -11,8 +11,9 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import RANDOM, Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.curves import POINTS, Scores
+from roarbench.stats.drawn import Drawn
 from roarbench.stats.draws import draw
-from roarbench.stats.judging import Drawn, Judged, judge_gains
+from roarbench.stats.judging import Judged, judge_gains
 from roarbench.stats.own_network import OwnNetworkGain, own_network_gain
 from roarbench.stats.verdicts import NetworkTest, NetworkVerdict, network_test
 from roarbench.terms import OTHER_IMAGE, Order
@@ -50,7 +51,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
     own = np.einsum("iilx->l", kept.answers.astype(int)) / (len(kept.answers) * kept.answers.shape[3])
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
-    beside_zero = judged.comparisons.get((name, RANDOM))
+    beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.over_twins[name]}
     tested = beside_zero and network_test(beside_zero, found.permutation)
     return replace(
         _empty(name, drawn.scores),
@@ -59,11 +60,10 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
         accuracies=tuple(Estimate(float(share)) for share in own),
         differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
         gain=Estimate(0.0) if kept.same else drawn.area(name),
-        random=beside_zero,
         place=judged.places.get(name),
-        over_other_image=drawn.estimate(judged.over_other_image.get(name)),
-        other_image=judged.comparisons.get((name, OTHER_IMAGE)),
-        over_twins=judged.over_twins[name],
+        over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        against=judged.against[name],
+        over_twins=twins,
         network=NetworkTest(NetworkVerdict.SAME_MAP) if kept.same else tested,
     )
 
@@ -71,4 +71,4 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
 def _empty(name: str, scores: Scores) -> Row:
     nothing = (Estimate(),) * len(scores.levels)
     check = name in scores.checks
-    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), Estimate(), None, None, None, None, check)
+    return Row(name, 0, Estimate(), nothing, nothing, Estimate(), Estimate(), None, check)

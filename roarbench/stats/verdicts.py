@@ -1,4 +1,4 @@
-"""Which rows differ from a control, which beat all, and how small a difference could have been found.
+"""Which rows differ from another, which beat all controls, and how small a difference could have been found.
 
 Where a board is looked at while its trainings go on, wrong words stay as rare over all looks as one look would leave
 them. Whoever looks after every training and stops when a verdict is there finds a false one sooner or later. So each
@@ -10,7 +10,6 @@ intervals, Jennison and Turnbull 1989). `docs/decisions/0023-trainings-until-dec
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from statistics import NormalDist
-from types import MappingProxyType
 from typing import NamedTuple, Self, TypeVar
 
 import numpy as np
@@ -29,7 +28,7 @@ Adjust = Callable[[Sequence[float]], Sequence[float]]
 
 
 class Verdict(StrEnum):
-    """Words of a test about an estimator beside a control."""
+    """Words of a test about a row beside another."""
 
     BETTER = "better"
     WORSE = "worse"
@@ -61,7 +60,7 @@ class NetworkTest(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """An estimator against a control."""
+    """An estimator against a control, or any row against another."""
 
     # at a false discovery rate of 5% over all comparisons of the family; of a row that was looked at while its
     # trainings went on, at a chance of 5% of any wrong word over the whole course
@@ -69,6 +68,12 @@ class Comparison(NamedTuple):
     p: float  # two-sided, of this comparison alone
     q: float  # p adjusted for the family (Benjamini and Hochberg 1995; `holm` for rows that were looked at)
     difference: Estimate = Estimate()  # the estimator's gain minus the control's, in accuracy points
+
+    @property
+    def reversed(self) -> "Comparison":
+        """Return the control against the estimator."""
+        word = {Verdict.BETTER: Verdict.WORSE, Verdict.WORSE: Verdict.BETTER}.get(self.verdict, self.verdict)
+        return Comparison(word, self.p, self.q, self.difference.negative)
 
 
 def q_values(ps: Sequence[float]) -> list[float]:
@@ -181,45 +186,37 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 class Beating(NamedTuple):
-    """A row beside the control that it is hardest to tell above."""
+    """A row beside the controls: it beats every control if it is better than each."""
 
-    # whether it is better than every control. Each control is tested at the whole error, since all must be beaten
-    # (intersection-union test, Berger 1982); the chance that any row of the board is called so wrongly is 5% at most
-    # (Holm 1979)
-    verdict: bool
-    p: float  # the largest of its p values against the controls, 1 where a difference is not above 0
-    q: float  # p adjusted for the rows
-    nearest: str  # the control with that p; of equal ones that over which it has least
-    over: Estimate  # its gain minus the nearest control's, in accuracy points
-    each: Mapping[str, Estimate] = MappingProxyType({})  # the same for every control
+    against: Mapping[str, Comparison]  # by control
 
     @property
-    def words(self) -> str:
-        """Return the verdict in a few signs: `yes`, or the control that it is not shown to beat."""
-        return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"
+    def verdict(self) -> bool:
+        """Return whether the row is better than every control."""
+        return all(found.verdict is Verdict.BETTER for found in self.against.values())
+
+    @property
+    def nearest(self) -> str:
+        """Return the control that the row is hardest to tell above; one that is better than the row comes first."""
+
+        def hardness(control: str) -> tuple[bool, float, float]:
+            found = self.against[control]
+            value = found.difference.value or 0.0
+            return found.verdict is Verdict.WORSE, found.p if value > 0 else 1.0, -value
+
+        return max(self.against, key=hardness)
+
+    @property
+    def over(self) -> Estimate:
+        """Return the row's gain minus the nearest control's, in accuracy points."""
+        return self.against[self.nearest].difference
 
     @property
     def below(self) -> bool:
-        """Return whether its whole interval is below the nearest control."""
-        return self.over.high is not None and self.over.high < 0
+        """Return whether a control is better than the row."""
+        return self.against[self.nearest].verdict is Verdict.WORSE
 
-
-def beatings(comparisons: Mapping[tuple[str, str], Comparison], strangers: Collection[str] = ()) -> dict[str, Beating]:
-    """Judge the rows by their comparisons with every control.
-
-    Strangers are rows that the suite does not name: each is adjusted as if it alone joined the others.
-    """
-    hardest: dict[str, tuple[float, float, str]] = {}
-    each: dict[str, dict[str, Estimate]] = {}
-    for (name, control), found in comparisons.items():
-        each.setdefault(name, {})[control] = found.difference
-        value = found.difference.value or 0.0
-        before = hardest.get(name, (0.0, float("-inf"), ""))
-        hardest[name] = max(before, (found.p if value > 0 else 1.0, -value, control))
-    own = {name: p for name, (p, _, _) in hardest.items() if name not in strangers}
-    adjusted = dict(zip(own, holm(list(own.values())), strict=True))
-    made = {}
-    for name, (p, _, nearest) in hardest.items():
-        q = adjusted[name] if name in own else holm([*own.values(), p])[-1]
-        made[name] = Beating(q <= FALSE_DISCOVERIES, p, q, nearest, each[name][nearest], each[name])
-    return made
+    @property
+    def words(self) -> str:
+        """Return the verdict in a few signs: `yes`, or the control that the row is not shown to beat."""
+        return "yes" if self.verdict else f"{'<' if self.below else SAME} {self.nearest}"

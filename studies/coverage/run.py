@@ -21,8 +21,9 @@ from roarbench.stats import draws as drawing
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
 from roarbench.stats.curves import Scores
+from roarbench.stats.drawn import gain_samples
 from roarbench.stats.draws import Draws, draw
-from roarbench.stats.judging import board_of, gain_samples
+from roarbench.stats.judging import board_of
 from roarbench.stats.replication import replication
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict

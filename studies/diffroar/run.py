@@ -27,9 +27,9 @@ from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
+from roarbench.stats.drawn import Drawn
 from roarbench.stats.draws import Draws
 from roarbench.stats.draws import draw as draw_images
-from roarbench.stats.judging import Drawn
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Making

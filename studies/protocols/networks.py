@@ -14,8 +14,9 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores
+from roarbench.stats.drawn import spread_for
 from roarbench.stats.draws import Draws, draw
-from roarbench.stats.judging import board_of, spread_for
+from roarbench.stats.judging import board_of
 from roarbench.stats.spread import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit

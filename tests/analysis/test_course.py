@@ -19,8 +19,11 @@ FOUND = Comparison(Verdict.BETTER, 0.001, 0.01, Estimate(4.0, 1.0, 7.0))
 def made(**comparisons):
     """A board of rows with 1 training each and these comparisons with Random."""
     whole = board(synthetic(2), ROAR, BOOTSTRAP)
-    one = replace(row(whole, "good"), seeds=1, sobel=OPEN, random_blurred=None)
-    rows = (replace(one, estimator=name, random=found) for name, found in comparisons.items())
+    one = replace(row(whole, "good"), seeds=1, against={"sobel": OPEN})
+    rows = (
+        replace(one, estimator=name, against=one.against | ({"random": found} if found else {}))
+        for name, found in comparisons.items()
+    )
     return replace(whole, rows=tuple(rows))
 
 
@@ -40,5 +43,5 @@ def test_open_rows_get_one_training_more_and_so_does_what_they_are_compared_with
     assert next_seeds(judged, PLANNED, None) == {"gb": 2, "random": 2}
     assert next_seeds(two, PLANNED, None) == next_seeds(judged, {}, None) == {}
     assert next_seeds(judged, PLANNED | {"random": 1}, None) == {"gb": 2}  # a control that has all of its own
-    random, grad = (replace(each, sobel=None) for each in made(random=None, grad=None).rows)  # nothing has intervals
+    random, grad = (replace(each, against={}) for each in made(random=None, grad=None).rows)  # nothing has intervals
     assert [is_open(each, None) for each in (random, grad, replace(grad, check=True))] == [False, True, False]

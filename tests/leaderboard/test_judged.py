@@ -53,9 +53,12 @@ def test_rows_are_estimators_and_controls_without_twins_judged_against_every_con
     assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
     assert {row.id for row in roar.rows if row.control} == controls
     assert roar.best and roar.best.id == "sobel" and roar.by_id["sobel"].beating is None
-    assert all(each.each.keys() == controls and each.each[each.nearest] == each.over for each in beating.values())
+    assert all(
+        each.against.keys() == controls and each.against[each.nearest].difference == each.over
+        for each in beating.values()
+    )
     gb, sobel = roar.by_id["gb"].value.value, roar.by_id["sobel"].value.value
-    assert beating["gb"].each["sobel"].value == pytest.approx(gb - sobel)
+    assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
     assert roar.costs and roar.costs.ticks == (1.0, 10.0, 100.0)
     for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
         assert word in roar.caption
@@ -180,7 +183,9 @@ def test_a_pair_is_counted_as_by_loops(name):
 def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     at = address("compare", suite="quick-v2", first="sobel", second="grad")
     site = Site(views, known(views))
-    page = render(site, at).html
+    page, view = render(site, at).html, views["quick-v2"]
+    found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")
+    assert f"the first is {found.verdict}" in page, "the verdict of every table"
     assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(NotThere, match="no row '<i>x</i>'"):
         render(site, at._replace(choices=(("first", "<i>x</i>"),)))

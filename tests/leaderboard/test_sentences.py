@@ -16,11 +16,17 @@ from roarbench.report.doubts import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating
+from roarbench.stats.verdicts import Beating, Comparison, Verdict
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
 OVER = {"yes": Estimate(2.0, 1.0, 3.0), "<": Estimate(-2.0, -3.0, -1.0), "≈": Estimate(0.5, -1.0, 2.0)}
+
+WORDS = {"yes": Verdict.BETTER, "<": Verdict.WORSE, "≈": Verdict.SAME}
+
+
+def beside(over, verdict):
+    return Beating({"contrast": Comparison(verdict, 0.01, 0.01, over)})
 
 
 def row(word, name="e", **more):
@@ -29,7 +35,7 @@ def row(word, name="e", **more):
     After a slash its best place under ROAR.
     """
     word, _, low = word.partition("/")
-    found = Beating(word == "yes", 0.01, 0.01, "contrast", OVER[word]) if word in OVER else None
+    found = beside(OVER[word], WORDS[word]) if word in OVER else None
     control = word.startswith("control")
     value = Estimate() if word.endswith("missing") else Estimate(1.0, 0.0, 2.0)
     roar = Place(int(low), int(low), 9, (int(low),)) if low else None
@@ -119,7 +125,7 @@ def test_a_page_says_a_doubt_once_with_all_boards_that_have_it():
 
 
 NONE = Estimate()
-BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None, None, None, None)
+BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None)
 
 
 def texts(results, protocol=MATCHED, **row):
@@ -135,14 +141,21 @@ def test_rivals_and_twins_that_have_as_much_are_doubts_with_their_size():
         (Estimate(1.1, -0.3, 2.5), "≈ Local contrast", "Not told apart from"),
         (Estimate(-8.0, -9.0, -7.0), "< Local contrast", "Below"),
     ):
-        ((said, sentence, grave),) = texts(held(), beating=Beating(False, 1.0, 1.0, "contrast", over))
+        ((said, sentence, grave),) = texts(held(), beating=beside(over, WORDS[short[0]]))
         assert said == short and grave and f"{over.value:+.1f} [" in sentence
         assert sentence.startswith(f"{side} Local contrast, which never sees the network: its matched gain minus that")
     assert texts(held()) == [], "nothing speaks against a row without a rival"
     twins = {"shuffled": Estimate(0.2, -0.4, 0.8), "other-target": Estimate(9.0, 8.0, 9.9)}
-    ((short, sentence, grave),) = texts(held(), over_twins=twins | {"other-reference": Estimate(0.1, -0.2, 0.4)})
+    twins |= {"other-reference": Estimate(0.1, -0.2, 0.4)}
+    against = {
+        f"var-grad~{kind}": Comparison(Verdict.BETTER if over.low > 0 else Verdict.SAME, 0.1, 0.1, over)
+        for kind, over in twins.items()
+    }
+    ((short, sentence, grave),) = texts(held(), over_twins=twins, against=against)
     assert (short, grave) == ("≈ shuffled network", True) and "+0.2 [-0.4, +0.8] points" in sentence
-    ((short, _, _),) = texts(held(), over_twins={"untrained": Estimate(-3.3, -4.6, -1.9)})
+    below = {"untrained": Estimate(-3.3, -4.6, -1.9)}
+    against = {"var-grad~untrained": Comparison(Verdict.WORSE, 0.01, 0.01)}
+    ((short, _, _),) = texts(held(), over_twins=below, against=against)
     assert short == "< untrained network"
 
 

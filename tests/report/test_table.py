@@ -29,8 +29,11 @@ FLAG = Flag(Grade.SOME, "Its mask alone has most of it.")
 
 
 def make_row(name, accuracies, gain, position=None, random=None, sobel=None, blurred=None, seeds=2, check=False):
-    made = Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, random, sobel, blurred, position, check)
-    return replace(made, over_other_image=OVER, other_image=BETTER) if name == "var-grad" else made
+    against = {"random": random, "sobel": sobel, "random-blurred": blurred}
+    against |= {"var-grad~other-image": BETTER} if name == "var-grad" else {}
+    against = {rival: found for rival, found in against.items() if found}
+    made = Row(name, seeds, CLEAN, accuracies, (NONE, NONE), gain, NONE, position, check, against=against)
+    return replace(made, over_other_image=OVER) if name == "var-grad" else made
 
 
 LOW = (Estimate(0.7, 0.6, 0.8), Estimate(0.5, 0.4, 0.6))
@@ -158,11 +161,13 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
-    over, not_over = Estimate(2.0, 0.5, 3.5), Estimate(2.0, -0.5, 4.5)
+    def beside(row, found):
+        return replace(row, against=row.against | {f"{row.estimator}~untrained": found})
+
     told = (
-        ("image", replace(ROWS[3], over_twins={"untrained": not_over})),
-        ("image, network", replace(ROWS[3], estimator="gb", over_twins={"untrained": over})),
-        ("≈", replace(ROWS[2], over_twins={"untrained": over})),  # no better than Random: its twin is no matter
+        ("image", beside(ROWS[3], SAME)),
+        ("image, network", beside(replace(ROWS[3], estimator="gb"), BETTER)),
+        ("≈", beside(ROWS[2], BETTER)),  # no better than Random: its twin is no matter
         ("better", ROWS[4]),  # Sobel's filter asks none
     )
     table = with_board(protocol=SHOWN["matched"], rows=tuple(row for _, row in told))
@@ -211,7 +216,7 @@ def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_min
 
 def test_columns_that_do_not_fit_are_left_out_whole_and_told():
     levels = tuple(n / 20 for n in range(1, 20))
-    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), over_other_image=NONE, other_image=None)
+    row = replace(ROWS[3], accuracies=(Estimate(0.98765),) * len(levels), over_other_image=NONE, against={})
     table = replace(with_board(levels=levels, rows=(row,)), above_masks={})
     narrow = text(table)
     assert max(map(len, narrow.splitlines())) <= 80

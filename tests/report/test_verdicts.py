@@ -19,7 +19,7 @@ from roarbench.report.claim_table import claim_records, claims_text, gain_record
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.report.validity_panel import as_json, as_markdown, as_text, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.judging import Drawn
+from roarbench.stats.drawn import Drawn
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
 from roarbench.terms import Unit

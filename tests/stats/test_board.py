@@ -10,11 +10,12 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import RANDOM, Covers, unjudged
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import UNTOUCHED, Scores
-from roarbench.stats.judging import board
+from roarbench.stats.draws import draw
+from roarbench.stats.judging import Judge, board
 from roarbench.stats.spread import spread_of
-from roarbench.stats.verdicts import Verdict
+from roarbench.stats.verdicts import Verdict, compare
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
@@ -126,6 +127,45 @@ def test_a_row_is_held_against_its_maps_of_other_images():
     alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread_of([scores]))
     assert judged.family == alone.family + 1 and row(alone, "good").other_image is None
     assert {one.other_image for one in unjudged(judged).rows} == {None}
+
+
+def judge(scores, protocol=ROAR):
+    spread = spread_of([scores.differences or scores])
+    return Judge.of(scores, protocol, BOOTSTRAP, spread, draw(scores, BOOTSTRAP, spread))
+
+
+@pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, SPECIFIC)])
+def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(scores, protocol):
+    """A table has it for a control or a twin; the pair of two others joins the same comparisons alone."""
+    scores = replace(scores or paired(), silent=frozenset({"random", "sobel", "bad"}))
+    scores = replace(scores, checks=frozenset(name for name in scores.estimators if "~" in name))
+    judged, judging = board(scores, protocol, BOOTSTRAP), judge(scores, protocol)
+    for one in judged.rows:
+        for rival, found in one.against.items():
+            assert judging.compare(one.estimator, rival) == found, (one.estimator, rival)
+            again = judging.compare(rival, one.estimator)
+            assert again == found.reversed and (again.p, again.q) == (found.p, found.q)
+            assert again.difference.value == -found.difference.value
+        for control, found in one.beating.against.items() if one.beating else ():
+            assert one.against[control] == found
+    known = {name for one in judged.rows for name in one.against}
+    assert known >= {"random", "sobel", "bad"} and ("good~untrained" in known) is (protocol is ROAR)
+    other = "same" if protocol is ROAR else "idle"
+    pair = {("good", other): judging.minus("good", other)}
+    expected = compare(judging.family, [pair])["good", other]
+    assert judging.compare("good", other)._replace(difference=Estimate()) == expected
+    assert judging.compare(other, "good") == judging.compare("good", other).reversed
+    assert judging.compare("good", "good") is None and judging.compare("good", "nobody") is None
+
+
+def test_a_verdict_of_the_table_is_adjusted_and_not_read_off_the_interval_of_one_pair():
+    """With 40 controls as good as Random some interval of one pair alone excludes 0, as one in twenty does."""
+    names = ("random", "good", *(f"control-{number}" for number in range(40)))
+    scores = replace(synthetic(2, names), silent=frozenset(names) - {"good"})
+    found = judge(scores).comparisons
+    open_ = [one for one in found.values() if one.verdict is Verdict.SAME]
+    assert any(one.p <= 0.05 and one.difference.low > 0 or one.difference.high < 0 for one in open_)
+    assert {one.verdict for one in found.values() if one.q > 0.05} == {Verdict.SAME}
 
 
 @pytest.mark.parametrize("watched", [{}, {"stranger-1": 5}])

@@ -11,7 +11,7 @@ from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
 from roarbench.stats.pairs import Pairs
 from roarbench.stats.replication import replication
-from roarbench.stats.verdicts import Comparison, Verdict, beatings, compare, detectable, holm, q_values, verdict_of
+from roarbench.stats.verdicts import Beating, Comparison, Verdict, compare, detectable, holm, q_values, verdict_of
 
 
 def normal(value, deviation=1.0, resamples=2000, seed=0):
@@ -82,37 +82,28 @@ def test_each_p_is_divided_by_what_a_look_spends_and_then_holm_adjusts_them():
     assert holm([0.02, 0.03]) == [0.04, 0.04]  # a larger p never gets a smaller q
 
 
-ROWS = {  # by row and control: p and difference
-    ("good", "one"): (0.001, 5.0),
-    ("good", "two"): (0.010, 3.0),
-    ("level", "one"): (0.001, 4.0),
-    ("level", "two"): (0.600, 0.5),
-    ("below", "one"): (0.001, -6.0),
-    ("below", "two"): (0.001, 2.0),
-    ("close", "one"): (0.030, 3.0),
-    ("close", "two"): (0.020, 3.0),
+BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME
+BESIDE = {  # by row, its verdicts on two controls, with p and difference
+    "yes": (True, "two", {"one": (BETTER, 0.001, 5.0), "two": (BETTER, 0.01, 3.0)}),
+    "≈ two": (False, "two", {"one": (BETTER, 0.001, 4.0), "two": (SAME, 0.6, 0.5)}),
+    "< one": (False, "one", {"one": (WORSE, 0.001, -6.0), "two": (BETTER, 0.001, 2.0)}),
+    "< two": (False, "two", {"one": (SAME, 0.4, -7.0), "two": (WORSE, 0.001, -2.0)}),  # worse than one is said first
 }
 
 
-def beaten(rows, strangers=()):
-    made = {at: Comparison(Verdict.SAME, p, p, Estimate(gain, gain - 1, gain + 1)) for at, (p, gain) in rows.items()}
-    return beatings(made, strangers)
-
-
-def test_a_row_beats_all_controls_by_the_nearest_of_them():
-    found = {name: (one.verdict, one.nearest, one.words, round(one.q, 9)) for name, one in beaten(ROWS).items()}
-    assert found == {
-        "good": (True, "two", "yes", 0.04),  # 4 rows: .010 x 4
-        "close": (False, "one", "≈ one", 0.09),  # .030 x 3, the second smallest
-        "level": (False, "two", "≈ two", 1.0),  # .6 x 2 is above 1
-        "below": (False, "one", "< one", 1.0),  # significant, and in the wrong direction
-    }
-    new = beaten(ROWS | {("new", "one"): (0.011, 2.0), ("other", "one"): (0.011, 2.0)}, strangers={"new", "other"})
-    assert {name: new[name] for name in beaten(ROWS)} == beaten(ROWS), "a stranger joins alone and moves no row"
-    assert new["new"].q == new["other"].q == pytest.approx(0.05)  # five rows: .010 x 5, and .011 x 4 is no less
-
-
-BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME
+@pytest.mark.parametrize("words", BESIDE)
+def test_a_row_beats_all_controls_if_it_is_better_than_each(words):
+    """An interval of one pair alone says nothing: all of these exclude 0."""
+    verdict, nearest, held = BESIDE[words]
+    made = {name: Comparison(word, p, p, Estimate(d, d - 0.1, d + 0.1)) for name, (word, p, d) in held.items()}
+    found = Beating(made)
+    assert (found.words, found.verdict, found.nearest, found.over) == (
+        words,
+        verdict,
+        nearest,
+        made[nearest].difference,
+    )
+    assert found.below is words.startswith("<")
 
 
 def row(name, gain, half, *words):
@@ -120,7 +111,8 @@ def row(name, gain, half, *words):
     random, sobel = (word and Comparison(word, 0.5, 0.5) for word in (*words, None, None)[:2])
     predicted = Estimate() if gain is None or half is None else Estimate(gain, gain - half, gain + half)
     empty = Estimate()
-    return Row(name, 3, empty, (), (), Estimate(gain), empty, random, sobel, None, None, predicted=predicted)
+    against = {rival: found for rival, found in (("random", random), ("sobel", sobel)) if found}
+    return Row(name, 3, empty, (), (), Estimate(gain), empty, None, predicted=predicted, against=against)
 
 
 def board(*rows):
