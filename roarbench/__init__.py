@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from roarbench.api.finding import load
     from roarbench.api.functions import submission
     from roarbench.api.own_network import OwnNetworkTable, own_network_gain
+    from roarbench.api.preprocessing import Preprocessing
     from roarbench.api.primitives import bootstrap, degraded, fill, matched, rank, remove
     from roarbench.api.published import results
     from roarbench.api.suite_result import Difference, Result
@@ -26,6 +27,7 @@ _HOMES = {
     "api.evaluate": ("evaluate",),
     "api.functions": ("submission",),
     "api.own_network": ("OwnNetworkTable", "own_network_gain"),
+    "api.preprocessing": ("Preprocessing",),
     "api.primitives": ("bootstrap", "degraded", "fill", "matched", "rank", "remove"),
     "api.published": ("results",),
     "api.suite_result": ("Difference", "Result"),
@@ -38,6 +40,7 @@ __all__ = [
     "Curve",
     "Difference",
     "OwnNetworkTable",
+    "Preprocessing",
     "Result",
     "RoarbenchError",
     "RunError",

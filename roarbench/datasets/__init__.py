@@ -52,9 +52,16 @@ class DatasetRecord:
     columns: tuple[str, ...] = ()  # of a table, those that are features, in order; all but the label's if empty
     # labels, or names of folders, are the numbers of a network's outputs, of which some may have no image
     numbered: bool = False
+    # pixels that the short side is scaled to, by this filter of Pillow's, before the centred square is cut out; 0 where
+    # the square is cut out first and scaled then
+    resize: int = 0
+    interpolation: str = ""
+    mean: tuple[float, ...] = ()  # mean, std: that networks want, in [0, 255]; those of the training images if empty
+    std: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "columns", tuple(self.columns))  # JSON, from which records are read back, has lists
+        for name in ("columns", "mean", "std"):  # JSON, from which records are read back, has lists
+            object.__setattr__(self, name, tuple(getattr(self, name)))
 
     @property
     def tabular(self) -> bool:

@@ -53,7 +53,8 @@ class ImageData:
     test: Images
     mean: tuple[float, ...]  # mean, std: of each channel over the training images, in [0, 255]
     std: tuple[float, ...]
-    # hash of pixels, labels and limit: equal where the same images are judged, wherever they came from
+    # hash of pixels, labels, limit, and mean and std where the record says them: equal where the same images are
+    # judged, wherever they came from
     fingerprint: str
     limit: int | None  # images per split if the set was made small, else None
     repairs: Mapping[str, int]  # how many images needed which repair; `one_image.describe_repairs` puts it in words

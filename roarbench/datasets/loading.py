@@ -111,6 +111,9 @@ def _fill(
         raise
     entries = {split: _finish_split(partial, split, splits[split]) for split in Split}
     mean, std = _moments(tallies[Split.TRAIN].histogram)
+    judged: dict[str, object] = {"splits": entries, "limit": limit}
+    if record.mean:  # controls see normalised images
+        judged["normalised"] = [record.mean, record.std]
     manifest = {
         "format": FORMAT,
         "record": identity.record(record.anywhere),
@@ -120,7 +123,7 @@ def _fill(
         "mean": mean,
         "std": std,
         "repairs": {split: tallies[split].repairs for split in Split},
-        "fingerprint": identity.fingerprint({"splits": entries, "limit": limit}),
+        "fingerprint": identity.fingerprint(judged),
     }
     _write(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
     (partial / JOURNAL).unlink()

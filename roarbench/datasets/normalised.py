@@ -29,7 +29,7 @@ def read_moments(mean: Any, std: Any, top: Any, channels: int, where: str) -> Mo
     if len(means) != channels or len(stds) != channels or min(stds) <= 0:
         raise CallerError(f"{seen}; expected {channels} numbers each, std above 0")
     if top is None and not any(means) and set(stds) == {1.0}:
-        ways = "range = 1 for images in [0, 1], or range = 255"
+        ways = "std = [255, …] for images in [0, 1], or range = 255 for the others"
         raise CallerError(f"{seen}, which fit images in [0, 1] and in [0, 255]; write {ways}")
     if top is None:
         top = 1 if max(map(abs, (*means, *stds))) <= 1 else _BYTES

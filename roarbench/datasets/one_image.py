@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets import DatasetRecord
+from roarbench.datasets.resizing import resized_square
 from roarbench.datasets.stored import POINTER
 from roarbench.errors import DataError
 from roarbench.text import some
@@ -60,7 +61,7 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
                 bits = _bits(upright)
                 plain = _eight_bits(upright, record.depth or 16)
                 repairs += (FLAT,) if bits and _is_flat(plain) and not _is_flat(upright) else ()
-                pixels = to_pixels(plain, record.channels, record.size, record.crop)
+                pixels = to_pixels(plain, record)
                 return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()), bits)
         except MemoryError:
             raise
@@ -223,9 +224,12 @@ def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Ima
     return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
 
 
-def to_pixels(image: Image.Image, channels: int, size: int, crop: float = 1.0) -> NDArray[np.uint8]:
+def to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
     """Return the centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
-    mode = "L" if channels == 1 else "RGB"
+    mode, size = "L" if record.channels == 1 else "RGB", record.size
     plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
-    pixels = np.asarray(centre_square(plain, size, crop))
-    return pixels.reshape(size, size, channels).transpose(2, 0, 1)
+    if record.resize:
+        pixels = np.asarray(resized_square(plain, record.resize, size, record.interpolation))
+    else:
+        pixels = np.asarray(centre_square(plain, size, record.crop))
+    return pixels.reshape(size, size, record.channels).transpose(2, 0, 1)

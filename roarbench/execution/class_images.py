@@ -24,7 +24,8 @@ def class_images(images: ImageData) -> ClassImages:
     counts = np.bincount(train.labels, minlength=len(classes))[:, None, None, None]
     # of a class without images nothing is known that would set it apart
     apart = np.where(counts > 0, sums / counts.clip(1) - sums.sum(0) / len(train.labels), 0)
-    return ClassImages(torch.from_numpy(apart / np.array(images.std)[:, None, None]).float(), _weights(images))
+    std = np.array(Normalisation.of(images).std)[:, None, None]
+    return ClassImages(torch.from_numpy(apart / std).float(), _weights(images))
 
 
 def _weights(images: ImageData) -> Tensor:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.datasets.normalised import read_moments
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.execution.weight_files import is_weight, read_weights
 from roarbench.files import sha256
 from roarbench.kernels.inputs import Normalisation
@@ -64,16 +64,9 @@ def load_start(start: str, model: nn.Module, channels: int, network: str) -> Non
 
 def _file_of(name: str, weights: str) -> str:
     """Return the file of weights, as torchvision calls them."""
-    from roarbench.models.vision import torchvision_models  # it takes a second to import
+    from roarbench.models.vision import find_weights  # it takes a second to import
 
-    models = torchvision_models()
-    try:
-        known = models.get_model_weights(name)
-    except ValueError:
-        raise UnknownName("network of torchvision", name, models.list_models(module=models)) from None
-    if weights not in known.__members__:
-        raise UnknownName(f"weights of torchvision:{name}", weights, known.__members__)
-    return str(known[weights].url).rpartition("/")[2]
+    return str(find_weights(name, weights).url).rpartition("/")[2]
 
 
 def _fetched(file: str) -> Path:

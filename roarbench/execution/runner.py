@@ -238,7 +238,7 @@ def _decode(request: Request, workspace: Workspace, console: Console) -> ImageDa
     if watch.used and images.repairs:
         console.print(f"{record.name}: {describe_repairs(images.repairs)}", soft_wrap=True)
     lacking = record.classes - len(np.unique(images.train.labels))
-    if lacking:
+    if lacking and not record.test_only:
         console.print(
             f"{record.name}: {lacking:,} of {record.classes:,} classes have no training image", soft_wrap=True
         )

@@ -44,15 +44,19 @@ class Batches:
 
 
 class Normalisation(NamedTuple):
-    """Mean and standard deviation of each channel of the untouched training inputs, in their range."""
+    """Mean and standard deviation that inputs are normalised with, of each channel, in the range of the inputs."""
 
     mean: tuple[float, ...]
     std: tuple[float, ...]
 
     @classmethod
     def of(cls, images: ImageData) -> Self:
-        """Return what images are normalised with for all networks that are trained here, and for controls."""
-        return cls(images.mean, images.std)
+        """Return what images are normalised with for all networks that are trained here, and for controls.
+
+        It is what their record says, or else mean and standard deviation of the training images.
+        """
+        record = images.record
+        return cls(record.mean or images.mean, record.std or images.std)
 
     @property
     def black(self) -> Tensor:

@@ -7,8 +7,11 @@ need none of these operators, so they are declared, without a kernel, and the im
 
 import importlib
 from types import ModuleType
+from typing import Any
 
 import torch
+
+from roarbench.errors import UnknownName
 
 _BOXES = "(Tensor dets, Tensor scores, float iou_threshold) -> Tensor"
 _declared: list[torch.library.Library] = []  # a declaration lives as long as its library object
@@ -28,6 +31,18 @@ def _imported(name: str) -> ModuleType:
 
 
 resnet = _imported("torchvision.models.resnet")
+
+
+def find_weights(network: str, weights: str) -> Any:
+    """Return weights of a network, as torchvision calls both; UnknownName where there are none."""
+    models = torchvision_models()
+    try:
+        known = models.get_model_weights(network)
+    except ValueError:
+        raise UnknownName("network of torchvision", network, models.list_models(module=models)) from None
+    if weights not in known.__members__:
+        raise UnknownName(f"weights of torchvision:{network}", weights, known.__members__)
+    return known[weights]
 
 
 def torchvision_models() -> ModuleType:

@@ -8,6 +8,8 @@ from typing import Any
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
+from roarbench.datasets.normalised import read_moments
+from roarbench.datasets.resizing import check_resizing
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_record, fingerprint, record
@@ -123,6 +125,10 @@ def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
     splits = (found.train_split, found.test_split, found.config)
     if found.bundled or any(Path(split).is_absolute() or ".." in split for split in splits):
         raise ValueError(f"{found.name} lies outside of its folder")
+    if found.resize:
+        check_resizing(found.resize, found.size, found.interpolation)
+    if found.mean or found.std:
+        read_moments(found.mean, found.std, 255, found.channels, found.name)
     if named_dataset(found.name.rpartition("-")[0], found).name != found.name:
         raise ValueError(f"{found.name} is not called by the hash of what it says")
     return found

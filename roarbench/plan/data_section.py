@@ -8,6 +8,7 @@ from roarbench.datasets import FOLDERS, OWN_IMAGES, PARQUET, TABLE, DatasetRecor
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.sources import counted
 from roarbench.plan.custom_suite import named_dataset
+from roarbench.plan.preprocessing import read_preprocessing
 from roarbench.plan.toml_table import TomlTable
 
 _MANY = 10**9
@@ -42,11 +43,11 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
 
 
 def _pixels(section: TomlTable) -> DatasetRecord:
-    record = own_images("", section.whole("channels", 1, 3, 3), section.whole("size", 8, 512))
-    if record.channels == 2:
+    channels = section.whole("channels", 1, 3, 3)
+    if channels == 2:
         raise section.wrong("channels is 2, expected 1 for grey or 3 for colour")
     depth = section.whole("depth", 8, 32) if "depth" in section else 0
-    return replace(record, crop=section.number("crop", 0.1, 1.0, 1.0), depth=depth)
+    return replace(read_preprocessing(section, channels), depth=depth)
 
 
 def _split(section: TomlTable, record: DatasetRecord, only: str) -> DatasetRecord:

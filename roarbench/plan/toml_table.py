@@ -61,6 +61,11 @@ class TomlTable:
         fits = _list_of(lambda one: _is_number(one) and low <= one <= high)
         return tuple(sorted({float(one) for one in self._get(key, default, expected, fits)}))
 
+    def listed(self, key: str) -> tuple[float, ...]:
+        """Return a list of numbers as it stands."""
+        expected = "a list of numbers; write {key} = [0.485, 0.456, 0.406]"
+        return tuple(map(float, self._get(key, None, expected, _list_of(_is_number))))
+
     def section(self, key: str) -> "TomlTable":
         """Return a table; one without values where there is none."""
         expected = "a table; write [{key}] on a line of its own, its values below it"

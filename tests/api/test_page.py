@@ -9,6 +9,7 @@ import pytest
 
 import roarbench
 from tests.helpers.given import arrays, network
+from tests.helpers.own_photos import write_pictures
 
 DOCS = Path(__file__).parents[2] / "docs"
 pytestmark = pytest.mark.slow
@@ -34,11 +35,13 @@ def run(text, name, held):
 def test_every_line_of_the_page_runs(suite, small, capsys):
     (x_train, y_train), (x_test, y_test) = arrays(12, 0), arrays(6, 1)
     held = {"model": network(), "x_train": x_train, "y_train": y_train, "x_test": x_test, "y_test": y_test}
+    held["paths"] = sorted(write_pictures(Path("photographs"), 1).rglob("*.png"))
     page = (DOCS / "python.md").read_text("utf-8")
     for number, block in enumerate(re.findall(r"```python\n(.*?)```", page, re.DOTALL)):
         if "curve" in block:
             held |= {"images": suite.test.images, "labels": suite.test.labels, "model": suite.references[0].model}
         run(block, f"<block {number}>", held)
+    assert held["x_test"].shape == (3, 3, 224, 224)
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
     assert held["own"].name == "mine" and len(held["published"]) == 21  # with six untrained twins

@@ -5,6 +5,7 @@ import json
 import re
 import struct
 from dataclasses import replace
+from importlib import import_module
 from io import BytesIO
 
 import numpy as np
@@ -14,11 +15,22 @@ from PIL import Image
 from roarbench.datasets import superpixel_files
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.idx import has_idx, read_idx
-from roarbench.datasets.one_image import FILL, centre_square, check_depth, decode_image, inspect, refuse_damaged
+from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.one_image import (
+    FILL,
+    centre_square,
+    check_depth,
+    decode_image,
+    inspect,
+    refuse_damaged,
+    to_pixels,
+)
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import DataError
+from roarbench.kernels.inputs import Normalisation
+from roarbench.models import vision
 from roarbench.terms import Split
-from tests.helpers.tiny_set import TINY, png
+from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
 
 EXACT = {"quality": 95, "subsampling": 0}  # of JPEG
 
@@ -173,6 +185,36 @@ def test_the_centre_is_kept_and_shrinking_does_not_alias():
     small = np.asarray(centre_square(Image.fromarray(stripes), 16))
     assert np.ptp(small[:, 2:-2]) == 0  # the filter is cut at the border
     assert 127 <= small[8, 8] <= 128
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", "bicubic", "nearest"])
+@pytest.mark.parametrize("sides", [(60, 40), (41, 77), (33, 33), (63, 32)])
+def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
+    """Bit by bit, also where a side or a border is odd: its long side is rounded down, its border to an even number."""
+    vision.torchvision_models()  # which can be imported also where its operators do not match torch
+    functional = import_module("torchvision.transforms.functional")
+    image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*sides, 3), np.uint8))
+    for resize, size in ((32, 28), (40, 33), (28, 28), (21, 16)):
+        mode = functional.InterpolationMode(interpolation)
+        expected = functional.center_crop(functional.resize(image, [resize], mode), [size])
+        record = replace(TINY, size=size, resize=resize, interpolation=interpolation)
+        np.testing.assert_array_equal(to_pixels(image, record), np.asarray(expected).transpose(2, 0, 1))
+        assert decode_image(stored(image, "PNG"), record).pixels.shape == (3, size, size)
+
+
+def test_what_networks_are_to_be_given_is_part_of_the_data(tmp_path):
+    """Pixels may be equal, and controls see other numbers: another fingerprint, and another normalisation."""
+    write_split(tmp_path / "in", "train", tiny_images("train"), TINY_LABELS["train"])
+    write_split(tmp_path / "in", "test", tiny_images("test"), TINY_LABELS["test"])
+    asked = ({}, {"mean": (127.0,) * 3, "std": (128.0,) * 3}, {"resize": 9, "interpolation": "bicubic"})
+    plain, stated, resized = (
+        decode_dataset(replace(TINY, **one), tmp_path / "store", tmp_path / "in") for one in asked
+    )
+    assert (plain.test.pixels == stated.test.pixels).all() and not (plain.test.pixels == resized.test.pixels).all()
+    assert len({plain.fingerprint, stated.fingerprint, resized.fingerprint}) == 3
+    assert Normalisation.of(plain) == (plain.mean, plain.std)
+    assert Normalisation.of(stated) == ((127.0,) * 3, (128.0,) * 3)
+    assert stated.mean == plain.mean  # by which removed features are filled
 
 
 ROWS = struct.pack(">HBBiii", 0, 8, 3, 2, 3, 4) + bytes(range(24))  # 2 images of 3 rows and 4 columns

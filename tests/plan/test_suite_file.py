@@ -2,7 +2,9 @@
 
 import json
 import shutil
+import sys
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,6 +15,7 @@ from roarbench.identity import canonical
 from roarbench.plan import new_suite
 from roarbench.plan.custom_suite import suite_of, suite_record, without
 from roarbench.plan.points import expand
+from roarbench.plan.preprocessing import published_preprocessing
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.roar import ROAR
@@ -123,6 +126,33 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(path):
     assert suite_of(json.loads(canonical(suite_record(suite)))).dataset_record.numbered
 
 
+def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
+    """Bytes of mean 127.5 are .5 in [0, 1]; 224 / .9 = 248.9, which timm rounds down."""
+    usual = read_suite(path)
+    said = "size = 8\nresize = 10\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.4, 0.2]"
+    suite = changed(path, SIZE, said)
+    data = suite.dataset_record
+    assert (data.size, data.resize, data.interpolation, data.crop) == (8, 10, "bilinear", 1.0)
+    assert (data.mean, data.std) == ((127.5, 127.5, 127.5), (127.5, 102.0, 51.0))
+    assert changed(path, SIZE, f"{said}\nrange = 1").called == suite.called != usual.called
+    kept = json.loads(canonical(suite_record(suite)))
+    assert suite_of(kept).dataset_record == replace(data, folder="")
+    kept["dataset"] |= {"interpolation": "cubist"}
+    with pytest.raises(CallerError, match="interpolation is 'cubist', expected nearest, "):
+        suite_of(kept)
+    published = changed(path, SIZE, 'preprocessing = "torchvision:resnet50/IMAGENET1K_V2"').dataset_record
+    assert (published.size, published.resize, published.interpolation) == (224, 232, "bilinear")
+    assert published.mean == pytest.approx((123.675, 116.28, 103.53))  # of torchvision's documentation, times 255
+    about = {"input_size": (3, 224, 224), "crop_pct": 0.9, "crop_mode": "center", "interpolation": "bicubic"}
+    about |= {"mean": (0.5,) * 3, "std": (0.5,) * 3}
+    timm = SimpleNamespace(is_model=lambda name: True, get_pretrained_cfg=lambda name: SimpleNamespace(**about))
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    assert published_preprocessing("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
+    about["crop_mode"] = "squash"
+    with pytest.raises(CallerError, match="timm:net crops by squash; write size, resize"):
+        published_preprocessing("timm:net")
+
+
 def test_a_data_set_of_the_hub_and_a_network_of_a_file_which_has_the_hash_of_the_file(path):
     revision = "0123456789" * 4
     said = f'hub = "me/mine"\nrevision = "{revision}"\nsize = 8\nclasses = 3\ntrain_images = 30\ntest_images = 9\n'
@@ -151,7 +181,7 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     assert (kept.called, kept.dataset_record) == (part.called, part.dataset_record.anywhere)
 
 
-NAME, IMAGES, SHARE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25"
+NAME, IMAGES, SHARE, SIZE = 'name = "pictures"', 'images = "pictures"', "test_share = 0.25", "size = 8"
 WRONG = (
     (NAME, 'name = "My Photos"', "name is 'My Photos', expected 1 to 40 lowercase letters, digits, hyphens; "),
     (NAME, 'name = "quick"', "name is 'quick', which is a suite of roarbench; write another"),
@@ -170,6 +200,17 @@ WRONG = (
     (SHARE, 'test = "."', 'roar trains networks, and [data] has only test images; write train = "…" under [data], or '),
     (IMAGES, f"{IMAGES}\nclasses = 4", "has the folder 'blue', and classes is 4; name each folder by the number"),
     (IMAGES, f'{IMAGES}\nhub = "a/b"', ", [data]: has images and hub; write one of images"),
+    (SIZE, "size = 8\nresize = 7", "resize is 7, expected a whole number from 8 to "),
+    (SIZE, "size = 9\nresize = 8", "[data]: resize is 8 and the square has 9 pixels; write resize = 9 or more"),
+    (SIZE, 'size = 8\nresize = 9\ninterpolation = "cubic"', "interpolation is 'cubic', expected nearest, box, bili"),
+    (SIZE, 'size = 8\ninterpolation = "bicubic"', "has interpolation without resize; write resize = N"),
+    (SIZE, "size = 8\nresize = 9\ncrop = 0.9", "has crop and resize; size is the side of the square"),
+    (SIZE, "size = 8\nmean = [0.5, 0.5, 0.5]", "[data]: std is missing, expected a list of numbers; write std = [0."),
+    (SIZE, "size = 8\nmean = [0.5]\nstd = [0.5]", "it has mean (0.5,) and std (0.5,); expected 3 numbers each"),
+    (SIZE, 'size = 8\npreprocessing = "timm:x"', "has preprocessing and size; leave one of them out"),
+    (SIZE, 'preprocessing = "imagenet"', "preprocessing is 'imagenet', expected torchvision:NAME/WEIGHTS or timm:NAME"),
+    (SIZE, 'preprocessing = "torchvision:resnet18"', "no weights of torchvision:resnet18 ''; known: DEFAULT, IMAGENET"),
+    (SIZE, 'preprocessing = "timm:x"', "timm:x needs timm, which is not installed; write pip install timm"),
     (IMAGES, 'images = "pictures/red"', ": 0 of 0 classes have an image to train on, 0 one to test on; expected two "),
     (IMAGES, 'hub = "me/mine"\nrevision = "main"', ", [data]: revision is 'main', expected the 40 digits of a commit"),
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),

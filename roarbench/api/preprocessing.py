@@ -1,0 +1,78 @@
+"""Prepares photographs as a network wants them."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.datasets import own_images
+from roarbench.datasets.normalised import read_moments
+from roarbench.datasets.one_image import DAMAGED, decode_image, to_pixels
+from roarbench.datasets.resizing import check_resizing
+from roarbench.errors import CallerError
+from roarbench.plan.preprocessing import published_preprocessing
+
+
+@dataclass(frozen=True)
+class Preprocessing:
+    """Resize, crop and normalise photographs, as torchvision does.
+
+    Attributes:
+        resize: Pixels that the short side is scaled to; the long side keeps the proportions.
+        crop: Pixels per side of the square that is then cut out of the middle.
+        interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`.
+        mean: A number for each channel, which is subtracted.
+        std: The same, which divides. Both are of images in [0, 1] if no number is above 1, else in [0, 255].
+    """
+
+    resize: int
+    crop: int
+    interpolation: str
+    mean: Sequence[float]
+    std: Sequence[float]
+
+    def __post_init__(self) -> None:
+        check_resizing(self.resize, self.crop, self.interpolation)
+        moments = read_moments(self.mean, self.std, None, len(self.mean), "this preprocessing")
+        for name, numbers in zip(("mean", "std"), moments, strict=True):
+            object.__setattr__(self, name, numbers)
+
+    @classmethod
+    def of(cls, name: str) -> "Preprocessing":
+        """Return what torchvision or timm do for weights that they publish.
+
+        Args:
+            name: `torchvision:NAME/WEIGHTS`, such as `torchvision:resnet50/IMAGENET1K_V2`, or `timm:NAME`.
+
+        Raises:
+            CallerError: There are no such weights, or timm is not installed.
+        """
+        return cls(*published_preprocessing(name))
+
+    def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
+        """Return photographs as the network takes them, float32 (n, c, crop, crop).
+
+        Args:
+            photographs: Paths of files, or Pillow's images.
+
+        Raises:
+            CallerError: A file is no image, or damaged.
+        """
+        mean, std = (np.array(part, np.float32)[:, None, None] for part in (self.mean, self.std))
+        return np.stack([(self._pixels(each) - mean) / std for each in photographs])
+
+    def _pixels(self, photograph: Any) -> NDArray[np.uint8]:
+        record = own_images("", len(self.mean), self.crop)
+        record = replace(record, resize=self.resize, interpolation=self.interpolation)
+        if not isinstance(photograph, str | Path):
+            return to_pixels(photograph, record)
+        try:
+            found = decode_image(Path(photograph).read_bytes(), record)
+        except OSError as error:
+            raise CallerError(f"cannot read {photograph}: {error.strerror}; write the file of an image") from None
+        if set(found.repairs) & set(DAMAGED):
+            raise CallerError(f"{photograph} is {', '.join(found.repairs)}; leave it out, or save it again")
+        return found.pixels

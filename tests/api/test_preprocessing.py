@@ -1,0 +1,69 @@
+"""Photographs as a network takes them, from Python: the pixels of a suite's file, normalised."""
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import roarbench
+
+PIXELS = np.random.default_rng(0).integers(0, 256, (9, 12, 3), np.uint8)
+
+
+@pytest.fixture
+def file(tmp_path):
+    Image.fromarray(PIXELS).save(tmp_path / "one.png")
+    return tmp_path / "one.png"
+
+
+@pytest.mark.parametrize("scale", (1, 255))
+def test_files_and_images_are_cropped_and_normalised(file, scale):
+    """Nothing is resized, since the short side has its 9 pixels already; of 12 - 8 columns two go on either side."""
+    moments = {"mean": [0.4 * scale, 0.5 * scale, 0.6 * scale], "std": [0.5 * scale] * 3}
+    prepare = roarbench.Preprocessing(9, 8, "bicubic", **moments)
+    found = prepare([file, str(file), Image.open(file)])
+    expected = (PIXELS[0:8, 2:10].transpose(2, 0, 1) / 255 - np.reshape([0.4, 0.5, 0.6], (3, 1, 1))) / 0.5
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, [expected] * 3, atol=1e-6)  # float32
+    grey = roarbench.Preprocessing(9, 8, "bicubic", [0.5], [0.5])([file])
+    assert grey.shape == (1, 1, 8, 8)
+
+
+def test_what_torchvision_does_for_its_weights():
+    """Of its documentation: resized to 232 pixels by bilinear interpolation, a central crop of 224."""
+    found = roarbench.Preprocessing.of("torchvision:resnet50/IMAGENET1K_V2")
+    assert (found.resize, found.crop, found.interpolation) == (232, 224, "bilinear")
+    assert np.array(found.std) / 255 == pytest.approx([0.229, 0.224, 0.225])
+
+
+def made(resize, crop, interpolation="box", std=0.5):
+    return roarbench.Preprocessing(resize, crop, interpolation, [0.5], [std])
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (
+            lambda path: roarbench.Preprocessing(8, 9, "bicubic", [0.5], [0.5]),
+            "resize is 8 and the square has 9 pixels",
+        ),
+        (lambda path: made(9, 8, "cubic"), "interpolation is 'cubic', expected"),
+        (
+            lambda path: made(9, 8, std=0.0),
+            r"has mean \[0.5\] and std \[0.0\]; expected 1 ",
+        ),
+        (lambda path: roarbench.Preprocessing.of("timm:net"), "timm:net needs timm, which is not installed"),
+        (lambda path: roarbench.Preprocessing.of("torchvision:net/X"), "no network of torchvision 'net'"),
+        (
+            lambda path: made(9, 8)([path]),
+            "notes.txt is unreadable; leave it out",
+        ),
+        (
+            lambda path: made(9, 8)(["/nowhere"]),
+            "cannot read /nowhere: No such",
+        ),
+    ],
+)
+def test_what_cannot_be_prepared_is_refused_in_words(tmp_path, call, words):
+    (tmp_path / "notes.txt").write_text("no image")
+    with pytest.raises(roarbench.CallerError, match=words):
+        call(tmp_path / "notes.txt")
