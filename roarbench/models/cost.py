@@ -1,12 +1,25 @@
 """What a network costs, counted while one image passes through it."""
 
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+from torch.utils.flop_counter import flop_registry
 
 from roarbench.models.build import build
+
+_OPS = torch.ops.aten
+_FORMULAS = {
+    **flop_registry,
+    _OPS._scaled_dot_product_flash_attention_for_cpu: flop_registry[_OPS._scaled_dot_product_flash_attention],
+}
+_KEPT_BY_NOBODY = {  # a backward pass through sums and copies needs none of the numbers that they put out
+    *(_OPS.add, _OPS.add_, _OPS.sub, _OPS.sub_, _OPS.cat, _OPS.stack, _OPS.roll, _OPS.constant_pad_nd, _OPS.index),
+    *(_OPS.clone, _OPS.copy_, _OPS._to_copy, _OPS._unsafe_view, _OPS.zeros, _OPS.ones, _OPS.empty),
+}
 
 
 class NetworkCost(NamedTuple):
@@ -21,32 +34,35 @@ class NetworkCost(NamedTuple):
 
 @cache
 def network_cost(name: str, classes: int, channels: int, size: int, source: str = "") -> NetworkCost:
-    """Count a network; convolutions and linear layers are what counts, the rest is below 1 %."""
-    counted = _Counted()
+    """Count a network; convolutions, linear layers and attention are what counts, the rest is below 1 %."""
     model = build(name, classes, channels, size, torch.Generator(), source).eval()
-    for layer in model.modules():
-        if isinstance(layer, nn.MultiheadAttention):
-            layer.register_forward_hook(counted.attention)
-        elif not list(layer.children()) and not isinstance(layer, nn.Identity):
-            layer.register_forward_hook(counted.layer)
-    with torch.inference_mode():
-        model(torch.zeros(1, channels, size, size))  # on the meta device torch would first import for seconds
+    image = torch.zeros(1, channels, size, size, requires_grad=True)  # else torch takes transformers as one operation
+    with _Counted() as counted:  # type: ignore[no-untyped-call]
+        model(image.clone())  # on the meta device torch would first import for seconds
     parameters = sum(parameter.numel() for parameter in model.parameters())
     return NetworkCost(counted.flops, counted.activations, parameters)
 
 
-class _Counted:
-    """Hooks that count what passes."""
+class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Count every operation, whatever module, function or script it is part of, by torch's own formulas.
+
+    torch's `FlopCounterMode` counts the same, but imports its compiler first, for seconds, and knows no attention of a
+    processor.
+    """
 
     flops = activations = 0
 
-    def layer(self, layer: nn.Module, inputs: tuple[Tensor, ...], output: Tensor) -> None:
-        self.activations += output.numel()
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            self.flops += 2 * output.numel() * layer.weight[0].numel()  # each output is a sum over one filter
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
 
-    def attention(self, layer: nn.Module, inputs: tuple[Tensor, ...], outputs: tuple[Tensor, ...]) -> None:
-        """Count an attention, whose own layers are never called: four projections, and each token with each."""
-        tokens, width = outputs[0].shape[-2:]
-        self.flops += 2 * tokens * 4 * width**2 + 2 * 2 * tokens**2 * width
-        self.activations += 4 * tokens * width + tokens**2
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """Do one operation of torch."""
+        kwargs = kwargs or {}
+        output, operation = func(*args, **kwargs), func.overloadpacket
+        if operation in _FORMULAS:
+            self.flops += _FORMULAS[operation](*args, **kwargs, out_val=output)
+        if not func.is_view and operation not in _KEPT_BY_NOBODY:
+            made = (each for each in tree_leaves(output) if isinstance(each, Tensor) and each.is_floating_point())
+            self.activations += sum(each.numel() for each in made)
+        return output

@@ -214,3 +214,73 @@ def test_attention_by_hand():
     mlp = 2 * 2 * tokens * width * 2 * width
     patches, head = 2 * 64 * (3 * 4 * 4) * width, 2 * width * 7
     assert network_cost("vit-quick", 7, 3, 32).flops == layers * (attention + mlp) + patches + head
+
+
+STRANGE = """
+import torch
+from torch import nn
+from torch.nn import functional as F
+from torch.nn.utils.parametrizations import weight_norm
+
+class Padded(nn.Conv2d):
+    def __init__(self, *args):
+        super().__init__(*args)
+        self.pad = nn.ZeroPad2d(1)
+
+    def forward(self, x):
+        return super().forward(self.pad(x))
+
+class Network(nn.Module):
+    def __init__(self, layer, classes):
+        super().__init__()
+        self.layer, self.weight = layer, nn.Parameter(torch.ones(4, 3, 3, 3))
+        self.last = nn.Linear(4, classes)
+
+    def forward(self, x):
+        x = self.layer(x) if self.layer else F.conv2d(x, self.weight, padding=1)
+        return self.last(x.mean((2, 3)))
+
+class Attention(nn.Module):
+    def __init__(self, classes, written_out):
+        super().__init__()
+        self.written_out, self.last = written_out, nn.Linear(3, classes)
+        self.last.requires_grad_(False)
+
+    def forward(self, x):
+        x = x.flatten(2).mT
+        if self.written_out:
+            x = (x @ x.mT).softmax(-1) @ x
+        else:
+            x = F.scaled_dot_product_attention(x[:, None], x[:, None], x[:, None])[:, 0]
+        return F.linear(x.mean(1), self.last.weight)
+
+def plain(classes, channels, size): return Network(nn.Conv2d(3, 4, 3, padding=1), classes)
+def weighted(classes, channels, size): return Network(weight_norm(nn.Conv2d(3, 4, 3, padding=1)), classes)
+def padded(classes, channels, size): return Network(Padded(3, 4, 3), classes)
+def functional(classes, channels, size): return Network(None, classes)
+def attention(classes, channels, size): return Attention(classes, False)
+def products(classes, channels, size): return Attention(classes, True)
+"""
+
+
+@pytest.mark.parametrize("name", ["plain", "weighted", "padded", "functional"])
+def test_a_convolution_costs_the_same_however_it_is_written(name):
+    convolution, last = 2 * (3 * 3 * 3) * 4 * 8 * 8, 2 * 4 * 5
+    cost = network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE)
+    assert cost.flops == convolution + last
+    numbers = 4 * 8 * 8 + 4 + 5  # of the convolution, the mean and the last layer
+    assert numbers <= cost.activations <= numbers + 2 * 4 * 3 * 3 * 3 + 4  # weights that are made anew
+
+
+@pytest.mark.parametrize("name", ["attention", "products"])
+def test_attention_costs_the_same_however_it_is_written(name):
+    tokens, width = 8 * 8, 3
+    assert network_cost(f"net.{name}@{name}", 5, 3, 8, STRANGE).flops == 4 * tokens**2 * width + 2 * width * 5
+
+
+def test_transformers_of_others_cost_what_torch_counts():
+    """torchvision's Swin takes its projections and products of tokens by functions."""
+    model = build("torchvision:swin_t", 7, 3, 32, torch.Generator()).eval()
+    with FlopCounterMode(display=False) as counter:
+        model(torch.zeros(1, 3, 32, 32))
+    assert network_cost("torchvision:swin_t", 7, 3, 32).flops == counter.get_total_flops()
