@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import torch
 
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
 from tests.helpers.command_line import command, record
-from tests.helpers.own_photos import TEXT, write_suite
+from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite
 from tests.helpers.tiny_set import png, write_split
 
 pytestmark = pytest.mark.slow
@@ -171,3 +172,49 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
     assert call(*words, *other, *data, "--trust-network", digest).out.startswith("equal:")
     (tmp_path / "was-run").unlink()
     assert call("plan", "--suite", title, *other).code == 2  # naming it once is for one command
+
+
+NET = """
+from types import SimpleNamespace
+from torch import nn
+
+class Classifier(nn.Module):
+    def __init__(self, channels):
+        super().__init__()
+        self.net = nn.Sequential(nn.Conv2d(channels, 4, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(4, 12)
+
+    def forward(self, images):
+        return SimpleNamespace(logits=self.head(self.net(images)))
+
+def build(classes, channels, size):
+    return Classifier(channels)
+"""
+
+
+def test_a_network_of_more_outputs_than_there_are_photographs_of_is_explained_and_nothing_trained(call, tmp_path):
+    """Three of its twelve outputs have photographs; its weights are in a training's checkpoint."""
+    (tmp_path / "net.py").write_text(NET)
+    held = {}
+    exec(NET, held)
+    torch.manual_seed(0)
+    weights = held["build"](12, 3, 8).state_dict()
+    torch.save(
+        {"epoch": 3, "state_dict": {f"model.{name}": value for name, value in weights.items()}}, tmp_path / "w.pt"
+    )
+    write_pictures(tmp_path / "pictures", 4)
+    for name, number in zip(CLASSES, ("2", "10", "7"), strict=True):
+        (tmp_path / "pictures" / name).rename(tmp_path / "pictures" / number)
+    text = TEXT.replace('["roar"]', '["morf"]').replace('"resnet-planted"', '"net.py:build"')
+    text = text.replace('["grad"]', '["grad", "linear-classifier"]')
+    said = 'test = "."\nclasses = 12\nresize = 9\nmean = [0.5, 0.5, 0.5]\nstd = [0.5, 0.5, 0.5]'
+    asked = ("--suite", write_suite(tmp_path, text.replace("test_share = 0.25", said)), "--store", tmp_path / "store")
+    answer = call("run", *asked)
+    assert (answer.code, "has only test images, so no network can be trained" in answer.err) == (2, True)
+    answer = call("run", *asked, "--reference", tmp_path / "w.pt")
+    assert (answer.code, "have no training image" in answer.err) == (0, False)
+    found = record(call, "table", *asked, "--reference", tmp_path / "w.pt")
+    assert {row["estimator"] for row in found["rows"]} == {"random", "sobel", "random-blurred", "grad"}
+    assert found["images"] == 12
+    (manifest,) = tmp_path.glob("store/references/*/manifest.json")
+    assert json.loads(manifest.read_text()).get("norm") is None  # that of the data, which their record has
