@@ -1,13 +1,10 @@
 """A suite of a network and arrays that are at hand: both become files of the store, for any process to use."""
 
-import base64
 import hashlib
 import io
-import pickle
-from collections.abc import Mapping
-from copy import deepcopy
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -15,178 +12,243 @@ import pyarrow.parquet as pq
 import torch
 from numpy.typing import NDArray
 from PIL import Image
-from torch import nn
+from torch import Tensor, nn
 
-from roarbench.api.inputs import array
-from roarbench.api.source_text import Written, installed
+from roarbench.api.inputs import Range, check_labels, images_of, in_eval_mode, in_steps, labels_of, placed, range_of
+from roarbench.api.network_text import network_file, of_two_classes
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
-from roarbench.plan.new_suite import recipe_lines
+from roarbench.models.build import build
+from roarbench.models.checks import check_network, check_rebuilt, find_logits
+from roarbench.models.outputs import logits_of, with_two_classes
+from roarbench.plan.new_suite import BASE, recipe_lines
+from roarbench.plan.runs import find_protocol
 from roarbench.plan.suites.quick import beaten_on
 from roarbench.plan.toml_table import toml
+from roarbench.terms import PLAIN_FILLS, Retrain, Split
+from roarbench.text import one_line, percent
 
 Arrays = tuple[Any, Any]  # images and labels
-_RESET = ("reset_parameters", "_reset_parameters")
-_NETWORK = '''\
-"""A network that was handed in from Python: its structure, with weights drawn anew."""
-
-import base64
-import io
-import pickle
-
-import torch
-from torch import nn
-{imports}
-
-{classes}
-
-OWN = {own!r}
-STRUCTURE = {structure!r}
+_FEW = 4  # images that a network is checked on
+_CUT = 1e-3  # share of the values of test images that may lie beyond those of the training images
+_TRIED = 512  # test images whose predictions are compared before and after they are kept in steps
+_CHANGED = 0.01  # share of them that may change without a word
 
 
-class Reader(pickle.Unpickler):
-    """Reads a structure: one's own classes are those of this file, parameters are empty."""
+class Given(NamedTuple):
+    """Images of a split and their classes, as they were handed in."""
 
-    def __init__(self, file):
-        super().__init__(file)
-        self.tensors = {{}}
-
-    def find_class(self, module, name):
-        return globals()[name] if module in OWN and name in globals() else super().find_class(module, name)
-
-    def persistent_load(self, about):
-        number, held = about
-        if number not in self.tensors:
-            trained = isinstance(held, tuple)
-            self.tensors[number] = nn.Parameter(torch.empty(held[0]), held[1]) if trained else torch.tensor(held)
-        return self.tensors[number]
+    images: Tensor  # float32 (n, c, h, w)
+    labels: NDArray[np.int64]  # (n,)
 
 
-def network(classes, channels, size):
-    """Return the network with random weights: each layer's own, else normal with standard deviation 0.02."""
-    model = Reader(io.BytesIO(base64.b64decode(STRUCTURE))).load()
-    for module in model.modules():
-        reset = next((name for name in {reset!r} if hasattr(module, name)), "")
-        if reset:
-            getattr(module, reset)()
-            continue
-        for parameter in module.parameters(recurse=False):
-            nn.init.normal_(parameter, std=0.02)
-    return model
-'''
+class GivenNetwork(NamedTuple):
+    """A network that was handed in, as files have it."""
+
+    model: nn.Module  # in eval mode, with a logit for each class
+    source: str  # the file that builds it, with random weights
+    function: str  # of that file
+    classes: int
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Return its weights, on the processor, floats as float32."""
+        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
+        return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
+
+    def built(self, images: Tensor) -> nn.Module:
+        """Return one of its structure from its file, in eval mode, for such images."""
+        generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
+        made = build(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
+        return made.eval().to(images)
 
 
-def write_arrays(model: nn.Module, train: Arrays, test: Arrays, asked: Mapping[str, Any], root: Path) -> Path:
+def write_arrays(
+    model: nn.Module,
+    train: Arrays | None,
+    test: Arrays,
+    asked: Mapping[str, Any],
+    root: Path,
+    network: str = "",
+    say: Callable[[str], object] = lambda line: None,
+) -> Path:
     """Write a trained network and images into a store, unless they are there; the folder with their `suite.toml`.
 
     `asked` has lines of that file by key. The weights are in `weights.pt`, the splits as `Suite.from_arrays` takes
-    them.
+    them. `say` is told what should be known before hours of work.
 
     Raises:
         CallerError: These do not fit together.
     """
-    pixels, low, high = _steps(train, test)
-    labels = [np.asarray(each[1], np.int64) for each in (train, test)]
-    for images, classes in zip(pixels, labels, strict=True):
-        if classes.shape != (len(images),):
-            raise CallerError(f"labels have shape {classes.shape}, expected ({len(images)},)")
-    source, state = network_file(model), {name: value.cpu() for name, value in model.state_dict().items()}
-    text = _suite_text(asked, pixels[0].shape, source)
-    seen = hashlib.sha256(text.encode() + source.encode())
-    for part in (*pixels, *labels, low, high, *(value.numpy() for value in state.values())):
-        seen.update(np.ascontiguousarray(part).tobytes())
-    folder = root / "arrays" / f"{asked['name']}-{seen.hexdigest()[:12]}"
+    splits = _splits(train, test)
+    if train is None and (trains := [one for one in asked["protocols"] if _retrain(one) is not Retrain.NONE]):
+        seen = f"{trains[0]} trains networks, and there are no training images"
+        raise CallerError(f"{seen}; hand them in, or ask what trains nothing, such as protocols=('morf', 'lerf')")
+    few = splits[Split.TEST].images[:_FEW]
+    given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network)
+    for split, one in splits.items():
+        check_labels(one.labels, given.classes, f"{split} labels")
+    kept = range_of(next(iter(splits.values())).images.numpy())
+    pixels = {split: in_steps(one.images.numpy(), kept) for split, one in splits.items()}
+    _check_steps(splits, pixels, kept, given, say)
+    text = _suite_text(asked, splits, given)
+    state = given.state
+    hashed = hashlib.sha256(text.encode() + given.source.encode())
+    labels = [one.labels for one in splits.values()]
+    for part in (*pixels.values(), *labels, *kept, *(value.numpy() for value in state.values())):
+        hashed.update(np.ascontiguousarray(part).tobytes())
+    folder = root / "arrays" / f"{asked['name']}-{hashed.hexdigest()[:12]}"
     if not (folder / "suite.toml").exists():
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
-            for split, images, classes in zip(("train", "test"), pixels, labels, strict=True):
-                _write_images(folder / f"{split}-00000-of-00001.parquet", images, classes)
-            (folder / "network.py").write_text(source, "utf-8")
-            scale = 255 / (high - low)  # pixels are in 256 steps from `low` to `high`, (c,)
-            norm = {"mean": (-low * scale).tolist(), "std": scale.tolist(), "range": 255}
+            for split, one in splits.items():
+                _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)
+            (folder / "network.py").write_text(given.source, "utf-8")
+            scale = 255 / (kept.high - kept.low)  # pixels are in 256 steps
+            norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
             write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
 
 
-def _suite_text(asked: Mapping[str, Any], shape: tuple[int, ...], source: str) -> str:
+def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
+    """Return the splits that are given, the training images first; CallerError where they are none, or do not fit."""
+    given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
+    found = {split: _given(one, split) for split, one in given.items()}
+    shapes = {tuple(one.images.shape[1:]) for one in found.values()}
+    if len(shapes) > 1:
+        raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected one")
+    return found
+
+
+def _given(pair: Any, split: Split) -> Given:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise CallerError(f"{split} is a {type(pair).__name__}, expected a pair (images, labels)")
+    images = images_of(pair[0], f"{split} images")
+    if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
+        seen = f"{split} images have shape {tuple(images.shape)}"
+        raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
+    return Given(images, labels_of(pair[1], len(images), f"{split} labels"))
+
+
+def _retrain(protocol: str) -> Retrain:
+    return find_protocol(protocol).retrain
+
+
+def _network(model: nn.Module, few: Tensor, file: str) -> GivenNetwork:
+    """Return a network as files have it, tried on some images; CallerError where it cannot be explained or built."""
+    if not isinstance(model, nn.Module):
+        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
+    source, function = _named_file(file) if file else (network_file(model), "network")
+    with in_eval_mode(model):
+        few = placed(model, few)
+        whole = with_two_classes(model, few)
+        check_network(whole, few)
+        given = GivenNetwork(whole, source, function, find_logits(whole, few).shape[1])
+        if whole is not model:
+            source, function = of_two_classes(source, function, column=len(list(whole.children())) == 2)
+            given = given._replace(source=source, function=function)
+        try:
+            check_rebuilt(whole, given.built(few), few)
+        except RuntimeError as error:  # other weights
+            seen = one_line(str(error), 160)
+            raise CallerError(
+                f"{file or 'its file'} builds another network ({seen}); build the one that you hand in"
+            ) from None
+    return given
+
+
+def _named_file(named: str) -> tuple[str, str]:
+    """Return the source and the function of FILE.py:FUNCTION."""
+    file, _, function = named.rpartition(":")
+    try:
+        return Path(file).read_text("utf-8"), function
+    except (OSError, UnicodeDecodeError) as error:
+        seen = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise CallerError(
+            f"network is '{named}': cannot read {file or 'it'} ({seen}); write FILE.py:FUNCTION"
+        ) from None
+
+
+def _check_steps(
+    splits: Mapping[Split, Given],
+    pixels: Mapping[Split, NDArray[np.uint8]],
+    kept: Range,
+    given: GivenNetwork,
+    say: Callable[[str], object],
+) -> None:
+    """Tell what images lose that are kept in 256 steps; CallerError where test images lie beyond training images."""
+    low, high = (torch.from_numpy(end)[:, None, None] for end in kept)
+    step = (high - low) / 255
+    for split, one in splits.items():
+        beyond = (one.images < low - step / 2) | (one.images > high + step / 2)
+        if split is Split.TEST and beyond.double().mean() > _CUT:
+            seen = f"{percent(float(beyond.double().mean()))} % of the values of test images lie outside the range of"
+            raise CallerError(f"{seen} training images; normalise both alike, or write x_test.clip(LOW, HIGH)")
+        if beyond.any():
+            seen = f"{int(beyond.sum())} values of {split} images are far from all others"
+            say(f"{seen}; they are cut off at {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
+    some = splits[Split.TEST].images[:_TRIED]
+    again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
+    with in_eval_mode(given.model):
+        changed = sum(map(int, _predicted(given.model, some) != _predicted(given.model, again)))
+    if changed > _CHANGED * len(some):
+        seen = f"in 256 steps between their least and largest value {changed} of {len(some)} test images"
+        say(f"warning: {seen} are predicted to be of another class; leave out extreme values, such as by images.clip")
+
+
+@torch.no_grad()
+def _predicted(model: nn.Module, images: Tensor) -> Tensor:
+    parts = (placed(model, part.clone()) for part in torch.split(images, 64))
+    return torch.cat([logits_of(model(part)).argmax(1).cpu() for part in parts])
+
+
+def _suite_text(asked: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
     """Return the suite's file: what is asked for, with the controls that a row has to beat."""
-    images, channels, size, _ = shape
-    rows = [*beaten_on(channels), *asked["estimators"]]
+    first = next(iter(splits.values()))
+    images, channels, size, _ = first.images.shape
+    rows, fills = [*beaten_on(channels), *asked["estimators"]], asked["fills"]
     lines = {**asked, "estimators": rows, "references": 1, "tuned_on": "test"}
+    if fills == ["mean"]:
+        del lines["fills"]
+    whole = Split.TRAIN in splits and len(np.unique(first.labels)) == given.classes
+    full = not _takes_smaller(given, first.images[:1])
     return "\n".join(
         [
             *(f"{key} = {toml(value)}" for key, value in lines.items()),
-            f"[data]\nparquet = '.'\ntrain = 'train'\ntest = 'test'\nsize = {size}\nchannels = {channels}",
-            "[network]\nname = 'network.py:network'",
+            *(_fills(protocol, fills) for protocol in asked["protocols"] if set(fills) - set(PLAIN_FILLS)),
+            "[data]\nparquet = '.'",
+            *(f"{split} = '{split}'" for split in splits),
+            f"size = {size}\nchannels = {channels}",
+            *([] if whole else [f"classes = {given.classes}"]),
+            f"[network]\nname = 'network.py:{given.function}'",
             *recipe_lines(images),
+            *(["sides = [1.0]"] if full else []),
             "",
         ]
     )
 
 
-def network_file(model: nn.Module) -> str:
-    """Return a Python file whose function `network` makes a network of the same structure, if it can be written."""
-    written = Written()
-    own = {type(one) for one in model.modules() if not installed(type(one))}
-    for kind in own:
-        written.expression(kind, kind.__name__)
-    imports = [text for text in written.statements.values() if text.startswith(("import ", "from "))]
-    classes = [text for text in written.statements.values() if text not in imports]
-    return _NETWORK.format(
-        imports="\n".join(sorted(imports)),
-        classes="\n\n\n".join(classes),
-        own=sorted({kind.__module__ for kind in own}),
-        structure=_structure(model),
-        reset=_RESET,
-    )
+def _fills(protocol: str, fills: list[str]) -> str:
+    """Return the section of a protocol that takes some of the fills alone; empty where it takes all, or none."""
+    taken = [fill for fill in fills if fill in PLAIN_FILLS]
+    exchanges = _retrain(protocol) in (Retrain.EXCHANGED, Retrain.COMMON)
+    return f"[protocol.{protocol}]\nfills = {toml(taken)}" if exchanges and taken else ""
 
 
-class _Pickler(pickle._Pickler):
-    """Writes a structure, the same for equal ones: parameters by number, shape alone; equal texts are never shared."""
-
-    numbers: dict[int, int]
-
-    def persistent_id(self, given: Any) -> tuple[int, Any] | None:
-        if not isinstance(given, torch.Tensor):
-            return None
-        trained = isinstance(given, nn.Parameter)
-        held = (tuple(given.shape), given.requires_grad) if trained else given.numpy()
-        return self.numbers.setdefault(id(given), len(self.numbers)), held
-
-    def memoize(self, given: Any) -> None:
-        if not isinstance(given, str | tuple):
-            super().memoize(given)  # type: ignore[misc]
-
-
-def _structure(model: nn.Module) -> str:
-    plain, out = deepcopy(model).cpu(), io.BytesIO()
-    for module in plain.modules():
-        if isinstance(module, nn.modules.batchnorm._NormBase):
-            module.reset_running_stats()  # what training left is no structure
-    pickler = _Pickler(out)
-    pickler.numbers = {}
-    try:
-        pickler.dump(plain)
-    except (pickle.PicklingError, AttributeError, TypeError) as error:
-        seen = f"the network's structure cannot be written ({error})"
-        raise CallerError(f"{seen}; define its classes in a file or a cell") from None
-    return base64.b64encode(out.getvalue()).decode()
-
-
-def _steps(train: Arrays, test: Arrays) -> tuple[list[NDArray[np.uint8]], NDArray[np.float64], NDArray[np.float64]]:
-    """Return the images of both splits in 256 steps, and the least and the largest training value of each channel."""
-    found = [array(each[0]) for each in (train, test)]
-    for one in found:
-        if one.ndim != 4 or one.shape[1] not in (1, 3) or one.shape[2] != one.shape[3] or one.dtype.kind != "f":
-            seen = f"images have shape {one.shape} and type {one.dtype}"
-            raise CallerError(f"{seen}; expected floats (n, c, h, w) as the network takes them, square, c 1 or 3")
-        if not np.isfinite(one).all() or one.shape[1:] != found[0].shape[1:]:
-            raise CallerError("images hold NaN or infinity, or have two shapes; expected finite numbers of one shape")
-    low, high = found[0].min((0, 2, 3)).astype(np.float64), found[0].max((0, 2, 3)).astype(np.float64)
-    high = np.where(high == low, low + 1, high)
-    shares = [(one - low[:, None, None]) / (high - low)[:, None, None] for one in found]
-    return [np.rint(255 * share.clip(0, 1)).astype(np.uint8) for share in shares], low, high
+def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
+    """Return whether a network takes the smaller images that a recipe trains on at first."""
+    model = given.built(placed(given.model, images)).train()
+    for share in BASE.sides:
+        side = round(share * images.shape[2])
+        try:
+            with torch.inference_mode():
+                found = logits_of(model(placed(model, torch.zeros(2, images.shape[1], side, side))))
+        except Exception:  # of whoever wrote it
+            return False
+        if tuple(found.shape) != (2, given.classes):
+            return False
+    return True
 
 
 def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:

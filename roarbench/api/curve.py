@@ -1,8 +1,7 @@
 """How a network's accuracy falls as features go, without any training: for any torch model, in seconds."""
 
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.inputs import check_labels, images_of, in_steps, labels_of, range_of
+from roarbench.api.inputs import check_labels, images_of, in_eval_mode, in_steps, labels_of, placed, range_of
 from roarbench.api.primitives import fill_of, ids_of, ranked_for, removed_of, samples
 from roarbench.errors import CallerError, UnknownName
 from roarbench.kernels.degrade import degrade
@@ -94,7 +93,7 @@ def curve(
         raise CallerError(f"levels are {levels}, expected numbers above 0 and up to 1, each larger than the last")
     ranked = ranked_for(pixels, maps, seed)
     removed = (removed_of(ranked, tuple(pixels.shape), t, order) for t in steps)
-    with _in_eval_mode(model):
+    with in_eval_mode(model):
         network = _checked(model, pixels)
         logits = torch.stack([_logits(network, mask, replace) for mask in removed])
     check_labels(classes, logits.shape[2])
@@ -127,23 +126,9 @@ def _replacing(pixels: Tensor, fill: Any) -> Replace:
     return replace
 
 
-@contextmanager
-def _in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put a network into eval mode, and each of its modules back in the end."""
-    if not isinstance(model, nn.Module):
-        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
-
-
 def _checked(model: nn.Module, pixels: Tensor) -> nn.Module:
     """Return a network with a logit for each class, and warn of what speaks against it; CallerError if it is none."""
-    few = _placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
+    few = placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
     network = with_two_classes(model, few)
     for warning in check_network(network, few):
@@ -151,15 +136,9 @@ def _checked(model: nn.Module, pixels: Tensor) -> nn.Module:
     return network
 
 
-def _placed(model: nn.Module, images: Tensor) -> Tensor:
-    """Return images where a network is and in its precision."""
-    weights = next((one for one in model.parameters() if one.is_floating_point()), images)
-    return images.to(weights.device, weights.dtype)
-
-
 def _logits(model: nn.Module, removed: Tensor, replace: Replace) -> Tensor:
     """Return the logits of degraded images, on the processor, float32 (n, classes)."""
     parts = [slice(start, start + _BATCH) for start in range(0, len(removed), _BATCH)]
     with torch.inference_mode():
-        seen = (_placed(model, replace(part, removed[part])) for part in parts)
+        seen = (placed(model, replace(part, removed[part])) for part in parts)
         return torch.cat([logits_of(model(images)).cpu().float() for images in seen])

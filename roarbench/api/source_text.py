@@ -6,6 +6,7 @@ values are written out. What is none of these cannot stand in a file.
 
 import ast
 import builtins
+import collections
 import dis
 import functools
 import linecache
@@ -15,6 +16,8 @@ import sysconfig
 import textwrap
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import fields, is_dataclass
+from enum import Enum
 from pathlib import Path
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
@@ -52,18 +55,49 @@ class Written:
         self._define(name, given)
         return name
 
-    def _define(self, name: str, value: object) -> None:
+    def _define(self, name: str, value: Any) -> None:
         if name in self._objects:
             if self._objects[name] is not value:
                 raise CallerError(f"two different things are called '{name}'; rename one of them")
             return
         self._objects[name] = value
         statement = _imported(name, value)
-        if not statement and isinstance(value, FunctionType | type):
+        if not statement and _is_named_tuple(value):
+            self._define("collections", collections)
+            defaults = [self._value(one, name) for one in value._field_defaults.values()]
+            fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
+            statement = f"{name} = collections.namedtuple({fields})"
+        elif not statement and isinstance(value, FunctionType | type):
             statement, used = _copied(name, value)
             for other, needed in used.items():
                 self._define(other, needed)
-        self.statements[name] = statement or f"{name} = {_literal(value, name)!r}"
+        self.statements[name] = statement or f"{name} = {self._value(value, name)}"
+
+    def _value(self, value: Any, name: str) -> str:
+        """Return the text of a value: a literal, or a named tuple, a member of an enum or a dataclass, also nested."""
+        if isinstance(value, Enum):
+            return f"{self.expression(type(value), name)}[{value.name!r}]"
+        if is_dataclass(value) and not isinstance(value, type):
+            parts = {one.name: getattr(value, one.name) for one in fields(value) if one.init}
+        elif _is_named_tuple(type(value)):
+            parts = value._asdict()
+        elif type(value) in (list, tuple) and value:
+            listed = ", ".join(self._value(one, name) for one in value)
+            return f"[{listed}]" if isinstance(value, list) else f"({listed},)"
+        elif type(value) is dict:
+            return (
+                f"{{{', '.join(f'{_literal(key, name)!r}: {self._value(one, name)}' for key, one in value.items())}}}"
+            )
+        else:
+            return repr(_literal(value, name))
+        named = ", ".join(f"{key}={self._value(one, name)}" for key, one in parts.items())
+        return f"{self.expression(type(value), name)}({named})"
+
+
+def _is_named_tuple(value: Any) -> bool:
+    """Return whether a class is a named tuple of fields alone, which has no source where a call made it."""
+    made = isinstance(value, type) and value.__bases__ == (tuple,) and hasattr(value, "_field_defaults")
+    return made and not _methods(value)
 
 
 def _imported(name: str, value: object) -> str:
@@ -79,8 +113,8 @@ def _imported(name: str, value: object) -> str:
     return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
 
 
-def installed(given: type) -> bool:
-    """Return whether a class is part of Python or of an installed package."""
+def installed(given: type | FunctionType) -> bool:
+    """Return whether a class or a function is part of Python or of an installed package."""
     home = sys.modules.get(given.__module__)
     return home is not None and _installed(home)
 
@@ -97,7 +131,8 @@ def _installed(module: ModuleType) -> bool:
 def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or a class, and what it uses by name."""
     functions = [value] if isinstance(value, FunctionType) else _methods(value)
-    source, found = _source(name, value, functions[0].__code__), dict[str, object]()
+    source, found = _source(name, value, functions), dict[str, object]()
+    found |= vars(sys.modules.get(value.__module__, object))
     for each in functions:  # what it finds by name: globals, then variables around it
         found |= each.__globals__
         for other, cell in zip(each.__code__.co_freevars, each.__closure__ or (), strict=True):
@@ -109,28 +144,39 @@ def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, objec
 
 
 def _methods(value: type) -> list[FunctionType]:
+    """Return the functions that a class defines itself, not those that a decorator made for it."""
     held = (getattr(each, "__func__", each) for each in vars(value).values())  # of static and class methods
-    if found := [each for each in held if isinstance(each, FunctionType)]:
-        return found
-    raise CallerError(f"the class '{value.__name__}' has no method of its own; {_ADVICE}")
+    found = (each for each in held if isinstance(each, FunctionType) and not installed(each))
+    return [each for each in found if each.__code__.co_filename != "<string>"]
 
 
-def _source(name: str, value: FunctionType | type, code: CodeType) -> str:
+def _source(name: str, value: FunctionType | type, functions: list[FunctionType]) -> str:
     """Return the text of the statement that defines a function or a class, or of the assignment of a lambda."""
-    lines = linecache.getlines(code.co_filename)
+    home = getattr(sys.modules.get(value.__module__), "__file__", None)
+    for file in dict.fromkeys([*(each.__code__.co_filename for each in functions), home]):
+        lines = linecache.getlines(file) if file else []
+        node = _definition(lines, value, [each.__code__ for each in functions if each.__code__.co_filename == file])
+        if isinstance(node, ast.Lambda):
+            return f"{name} = {ast.unparse(node)}"
+        if node:
+            return textwrap.dedent("".join(lines[_first_line(node) - 1 : node.end_lineno])).rstrip()
+    advice = "write it as a function with `def`, in a file or a cell"
+    raise CallerError(f"the source of '{name}' cannot be found; {advice}")
+
+
+def _definition(lines: list[str], value: FunctionType | type, codes: list[CodeType]) -> Any:
+    """Return the node of a file that an object comes from, by its code, or of a class without code by its name."""
     kind = (ast.FunctionDef, ast.Lambda) if isinstance(value, FunctionType) else ast.ClassDef
     try:
         tree = parse("".join(lines))
     except SyntaxError:
-        tree = ast.Module([], [])
-    nodes = [node for node in ast.walk(tree) if isinstance(node, kind) and _is_it(node, value, code)]
-    if not lines or len(nodes) != 1:
-        advice = "write it as a function with `def`, in a file or a cell"
-        raise CallerError(f"the source of '{name}' cannot be found; {advice}")
-    (node,) = nodes
-    if isinstance(node, ast.Lambda):
-        return f"{name} = {ast.unparse(node)}"
-    return textwrap.dedent("".join(lines[_first_line(node) - 1 : node.end_lineno])).rstrip()
+        return None
+    nodes: list[Any] = [node for node in ast.walk(tree) if isinstance(node, kind)]
+    if codes:
+        nodes = [node for node in nodes if _is_it(node, value, codes[0])]
+    else:
+        nodes = [node for node in nodes if getattr(node, "name", "") == value.__name__]
+    return nodes[0] if len(nodes) == 1 else None
 
 
 def _is_it(node: Any, value: FunctionType | type, code: CodeType) -> bool:

@@ -85,7 +85,7 @@ class Suite:
     def from_arrays(
         cls,
         model: "nn.Module",
-        train: tuple[Any, Any],
+        train: tuple[Any, Any] | None,
         test: tuple[Any, Any],
         *,
         name: str = "mine",
@@ -93,23 +93,33 @@ class Suite:
         estimators: Sequence[str] = ("grad", "input-x-grad", "ig(baseline=mean)"),
         levels: Sequence[float] = (0.1, 0.5, 0.9),
         seeds: int = 3,
+        fills: Sequence[str] = ("mean",),
+        network: str = "",
         store: str | Path | None = None,
     ) -> "Suite":
         """Return a suite that explains a network of yours on images of yours.
 
         The network is explained as it is. Where a protocol trains, networks of the same structure are trained from
-        random weights. Images are kept in 256 steps between the least and the largest training value of each channel.
+        random weights, on images of full size only where the network takes no smaller ones. Images are kept in 256
+        steps between the least and the largest training value of each channel, but for single values far from all
+        others.
 
         Args:
-            model: Trained; logits out. It and its classes can be pickled, or are defined in a file or a cell.
-            train: Images, float (n, c, h, w) as the network takes them, square, with 1 or 3 channels; and labels, int
-                (n,), from 0 on.
-            test: The same.
+            model: Trained; a logit for each class out, or one logit z of a binary network, whose class 1 has the
+                probability sigmoid(z); it may tell more classes apart than the images have.
+            train: Images, float (n, c, h, w) as the network takes them, square, with 1 or 3 channels; and labels, whole
+                numbers (n,), those of the network's outputs. None where no protocol trains: the mean of the test images
+                then fills, and controls that are fitted to training images are left out.
+            test: The same, of test images.
             name: Of the suite: lowercase letters, digits, hyphens; its version is a hash of all this.
             protocols: The questions, the leading one first.
             estimators: Rows beside the controls.
             levels: Fractions of the features that are removed.
             seeds: Trainings of each point.
+            fills: What replaces removed features, that of the tables first; `linear` is ROAD's. Where masks are
+                exchanged, as under `matched`, those of them that are drawn fast enough.
+            network: FILE.py:FUNCTION that builds the network from (classes, channels, size), where its source
+                cannot be copied; the file stands alone, with installed packages.
             store: Folder of the store; the user's data folder if None.
 
         Raises:
@@ -118,9 +128,10 @@ class Suite:
         from roarbench.api.arrays import write_arrays
         from roarbench.api.finding import planned
 
-        root = default_store() if store is None else Path(store)
-        asked = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
-        folder = write_arrays(model, train, test, asked | {"levels": list(levels), "seeds": seeds}, root)
+        root, said = default_store() if store is None else Path(store), console()
+        asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
+        asked |= {"levels": list(levels), "seeds": seeds, "fills": list(fills)}
+        folder = write_arrays(model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True))
         named = str(folder / "suite.toml")
         return cls(planned(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
 

@@ -18,7 +18,7 @@ from roarbench.text import one_line
 
 _FEW = 2000  # training images; with fewer, batches are smaller and epochs more
 _SEEN = 14_000  # images that a training on few sees (docs/own-data.md)
-_BASE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
+BASE, _TABULAR = find_recipe("quick@2"), find_recipe("tabular@1")
 _CHEAP = 5000  # training rows of a table up to which 20 references take minutes; with more rows there are 5
 _STEPS = 20 * _CHEAP  # rows that a training on more of them sees
 
@@ -126,14 +126,14 @@ _RECIPE = (  # what the lines of a recipe say
 def recipe_lines(images: int) -> tuple[str, ...]:
     """Return the lines of a recipe that suits so many training images."""
     few = images < _FEW
-    epochs = min(40, max(int(_BASE.epochs), round(_SEEN / images)))
+    epochs = min(40, max(int(BASE.epochs), round(_SEEN / images)))
     return (
         "[recipe]",
-        f'like = "{_BASE.title}"',
+        f'like = "{BASE.title}"',
         f"epochs = {epochs}",
-        f"batch = {32 if few else _BASE.batch}",
-        f"peak = {0.2 if few else _BASE.peak:g}",
-        f'augmentation = "{_BASE.augmentation}"',
+        f"batch = {32 if few else BASE.batch}",
+        f"peak = {0.2 if few else BASE.peak:g}",
+        f'augmentation = "{BASE.augmentation}"',
     )
 
 
