@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from roarbench.api.inputs import Range, check_labels, images_of, in_eval_mode, in_steps, labels_of, placed, range_of
+from roarbench.api.inputs import Range, check_labels, images_of, in_steps, labels_of, placed, range_of
 from roarbench.api.network_text import network_file, of_two_classes
+from roarbench.api.removal import evaluating
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
 from roarbench.models.build import build
@@ -140,7 +141,7 @@ def _network(model: nn.Module, few: Tensor, file: str) -> GivenNetwork:
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     source, function = _named_file(file) if file else (network_file(model), "network")
-    with in_eval_mode(model):
+    with evaluating([model]):
         few = placed(model, few)
         whole = with_two_classes(model, few)
         check_network(whole, few)
@@ -190,7 +191,7 @@ def _check_steps(
             say(f"{seen}; they are cut off at {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
     some = splits[Split.TEST].images[:_TRIED]
     again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
-    with in_eval_mode(given.model):
+    with evaluating([given.model]):
         changed = sum(map(int, _predicted(given.model, some) != _predicted(given.model, again)))
     if changed > _CHANGED * len(some):
         seen = f"in 256 steps between their least and largest value {changed} of {len(some)} test images"

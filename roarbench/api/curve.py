@@ -9,8 +9,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from roarbench.api.inputs import check_labels, images_of, in_eval_mode, in_steps, labels_of, placed, range_of
+from roarbench.api.inputs import check_labels, images_of, in_steps, labels_of, placed, range_of
 from roarbench.api.primitives import fill_of, ids_of, ranked_for, removed_of, samples
+from roarbench.api.removal import evaluating
 from roarbench.errors import CallerError, UnknownName
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.fill import filled
@@ -91,9 +92,11 @@ def curve(
     steps, replace = (0.0, *levels), _replacing(pixels, fill)
     if len(steps) < 2 or list(steps) != sorted(set(steps)):
         raise CallerError(f"levels are {levels}, expected numbers above 0 and up to 1, each larger than the last")
+    if not isinstance(model, nn.Module):
+        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     ranked = ranked_for(pixels, maps, seed)
     removed = (removed_of(ranked, tuple(pixels.shape), t, order) for t in steps)
-    with in_eval_mode(model):
+    with evaluating([model]):
         network = _checked(model, pixels)
         logits = torch.stack([_logits(network, mask, replace) for mask in removed])
     check_labels(classes, logits.shape[2])

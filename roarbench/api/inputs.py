@@ -1,7 +1,5 @@
 """Networks, images, labels and maps as callers hand them in: made fit for use, or refused in one line."""
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -123,20 +121,6 @@ def in_steps(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
     low, high = (end[:, None, None] for end in kept)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
     return steps
-
-
-@contextmanager
-def in_eval_mode(model: nn.Module) -> Iterator[None]:
-    """Put a network into eval mode, and each of its modules back in the end."""
-    if not isinstance(model, nn.Module):
-        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
-    training = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in training.items():
-            module.training = mode
 
 
 def placed(model: nn.Module, images: Tensor) -> Tensor:
