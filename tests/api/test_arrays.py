@@ -214,7 +214,7 @@ def test_one_hot_pixel_does_not_set_the_scale_of_all_images(tmp_path, hot, capsy
 
 def test_test_images_beyond_the_training_images_are_refused_and_odd_steps_are_told(tmp_path, capsys):
     images, labels = arrays(6, 1)
-    with pytest.raises(roarbench.CallerError, match=r"50\.4 % of the values of test images lie outside .* clip"):
+    with pytest.raises(roarbench.CallerError, match=r"50\.4 % of the values of test images lie outside .*clip"):
         suite_of(tmp_path, test=(2 * images, labels))
     whole = 1e-3 * images
     whole[:, :, 0, 0] = 1000.0  # one place of all images: no outlier, and all else falls into one step
