@@ -13,7 +13,7 @@ from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
 from leaderboard.words import day, plain
 from roarbench.estimators.ids import TRUSTED
-from roarbench.estimators.naming import human_name, lookup_estimator
+from roarbench.estimators.naming import blindness, human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
 from roarbench.report.profile import command, profile
 from roarbench.stats.verdicts import Comparison
@@ -87,13 +87,13 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
     place = f", place {place_interval(row.place).replace('-', '–')} of {len(board.rows)}" if row.place else ""
     size = f"{interval(row.value)} points{place} on {board.title}"
     if row.control:
-        return f"A control: it never sees the network. {size}; an estimator has to beat it."
+        return f"A control: it {blindness(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
         return f"{size}. Nothing says yet whether it beats the controls."
     knows = _LADDER[row.knows]
     if row.kind == BEATS:
         return f"It beats every control: {size}.{knows}"
-    rival = f"{human_name(row.beating.nearest).whole}, a control that never sees the network"
+    rival = f"{human_name(row.beating.nearest).whole}, a control that {blindness(row.beating.nearest)}"
     if row.kind == BELOW:
         return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
     return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"

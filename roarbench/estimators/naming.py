@@ -38,6 +38,12 @@ class Name(NamedTuple):
         return " ".join(filter(None, self))
 
 
+def blindness(control: str) -> str:
+    """Return what a control sees of the network, as the predicate of a sentence."""
+    told = lookup_estimator(control).answered
+    return "knows no more of the network than the class that it predicts" if told else "never sees the network"
+
+
 def human_name(estimator: str) -> Name:
     """Return how an estimator is called; what nobody named is called by its id."""
     row = lookup_estimator(estimator)

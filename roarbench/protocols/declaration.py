@@ -34,6 +34,7 @@ class Protocol:
     gain: str = "gain over Random"  # what its gain is called within a sentence; empty where it has none
     meaning: str = "Gain: the area between Random's accuracy curve and the row's."  # what that gain is, in sentences
     zero: str = "Random"  # what has a gain of 0, within a sentence
+    zeros: tuple[str, ...] = ()  # controls whose measured gain should be 0; off 0 they are a doubt on the table
     limits: str  # where it fails
     use: str  # when to ask it
 

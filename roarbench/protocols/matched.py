@@ -22,8 +22,10 @@ MATCHED = Protocol(
     gain="matched gain",
     meaning="Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched "
     "mask follows another image's map by the same row and changes the image as much: as many features of each stratum "
-    "of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, scores 0.",
+    "of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, should have 0; a smooth "
+    "map has more, because the matched mask is rougher than its own.",
     zero=IGNORES_IMAGE,
+    zeros=("random", "random-blurred", "centre", "deviation"),
     limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
     "keeps about a point",
     use="To judge whether a map beats every control that never sees the network: it leads",
@@ -52,6 +54,7 @@ MATCHED_MORF = replace(
     method=f"score the reference as it is, not retrained: how much more an image's own mask costs {_OTHER}",
     dot=f"{OWN}, matched to change this one as much, and the *explained network* answers. It never saw such images. "
     "0 = the map knows nothing about this image beyond its contrast.",
-    limits="As `matched`; and degraded images are unlike all that the network was trained on",
+    limits="As `matched`, but a smooth map that ignores the image can have ten points: the matched mask is rougher, "
+    "and the network never learnt either; degraded images are unlike all that it was trained on",
     use="With the twin `~other-reference`, to ask whether a map tells its network from another one of its kind",
 )

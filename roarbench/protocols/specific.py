@@ -19,6 +19,7 @@ SPECIFIC = Protocol(
     meaning="Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A "
     "map that ignores the image scores 0. Below 0, the mask itself reveals the image's content.",
     zero=IGNORES_IMAGE,
+    zeros=("random", "random-blurred", "centre"),
     limits="Features in the same place in every image: another image's map is as good as its own, and the true map "
     "scores 0 (`planted-placed`). Maps of the image's outline have negative gains "
     "([why](#what-a-negative-specific-gain-means))",

@@ -6,8 +6,9 @@ from typing import NamedTuple
 from roarbench.analysis.collecting import KEPT_ENOUGH, kept_words
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
-from roarbench.estimators.naming import human_name
+from roarbench.estimators.naming import blindness, human_name
 from roarbench.protocols.declaration import Protocol
+from roarbench.report.table import is_off_zero
 from roarbench.stats.board import Row
 from roarbench.stats.verdicts import Beating, Verdict
 from roarbench.terms import OTHER_IMAGE, OTHER_REFERENCE
@@ -46,6 +47,9 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, 
         row: Of the protocol's board.
     """
     found = [_rival(row.beating, protocol)] if row.beating and not row.beating.verdict else []
+    if is_off_zero(protocol, row):
+        words = f"It should have 0 and has {interval(row.gain)} points: a gain of that size may mean nothing here."
+        found.append(Doubt("not 0", words, grave=True))
     found += [*_twins(row, protocol), *_outside(evidence, row.estimator), *_noise(evidence, row.estimator)]
     found += _marks(evidence, protocol, row.estimator)
     if row.stopped:
@@ -59,7 +63,7 @@ def _rival(found: Beating, protocol: Protocol) -> Doubt:
     side = "Below" if found.below else "Not told apart from"
     over = f"its {protocol.gain} minus that control’s is {interval(found.over)} points"
     short = f"{'<' if found.below else SAME} {rival.name}"
-    return Doubt(short, f"{side} {rival.whole}, which never sees the network: {over}.", grave=True)
+    return Doubt(short, f"{side} {rival.whole}, which {blindness(found.nearest)}: {over}.", grave=True)
 
 
 def _twins(row: Row, protocol: Protocol) -> Iterator[Doubt]:

@@ -21,7 +21,7 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats import VERSION
-from roarbench.stats.board import Board, Row
+from roarbench.stats.board import RANDOM, ZERO, Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.probability import ProbabilityDrop
@@ -67,15 +67,28 @@ class SuiteTable:
         found = (each.value for each in self.board.gains(row))
         return tuple(None if value is None else POINTS * value for value in found)
 
+    @property
+    def told(self) -> tuple[str, ...]:
+        """Return the controls that are told the class which the explained network predicts."""
+        found = (row.estimator for row in self.board.rows)
+        return tuple(name for name in found if find_estimator(name).asks_nothing and find_estimator(name).answered)
+
+    @cached_property
+    def off_zero(self) -> dict[str, Estimate]:
+        """Return the gains of controls that should have 0 and significantly have not."""
+        return {row.estimator: row.gain for row in self.board.rows if is_off_zero(self.board.protocol, row)}
+
     def knows(self, row: Row) -> tuple[str, ...]:
         """Return what a map that sees the network is shown to know, where one that ignores the image has a gain of 0.
 
-        It knows the image where it is better than Random, and the network where it is above its untrained twin, too.
+        It knows the image where it is better than Random and every control that is off 0, and the network where it is
+        above its untrained twin, too.
         Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
         """
         protocol = self.board.protocol
         asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).asks_nothing
-        if not asks or row.random is None or row.random.verdict is not Verdict.BETTER:
+        below = (row.against.get(name) for name in (RANDOM, *self.off_zero))
+        if not asks or any(found is None or found.verdict is not Verdict.BETTER for found in below):
             return ()
         over = row.over("untrained")
         return ("image", "network") if over and over.verdict is Verdict.BETTER else ("image",)
@@ -207,8 +220,15 @@ class SuiteTable:
             self.suite_results.reference_words,
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks
-        parts += [f"untouched images (t=0) {percent(board.rows[0].clean.value)}%"] if clean else []
+        scored = "networks that score the masks" if board.protocol.trains else "the same networks"
+        parts += [f"{scored} {percent(board.rows[0].clean.value)}% on untouched images (t=0)"] if clean else []
         return "; ".join(filter(None, [*parts, f"chance {percent(self.chance)}%"]))
+
+
+def is_off_zero(protocol: Protocol, row: Row) -> bool:
+    """Return whether a row is a control that should have a gain of 0 and significantly has not."""
+    beside = row.against.get(ZERO if row.estimator == RANDOM else RANDOM)
+    return row.estimator in protocol.zeros and beside is not None and beside.verdict is not Verdict.SAME
 
 
 def suite_table(

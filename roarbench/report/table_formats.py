@@ -44,7 +44,7 @@ def as_text(table: SuiteTable, width: int) -> Table:
     what = "kept" if table.board.protocol.by_networks else "accuracy"
     left = [f"{what} {name}" if name in accuracies else name for name in names]
     notes = [table.caption, remarks(table)]
-    notes += [_legend(kept)] if table.judged and not table.board.protocol.by_networks else []
+    notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
     notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
     notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
     title, caption = table.suite_results.title, "\n".join(notes)
@@ -74,14 +74,17 @@ class Column(NamedTuple):
     worth: float  # columns of less worth are left out first; those of worth 0 stay
 
 
-def _legend(columns: list[Column]) -> str:
+def _legend(table: SuiteTable, columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     said = []
     if beats := headings.get(_BEATS):
-        rival = "the control that the row is not shown to beat; controls never see the network"
+        but = f", but {', '.join(table.told)} is told the class that it predicts" if table.told else ""
+        rival = f"the control that the row is not shown to beat; controls never see the network{but}"
         said += [f"{beats.capitalize()}: yes, or {rival}."]
     if _KNOWS in headings:
-        said.append("Knows: the image if better than Random, the network if above its untrained twin, too.")
+        said.append(
+            "Knows: the image if better than Random and controls off 0; network: above its untrained twin, too."
+        )
     if shown := [name for name in headings.values() if name in ("Random", "Sobel", "Blurred")]:
         said.append(f"{', '.join(shown)}: gain compared with theirs.")
     return " ".join([*said, f"{SAME}: not significantly different."])
@@ -184,6 +187,8 @@ def _beats(row: Row) -> str:
 
 def _knows(table: SuiteTable, row: Row) -> str:
     """Return the most that a row is shown to know, else its verdict against Random."""
+    if find_estimator(row.estimator).asks_nothing:
+        return MISSING
     *_, most = ("", *table.knows(row))
     return most or _verdict(row.random)
 

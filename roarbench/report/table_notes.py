@@ -12,7 +12,7 @@ from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
-from roarbench.text import capital, counted, one_line, percent, some
+from roarbench.text import capital, counted, interval, one_line, percent, some
 
 
 def remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -22,10 +22,25 @@ def remarks(table: SuiteTable, signs: bool = True) -> str:
     """
     rows = {row.estimator for row in table.board.rows}
     floors = floor_words({name: levels for name, levels in table.floors.items() if name in rows})
-    parts = (_certainty(table), _watched(table), floors, *_mixtures(table), _machines(table), _doubts(table))
+    parts = (
+        _zeros(table),
+        _certainty(table),
+        _watched(table),
+        floors,
+        *_mixtures(table),
+        _machines(table),
+        _doubts(table),
+    )
     parts += (_noise(table, CONFUSED * signs), _checks(table), _left_out(table), _quantus_columns(table))
     parts += (f"Computed from {table.hash}." if table.board.images else "",)
     return " ".join(part for part in parts if part)
+
+
+def _zeros(table: SuiteTable) -> str:
+    """Return the doubt on the whole table that controls raise which should have a gain of 0 and have not."""
+    found = ", ".join(f"{name} {interval(gain)}" for name, gain in table.off_zero.items())
+    words = f"Doubt on this table: not 0 as they should be: {found}. A gain of that size may mean nothing."
+    return words if found else ""
 
 
 def advice(table: SuiteTable) -> Hint | None:
@@ -136,7 +151,7 @@ def _certainty(table: SuiteTable) -> str:
             f"({board.reference_freedom:.1f} degrees of freedom)."
         )
     if board.detectable is not None:
-        text += f" Minimum detectable difference between two gains (80% power): {board.detectable:.1f} points."
+        text += f" A true difference of {board.detectable:.1f} points is found with 80% power, a smaller one may be."
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
     others = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
     return text + (f" Judged as if each alone joined the suite's rows: {others}." if others else "")
@@ -160,6 +175,7 @@ def methods(table: SuiteTable) -> str:
     suite, data = results.suite, results.suite.dataset_record
     controls = [human_name(row.estimator).whole for row in table.rows if lookup_estimator(row.estimator).control]
     known = [results.references[number] for number in sorted(results.references)]
+    told = f" {', '.join(table.told)} is told the class that the network predicts." if table.told else ""
     right = ", ".join(f"{percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
     return (
@@ -168,5 +184,6 @@ def methods(table: SuiteTable) -> str:
         f"networks ({suite.model}) trained on {data.train_images:,} images of {data.name} were explained{seen}. "
         f"{capital(protocol.method)}. Unit of features: {table.unit}. Removed features are set "
         f"to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"Controls, which never see the network: {', '.join(controls)}. {table.caption}. {remarks(table, signs=False)}"
+        f"Controls, which never see the network: {', '.join(controls)}.{told} {table.caption}. "
+        f"{remarks(table, signs=False)}"
     )

@@ -168,7 +168,7 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
         ("image", beside(ROWS[3], SAME)),
         ("image, network", beside(replace(ROWS[3], estimator="gb"), BETTER)),
         ("≈", beside(ROWS[2], BETTER)),  # no better than Random: its twin is no matter
-        ("better", ROWS[4]),  # Sobel's filter asks none
+        ("–", ROWS[4]),  # Sobel's filter asks none
     )
     table = with_board(protocol=SHOWN["matched"], rows=tuple(row for _, row in told))
     rows = {row["estimator"]: row["knows"] for row in json.loads(render(table, "json"))["rows"]}
@@ -201,7 +201,7 @@ def test_latex_has_the_same_cells():
     ]
     assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
     assert bottom - top == len(ROWS) + 1
-    assert r"untouched images (t=0) 90.0\%; chance 25.0\%. Gain: the area" in lines[-2]
+    assert r"networks that score the masks 90.0\% on untouched images (t=0); chance 25.0\%. Gain: the area" in lines[-2]
     assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
 
 
@@ -240,7 +240,7 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
     assert TABLE.caption == (
         "ROAR on planted with resnet-planted; levels 0.5, 0.9; complete at 2 seeds of 3; 2000 test images; "
-        "unit scalar; fill mean; untouched images (t=0) 90.0%; chance 25.0%"
+        "unit scalar; fill mean; networks that score the masks 90.0% on untouched images (t=0); chance 25.0%"
     )
     one, whole = (tuple(replace(row, seeds=seeds) for row in ROWS) for seeds in (1, 3))
     for rows, said in (
@@ -253,3 +253,13 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
     ):
         assert f"; {said}; " in with_board(rows=rows).caption
     assert "; the reference as it is; " in with_board(protocol=SHOWN["morf"]).caption
+
+
+def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on_rows_not_above_it():
+    off = replace(ROWS[4], estimator="random-blurred", against={"random": BETTER})
+    rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
+    table = with_board(protocol=SHOWN["matched"], rows=rows)
+    assert remarks(table).startswith("Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0].")
+    assert table.knows(rows[1]) == (), "no better than a map that knows nothing"
+    calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
+    assert "Doubt on" not in remarks(calm) and calm.knows(rows[1]) == ("image",)
