@@ -15,9 +15,8 @@ from roarbench.stats.board import Board, unjudged
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.network_board import Kept, network_board
-from roarbench.stats.own_network import FEWEST_NETWORKS
 from roarbench.store.result import Result
-from roarbench.terms import Unit
+from roarbench.terms import FEWEST_NETWORKS, Unit
 
 Grid = Sequence[Sequence[Result]]  # by map and network
 

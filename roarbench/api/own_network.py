@@ -18,9 +18,9 @@ from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
 from roarbench.kernels.scoring import scored_at_once
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
-from roarbench.stats.own_network import FEWEST_NETWORKS, OwnNetworkGain, OwnNetworkVerdict, own_network_verdicts
+from roarbench.stats.own_network import OwnNetworkGain, OwnNetworkVerdict, own_network_verdicts
 from roarbench.stats.own_network import own_network_gain as gain_of
-from roarbench.terms import OWN_NETWORK_LEVELS, Order
+from roarbench.terms import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.text import interval
 
 if TYPE_CHECKING:

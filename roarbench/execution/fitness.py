@@ -17,7 +17,7 @@ from roarbench.models.checks import check_network, check_rebuilt
 from roarbench.plan.custom_suite import without
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
-from roarbench.terms import Making, Retrain, Unit
+from roarbench.terms import Making, Unit
 from roarbench.text import one_line
 from roarbench.workers.stopping import no_exit
 
@@ -52,7 +52,7 @@ def fitted(suite: Suite) -> Fitted:
     for side in sorted(round(record.size * share) for share in sides):
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     images = torch.randn(2, *record.shape, generator=generator)
-    if any(block.protocol.retrain is not Retrain.NONE for block in suite.blocks):
+    if any(block.protocol.trains for block in suite.blocks):
         _try_training(model, images, suite)
     _move_from_start(model, generator)
     model.eval()

@@ -22,12 +22,12 @@ from roarbench.plan.data_section import read_data
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 from roarbench.plan.runs import check_fill, find_protocol
-from roarbench.plan.suite import Block, CustomSuite, Suite, controls_on
+from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
-from roarbench.terms import Making, Retrain, Split, Unit
+from roarbench.terms import FEWEST_NETWORKS, Making, Retrain, Split, Unit
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
@@ -192,9 +192,13 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
 
 
 def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> None:
-    """Refuse more references than there are seeds that they could rank for."""
+    """Refuse references that no seed is ranked by, and too few or too many to be held against each other."""
+    by_networks = [block.protocol.name for block in blocks if block.protocol.by_networks]
+    if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
+        seen = f"references is {references}, and {by_networks[0]} holds networks against each other"
+        raise top.wrong(f"{seen}; write references = 5, {FEWEST_NETWORKS} at least and {SIBLINGS} at most")
     trained = [block.seeds for block in blocks if block.protocol.trains]
-    if trained and max(trained) < references:
+    if trained and max(trained) < references and not by_networks:
         seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"
         raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 

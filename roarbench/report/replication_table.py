@@ -7,7 +7,11 @@ from rich.console import Group
 from rich.table import Table
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
 from roarbench.errors import CallerError, Hint
+from roarbench.protocols.declaration import Protocol
+from roarbench.stats.board import Board
+from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.replication import Repeated, Replication, replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
@@ -25,11 +29,15 @@ def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication
     protocol = first.suite.blocks[0].protocol
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication is on the same ones")
-    one, other = (results.board(protocol, unit) if results.results else None for results in (first, again))
+    one, other = (_board(results, protocol, unit) if results.results else None for results in (first, again))
     found = replication(one, other) if one and other else None
     if not found or not found.rows:
         raise CallerError(f"no row of {first.title} has a gain in both", Hint("; `{}` makes them", "replicate"))
     return found
+
+
+def _board(results: SuiteResults, protocol: Protocol, unit: Unit) -> Board | None:
+    return Evidence(results, unit, Bootstrap()).board(protocol, unit, results.suite.estimators)
 
 
 def replication_record(found: Replication, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:

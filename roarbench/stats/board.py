@@ -8,8 +8,9 @@ from roarbench.estimators import CONTROLS
 from roarbench.estimators.ids import twin_id
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.own_network import OwnNetworkTest
 from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating, Comparison, NetworkTest
+from roarbench.stats.verdicts import Beating, Comparison
 from roarbench.terms import OTHER_IMAGE, Order
 
 RANDOM, SOBEL, BLURRED = CONTROLS
@@ -56,7 +57,7 @@ class Row:
     beating: Beating | None = None
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)
-    network: NetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
+    network: OwnNetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
     looks: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
 
     @property

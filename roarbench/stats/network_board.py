@@ -14,8 +14,7 @@ from roarbench.stats.curves import POINTS, Scores
 from roarbench.stats.drawn import Drawn
 from roarbench.stats.draws import draw
 from roarbench.stats.judging import Judged, judge_gains
-from roarbench.stats.own_network import OwnNetworkGain, own_network_gain
-from roarbench.stats.verdicts import NetworkTest, NetworkVerdict, network_test
+from roarbench.stats.own_network import OwnNetworkGain, OwnNetworkTest, OwnNetworkVerdict, own_network_gain
 from roarbench.terms import OTHER_IMAGE, Order
 
 
@@ -52,7 +51,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
     sign = (-1 if drawn.protocol.order is Order.MORF else 1) / POINTS
     levels = (Sample(sign * each.value, sign * each.draws) for each in found.levels)
     beside_zero, twins = judged.comparisons.get((name, RANDOM)), {**judged.over_twins[name]}
-    tested = beside_zero and network_test(beside_zero, found.permutation)
+    tested = beside_zero and OwnNetworkTest.of(beside_zero.verdict, found.permutation)
     return replace(
         _empty(name, drawn.scores),
         seeds=len(kept.answers),
@@ -64,7 +63,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
         over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judged.against[name],
         over_twins=twins,
-        network=NetworkTest(NetworkVerdict.SAME_MAP) if kept.same else tested,
+        network=OwnNetworkTest(OwnNetworkVerdict.BY_CONSTRUCTION) if kept.same else tested,
     )
 
 

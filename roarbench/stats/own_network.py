@@ -7,7 +7,7 @@ two-way layout: how much a map harms any network, and how fragile a network is, 
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from itertools import permutations
-from typing import NamedTuple
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, compare
-from roarbench.terms import Order
+from roarbench.terms import FEWEST_NETWORKS, Order
 
-FEWEST_NETWORKS = 3  # two networks form one pair, which says nothing about other pairs
 FEWEST_PERMUTED = 4  # with three networks no permutation test can reach 5 %: 1/3! = .17
 _MOST_PERMUTED = 8  # 40,320 assignments; more networks are tested by as many random ones
 
@@ -36,6 +35,19 @@ _WORDS = {
     Verdict.SAME: OwnNetworkVerdict.OPEN,
     Verdict.WORSE: OwnNetworkVerdict.OPPOSES,
 }
+
+
+class OwnNetworkTest(NamedTuple):
+    """Verdict on a row of a board beside the permutation test."""
+
+    verdict: OwnNetworkVerdict
+    # p of "every assignment of maps to networks is equally likely"; None for few networks and for masks that are equal
+    permutation: float | None = None
+
+    @classmethod
+    def of(cls, verdict: Verdict, permutation: float | None) -> Self:
+        """Return the test of a gain that has this verdict beside 0."""
+        return cls(_WORDS[verdict], permutation)
 
 
 def own_network_verdicts(gains: Mapping[str, Sample | None]) -> dict[str, OwnNetworkVerdict]:

@@ -140,9 +140,12 @@ class Replication:
 
 
 def replication(one: Board, other: Board) -> Replication:
-    """Compare boards of disjoint references and seeds; ValueError for other protocols, levels or numbers of images."""
+    """Compare boards of disjoint references and seeds; ValueError for other protocols, levels or numbers of images.
+
+    Of own-network gain the images are those that the networks put into one class, other ones on each board.
+    """
     asked, answered = ((board.protocol.name, board.levels, board.images) for board in (one, other))
-    if asked != answered:
+    if asked[:2] != answered[:2] or (one.images != other.images and not one.protocol.by_networks):
         raise ValueError(f"one board has (protocol, levels, images) {asked}, the other {answered}; they must be equal")
     again = {row.estimator: row for row in other.rows if row.gain.value is not None}
     rows = tuple(

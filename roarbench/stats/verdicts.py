@@ -35,30 +35,6 @@ class Verdict(StrEnum):
     SAME = "not significantly different"
 
 
-class NetworkVerdict(StrEnum):
-    """Words about own-network gain beside 0."""
-
-    EXPLAINS = "explains its network"
-    NOT_SHOWN = "not shown"
-    OPPOSES = "opposes it"
-    SAME_MAP = "0 by construction"  # the map removes the same features whichever network it is asked about
-
-
-_OF_NETWORK = {
-    Verdict.BETTER: NetworkVerdict.EXPLAINS,
-    Verdict.WORSE: NetworkVerdict.OPPOSES,
-    Verdict.SAME: NetworkVerdict.NOT_SHOWN,
-}
-
-
-class NetworkTest(NamedTuple):
-    """Test whether a map explains its network rather than another one."""
-
-    verdict: NetworkVerdict
-    # p of "every assignment of maps to networks is equally likely"; None for few networks and for a map of none
-    permutation: float | None = None
-
-
 class Comparison(NamedTuple):
     """An estimator against a control, or any row against another."""
 
@@ -123,11 +99,6 @@ def verdict_of(difference: float, q: float) -> Verdict:
     if q > FALSE_DISCOVERIES:
         return Verdict.SAME
     return Verdict.BETTER if difference > 0 else Verdict.WORSE
-
-
-def network_test(comparison: Comparison, permutation: float | None) -> NetworkTest:
-    """Return the test of a gain that is compared with 0."""
-    return NetworkTest(_OF_NETWORK[comparison.verdict], permutation)
 
 
 class _Tails(NamedTuple):

@@ -14,13 +14,15 @@ from roarbench.execution import siblings
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.plan.keys import keys_of
+from roarbench.plan.keys import keys_of, reference_of
+from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.report.table import suite_table
 from roarbench.report.table_values import flat_rows
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.verdicts import NetworkVerdict
+from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.stats.replication import replication
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.terms import Order, Split, Unit
 from tests.helpers import tiny_suite
@@ -87,7 +89,7 @@ def test_gains_are_those_of_a_slow_derivation(done, protocol, name):
 def test_rows_whose_maps_are_equal_are_0_by_construction_and_no_other(done):
     *_, results = done
     rows = {row["estimator"]: row for row in flat_rows(suite_table(results, OWN_NETWORK.name, None, None))}
-    assert {name for name, row in rows.items() if row["verdict"] == NetworkVerdict.SAME_MAP} == set(CONTROLS)
+    assert {name for name, row in rows.items() if row["verdict"] == OwnNetworkVerdict.BY_CONSTRUCTION} == set(CONTROLS)
     assert {rows[name]["gain"] for name in CONTROLS} == {0.0}
     assert {rows[name]["gain_low"] for name in CONTROLS} == {None}
     assert None not in {rows[name]["gain_low"] for name in ASKING}
@@ -102,7 +104,7 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     altered = replace(results, masks={**results.masks, min(sobel): other})
     board = own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
-    assert words["sobel"] != NetworkVerdict.SAME_MAP == words["random"]
+    assert words["sobel"] != OwnNetworkVerdict.BY_CONSTRUCTION == words["random"]
 
 
 def test_one_job_scores_all_networks_at_all_levels_under_the_maps_of_one(done):
@@ -131,3 +133,15 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
     assert sorted(run.key for step in steps(work, left) for run in step.runs) == sorted(run.key for run in left)
+
+
+def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
+    """The networks put other images into one class, so that the boards are of different numbers of images."""
+    work, *_, results = done
+    again = replace(results, suite=replace(SUITE, replication=1), results={})
+    assert {point.seed // 10_000 for point in expand(again.suite)} == {1}
+    seeds = {reference_of(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
+    assert len(seeds) == 2
+    held = own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    found = replication(held, replace(held, images=held.images + 1))
+    assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
