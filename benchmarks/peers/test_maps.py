@@ -1,9 +1,14 @@
 """The paper's 18 maps by captum, one estimator after the other, and the bare passes that they cannot do without."""
 
+import resource
 import warnings
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import product
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from operator import itemgetter
+from time import process_time
 from typing import Any
 
 import torch
@@ -19,6 +24,7 @@ from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
 from roarbench.estimators.noise import noise_draws
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.models.build import build
+from roarbench.models.cost import network_cost
 from roarbench.terms import Precision
 from tests.helpers.networks import CountingPasses
 
@@ -32,6 +38,7 @@ TUNNELS = {
     "variance": "vargrad",
 }
 SQUARED = {"squared", "smooth-squared"}
+LARGE = 224  # pixels a side
 AT_ONCE = (1, 4, 8)  # images
 COPIES = (1, 5, 15)  # noisy copies of each image
 
@@ -158,3 +165,64 @@ def test_the_floor_of_the_18_maps(beside: Beside) -> None:
     name = f"18 maps without noise, {(mine - noise) / passed:.2f} times"
     against = f"{count.forward} forward and {count.backward} backward passes alone"
     beside.keep(Figure(name, against, passed / (mine - noise), 1 / 1.15, detail))
+
+
+def large_network() -> nn.Module:
+    """Return a network of the size that engineers explain, for photographs of 224 pixels."""
+    return build("torchvision:mobilenet_v2", 1000, 3, LARGE, torch.Generator().manual_seed(0)).eval()
+
+
+def photographs(n: int) -> Batch:
+    images = torch.randn(n, 3, LARGE, LARGE, generator=torch.Generator().manual_seed(0))
+    return Batch(images, torch.arange(n), torch.arange(n))
+
+
+def ig_by_us(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
+    """Return maps of integrated gradients as workers make them."""
+    ig, parts = [find_estimator("ig")], range(0, len(given.ids), at_once)
+    return [importance_maps(ig, model, given.part(slice(s, s + at_once)), BLACK)["ig"] for s in parts]
+
+
+def ig_by_captum(model: nn.Module, given: Batch, at_once: int) -> list[Tensor]:
+    ig = find_estimator("ig")
+    return [by_captum(ig, model, given.part(slice(n, n + 1)), 1, at_once) for n in range(len(given.ids))]
+
+
+def measure_alone(connection: Connection, make: Callable[..., list[Tensor]], n: int, at_once: int) -> None:
+    """Send core-seconds of an image, peak memory in GB and the first map: of a process that does nothing else."""
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    model = large_network().requires_grad_(False)
+    make(model, photographs(1), at_once)
+    start = process_time()
+    maps = make(model, photographs(n), at_once)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+    connection.send(((process_time() - start) / n, peak, maps[0][:1].numpy()))
+
+
+def alone(make: Callable[..., list[Tensor]], n: int, at_once: int) -> tuple[float, float, Any]:
+    context = get_context("spawn")
+    here, there = context.Pipe()
+    process = context.Process(target=measure_alone, args=(there, make, n, at_once))
+    process.start()
+    measured: tuple[float, float, Any] = here.recv()
+    process.join()
+    return measured
+
+
+def test_integrated_gradients_at_224_pixels(beside: Beside) -> None:
+    """Captum at its best batch of points on the path; both may not hang on what the other left in memory."""
+    numbers = network_cost("torchvision:mobilenet_v2", 1000, 3, LARGE).activations
+    at_once = 2**30 // (4 * numbers)  # as `explained_at_once` has it
+    found: list[tuple[float, float, Any]] = []
+    beside.seconds(
+        lambda: found.append(alone(ig_by_us, at_once, at_once)),
+        lambda: found.append(min((alone(ig_by_captum, 2, points) for points in (5, IG_STEPS)), key=itemgetter(0))),
+        rounds=1,
+    )
+    theirs, mine = found
+    assert abs(mine[2] - theirs[2]).max() <= 0.01 * abs(theirs[2]).max()  # rounding, and ReLU6 beside its bend
+    detail = f"{mine[0]:.2f} against {theirs[0]:.2f} core-s an image; {mine[1]:.2f} against {theirs[1]:.2f} GB"
+    beside.keep(
+        Figure("integrated gradients at 224 pixels", "captum at its best batch", theirs[0] / mine[0], 1, detail)
+    )

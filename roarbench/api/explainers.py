@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.api.inputs import tensor
+from roarbench.devices import keep_memory
 from roarbench.errors import CallerError
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
@@ -38,6 +39,7 @@ def read_explainers(given: Any, images: Tensor, networks: int) -> dict[str, Expl
     Raises:
         CallerError: One of them is nothing that makes or has maps.
     """
+    keep_memory()  # of maps that this process makes
     listed = [given] if isinstance(given, str) else given
     named = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     if not named:

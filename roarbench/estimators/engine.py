@@ -9,7 +9,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import out_of_memory
+from roarbench.devices import keep_memory, out_of_memory
 from roarbench.errors import MachineError
 from roarbench.estimators import FEATURES, NOISY, Estimator, Passes
 from roarbench.estimators.base import Batch, MapInput, Settings
@@ -18,7 +18,7 @@ from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, ne
 from roarbench.estimators.stem import in_precision
 from roarbench.terms import Precision
 
-EXPLAINED = 64  # images explained at once; fixed, because the rounding of a convolution depends on it
+EXPLAINED = 64  # images explained at once at most; fixed, because the rounding of a convolution depends on it
 
 Maps = dict[str, Tensor]  # by the estimator's id
 _ENOUGH = 256 * 3 * 224**2  # features at once that keep a large GPU busy; more would not make it faster
@@ -83,6 +83,7 @@ def maps_together(
         note([Explained(rows.stop - rows.start, counts) for counts in kept])
         return maps
 
+    keep_memory()
     with exact(), _eager():
         return _in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 

@@ -16,12 +16,22 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import EXPLAINED, Explained, Maps, Subject, fitting, job_group, maps_together, passes
+from roarbench.estimators.engine import (
+    EXPLAINED,
+    Explained,
+    Maps,
+    Subject,
+    fitting,
+    job_group,
+    maps_together,
+    passes,
+)
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.execution.class_images import class_images
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.twins import twin_network, twin_targets
+from roarbench.forecast.workload import explained_at_once
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost
@@ -227,9 +237,9 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
 
 
 def images_at_once(work: SuiteWork, estimators: int) -> int:
-    """Return how many images are explained together: `EXPLAINED` on a processor, on a GPU as many as fit."""
+    """Return how many images are explained together: on a GPU as many as fit, see `explained_at_once`."""
     if device().type == "cpu":
-        return EXPLAINED
+        return explained_at_once(work.suite)
     suite, record = work.suite, work.images.record
     cost = network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
     return max(EXPLAINED, fitting(gpu_memory(), cost.activations, record.shape, estimators))

@@ -14,13 +14,13 @@ from torch.nn import functional as F
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.one_image import decode_image
-from roarbench.devices import device, precision_used, uncompiled
+from roarbench.devices import device, keep_memory, precision_used, uncompiled
 from roarbench.errors import NoRoom
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import noise_draws
-from roarbench.forecast.workload import Work, images_at_once, suite_cost
+from roarbench.forecast.workload import Work, explained_at_once, images_at_once, suite_cost
 from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.fill import filled
@@ -150,12 +150,13 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     What is no part of the work is not timed; it is all that a suite may need if None.
     """
     record, recipe, where = suite.dataset_record, suite.recipe_record, device()
+    keep_memory()  # as workers do
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = suite_cost(suite).flops
     batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
     most = _STEPS[where.type]
     steps = min(most, _affordable(_TRAIN * flops, most * batch, where) // batch)
-    explained = _affordable(_EXPLAIN * flops, EXPLAINED, where)
+    explained = _affordable(_EXPLAIN * flops, explained_at_once(suite), where)
     n = max(batch * steps, explained)
     inputs, trained = _made_up(record, n, where), max(batch, math.ceil(steps * batch / recipe.epochs))
     few = _made_up(record, trained, where)  # seen as often as in a training, which makes them once for all epochs

@@ -12,6 +12,7 @@ from roarbench.estimators.engine import EXPLAINED, job_group, passes
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.bit_planes import Layout
+from roarbench.models import MODELS
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import ranked_splits, reference_epochs, stored_levels
@@ -23,6 +24,7 @@ from roarbench.plan.suite import Suite
 from roarbench.terms import PLAIN_FILLS, Retrain, Split, Unit
 
 PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
+_PUT_OUT = 2**30  # bytes that a stranger's network may put out for all images explained at once
 _FLOAT = 4  # bytes of a float32
 _JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
 _COPIES = 3  # weights, gradients, momentum
@@ -131,6 +133,17 @@ def suite_cost(suite: Suite) -> NetworkCost:
     return network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
+def explained_at_once(suite: Suite) -> int:
+    """Return how many images a processor explains together, `EXPLAINED` or fewer.
+
+    A built-in network, whose maps are published, explains as many as ever; another one as many as what its layers put
+    out leaves room for.
+    """
+    if suite.model in MODELS:
+        return EXPLAINED
+    return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * suite_cost(suite).activations)))
+
+
 def images_at_once(recipe: Recipe, train: int) -> int:
     """Return how many images go through a training network together."""
     return min(recipe.micro_batch or recipe.batch, train)
@@ -141,7 +154,8 @@ def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
     cost, record, recipe = suite_cost(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
-    maps = min(EXPLAINED, train) * (cost.activations + rankings * features) + cost.parameters
+    explained = min(explained_at_once(suite), train)
+    maps = explained * (cost.activations + rankings * features) + cost.parameters
     bits = train * features // 8
     training = step * _FLOAT + (bits if bits < _HELD else 0) + _held_images(recipe, train, features) if trains else 0
     return max(training, maps * _FLOAT)

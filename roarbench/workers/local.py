@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.devices import SHARING, bound_compilers
+from roarbench.devices import SHARING, bound_compilers, keep_memory
 from roarbench.errors import MachineError
 from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
 from roarbench.workers.logs import write_worker_log
@@ -232,6 +232,7 @@ def _serve(
     """Do jobs until the parent closes the connection, or is killed; `counts`: workers that see this GPU, and all."""
     sharing, workers = counts
     bound_compilers(workers)
+    keep_memory()
     if logs:
         write_worker_log(logs)
     if gpu is not None:

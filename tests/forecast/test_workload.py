@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from torch.nn.modules.module import register_module_forward_pre_hook
@@ -12,7 +13,7 @@ from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import maps_together
 from roarbench.execution import importance, jobs, shards
 from roarbench.execution.scheduler import complete
-from roarbench.forecast.workload import Work, count_work
+from roarbench.forecast.workload import Work, count_work, explained_at_once
 from roarbench.kernels import train
 from roarbench.models.cost import network_cost
 from roarbench.models.small import SmallResNet
@@ -150,3 +151,22 @@ def test_validate_and_a_forecast_count_the_same_maps(name, maps):
     suite = find_suite(name)
     joined = with_entries(suite, [MINE])
     assert maps_of_run(suite, MINE) == maps == count_work(joined, expand(joined)).images_submitted
+
+
+WIDE = """
+from torch import nn
+def build(classes, channels, size):
+    layers = nn.Conv2d(channels, 256, 1), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(256, classes)
+    return nn.Sequential(*layers)
+"""
+
+
+def test_images_explained_at_once_fit_into_a_gigabyte_of_what_layers_put_out():
+    """Built-in networks explain 64, however large: their maps are published."""
+    own = SimpleNamespace(dataset=None, source=WIDE)
+    wide = replace(SUITE, model="net.build@0", own=own)
+    numbers = 256 * 64 * 64 + 256 + 10
+    assert [explained_at_once(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
+    assert explained_at_once(wide) == min(64, 2**30 // (4 * numbers)) == 64
+    large = replace(wide, dataset="imagenette")  # of 128 pixels
+    assert explained_at_once(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63
