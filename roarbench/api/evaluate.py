@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import torch
 from rich.console import Console
+from torch import Tensor, nn
 
 from roarbench.api.finding import load
 from roarbench.api.functions import as_submission
@@ -24,11 +25,14 @@ from roarbench.plan.keys import only_tested
 from roarbench.plan.points import select
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
-from roarbench.sandbox.conventions import NoEstimate, estimate_of
+from roarbench.sandbox.conventions import Estimate, NoEstimate, estimate_of
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
+from roarbench.submissions.checks import compare_maps
 from roarbench.submissions.file import Submission, read_submission
 from roarbench.terms import Split
+
+_TRIED = 4  # images of noise that a function is tried on
 
 Given = Any  # a function, a class, the id of an estimator, the path of a file, or arrays of maps
 
@@ -91,19 +95,69 @@ def _made(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
 
 
 def _try(made: Submission, plan: Plan) -> None:
-    """Run the file of a function here, before hours of work, on two images of noise; CallerError for odd maps."""
+    """Check the file of a function as `validate` does, but here, on the suite's network and images of noise.
+
+    CallerError, before hours of work, for maps that no estimator returns, or that hang on more than their image.
+    """
     module = ModuleType(made.name)
     exec(compile(made.source, f"<{made.name}>", "exec"), module.__dict__)
     record, generator = plan.dataset_record, torch.Generator().manual_seed(0)
     model = build(plan.model, record.classes, record.channels, record.size, generator, plan.network_source).eval()
-    images, targets = torch.randn(2, *record.shape, generator=generator), torch.tensor([0, 1])
+    images, targets = torch.randn(_TRIED, *record.shape, generator=generator), torch.arange(_TRIED) % 2
     try:
-        found = estimate_of(module)(model, images, targets, generator)
+        tried = _Tried(made.name, estimate_of(module), model, images, targets)
     except NoEstimate as error:
         raise CallerError(str(error)) from None
-    if not isinstance(found, torch.Tensor):
-        raise CallerError(f"{made.name} returned {type(found).__name__}, expected a torch.Tensor or a NumPy array")
-    check_shape(f"the maps of {made.name}", tuple(found.shape), tuple(images.shape))
+    everything, before = torch.arange(_TRIED), _state_of(model)
+    once, drew = tried.maps(everything)
+    if drew:  # images are then explained one at a time
+        alone = [tried.maps(row)[0] for row in 2 * torch.split(everything, 1)]
+        once, again = torch.cat(alone[:_TRIED]), torch.cat(alone[_TRIED:])
+        compare_maps(once, again, again, again.flip(0))
+    else:
+        again, turned = tried.maps(everything)[0], [tried.maps(rows)[0] for rows in torch.split(everything.flip(0), 3)]
+        compare_maps(once, again, again, torch.cat(turned))
+    if not _same_state(before, _state_of(model)):
+        raise CallerError(f"{made.name} changed the network (weights or mode); write on copy.deepcopy(model)")
+
+
+class _Tried(NamedTuple):
+    """A function on images of noise."""
+
+    name: str
+    estimate: Estimate
+    model: nn.Module
+    images: Tensor
+    targets: Tensor
+
+    def maps(self, rows: Tensor) -> tuple[Tensor, bool]:
+        """Return maps of some images, and whether chance was drawn for them; CallerError where they are none."""
+        images, targets = self.images[rows], self.targets[rows]
+        generator = torch.Generator().manual_seed(int(rows[0]))
+        before = generator.get_state()
+        found = self.estimate(self.model, images, targets, generator)
+        if not isinstance(found, Tensor):
+            raise CallerError(f"{self.name} returned {type(found).__name__}, expected a torch.Tensor or a NumPy array")
+        check_shape(f"the maps of {self.name}", tuple(found.shape), tuple(images.shape))
+        if not found.isfinite().all():
+            raise CallerError(f"the maps of {self.name} have values that are NaN or infinite; expected finite numbers")
+        if not torch.equal(images, self.images[rows]) or not torch.equal(targets, self.targets[rows]):
+            raise CallerError(f"{self.name} changed its images or targets in place; write on a .clone()")
+        return found.detach(), not torch.equal(before, generator.get_state())
+
+
+_State = tuple[dict[str, Tensor], list[bool]]
+
+
+def _state_of(model: nn.Module) -> _State:
+    """Return what of a network no function may change: its weights and the mode of each module."""
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    return state, [module.training for module in model.modules()]
+
+
+def _same_state(one: _State, other: _State) -> bool:
+    same = one[0].keys() == other[0].keys() and all(torch.equal(one[0][name], other[0][name]) for name in one[0])
+    return same and one[1] == other[1]
 
 
 class _Evaluation(NamedTuple):
@@ -127,7 +181,9 @@ class _Evaluation(NamedTuple):
         for name, one in made.items():
             if isinstance(one, dict):
                 names[name] = self._of_maps(name, one, rows)
-        return Result.read(self.suite.fitted, self.suite.question, names, tuple(rows))
+        found = Result.read(self.suite.fitted, self.suite.question, names)
+        others = [name for name in self.suite.fitted.placed if name in found.stored.by_estimator]
+        return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
 
     def _kept(self, made: Submission, trusted: bool) -> str:
         """Keep a submission in the store, once it was checked if it is to be run in the sandbox; the id of its row."""

@@ -60,6 +60,8 @@ def _array(name: str, found: Any) -> NDArray[np.float32]:
     if values.ndim not in (3, 4) or not np.issubdtype(values.dtype, np.number):
         seen = f"an array of shape {values.shape} and type {values.dtype}"
         raise CallerError(f"{name} has {seen}; expected numbers (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    if not np.isfinite(values).all():  # before anything is trained for them
+        raise CallerError(f"{name} has values that are NaN or infinite; expected finite numbers")
     return np.ascontiguousarray(one_channel(values), np.float32)
 
 

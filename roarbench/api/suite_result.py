@@ -1,6 +1,7 @@
 """Rows of a suite as a table, a figure, a data frame, and two by two."""
 
 import base64
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -13,6 +14,7 @@ from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.load import Question, load_from, open_results
 from roarbench.analysis.pairs import pair
 from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
@@ -106,21 +108,22 @@ class Result:
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{as_html(self.table())}'
 
-    def table(self, protocol: str = "", unit: str | None = None) -> SuiteTable:
+    def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
         """Return one protocol's board.
 
         Args:
             protocol: Such as `matched`; that which leads the suite's results if empty.
             unit: What one feature is: `scalar`, `pixel` …; the suite's first if None.
+            fill: What replaces a removed feature, such as `linear`, ROAD's; the suite's first if empty.
 
         Raises:
             CallerError: The suite does not have it.
         """
         if unit and unit not in list(Unit):
             raise UnknownName("unit", unit, Unit)
-        return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows)
+        return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows, fill)
 
-    def to_dataframe(self, protocol: str = "", unit: str | None = None) -> "pandas.DataFrame":
+    def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the board as a data frame, best first: a column for each of those of `table --format csv`.
 
         Gains are in accuracy points, accuracies in [0, 1]; what is missing is NaN or None. `attrs` has the suite, its
@@ -130,8 +133,8 @@ class Result:
 
         from roarbench.report.table_values import flat_rows, shared_values
 
-        table = self.table(protocol, unit)
-        called = {row: name for name, row in self.names.items()}
+        table = self.table(protocol, unit, fill)
+        called = {row: name for name, row in self._called.items()}
         rows = [{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat_rows(table)]
         frame = pandas.DataFrame(rows)
         frame.attrs.update(shared_values(table))
@@ -172,12 +175,20 @@ class Result:
             save_figure(figure, Path(file))
         return figure
 
+    @property
+    def _called(self) -> dict[str, str]:
+        """Return ids of rows by name: those given here, and of the store's submissions those that no two rows have."""
+        held = [row for row in self.stored.suite.placed if find_estimator(row).submitted]
+        counts = Counter(row.partition("@")[0] for row in held)
+        alone = {name: row for row in held if counts[name := row.partition("@")[0]] == 1}
+        return {**{name: row for name, row in alone.items() if row not in self.names.values()}, **self.names}
+
     def _row(self, name: str) -> str:
-        """Return the id of a row by its name, its id, or the name of a submission."""
-        if name in self.names:
-            return self.names[name]
-        known = self.rows or self.stored.suite.estimators
-        found = [row for row in known if name in (row, row.partition("@")[0])]
-        if len(found) != 1:
-            raise CallerError(f"no row '{name}' here; there are: {', '.join({**self.names, **dict.fromkeys(known)})}")
-        return found[0]
+        """Return the id of a row of the store by its name, its id, or the name of a submission."""
+        known = self.stored.suite.estimators
+        if name in self._called:
+            return self._called[name]
+        if name not in known:
+            listed = {**self.names, **dict.fromkeys(self.rows or known)}
+            raise CallerError(f"no row '{name}' here; there are: {', '.join(listed)}")
+        return name

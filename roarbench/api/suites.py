@@ -203,6 +203,9 @@ class Suite:
 
         found = Result.read(with_added(self.plan, estimators), self.question)
         rows = chosen_estimators(found.stored.suite, estimators)
+        if not {*found.stored.by_estimator} & {*(rows or found.stored.suite.estimators)}:
+            asked = ", ".join(rows or [self.plan.title])
+            raise CallerError(f"{self.question.store} has no results of {asked}; roarbench.evaluate(suite) makes them")
         return replace(found, rows=tuple(rows) if rows else None)
 
     @property

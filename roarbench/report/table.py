@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
@@ -232,16 +232,17 @@ def is_off_zero(protocol: Protocol, row: Row) -> bool:
 
 
 def suite_table(
-    suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None
+    suite_results: SuiteResults, protocol: str, unit: Unit | None, rows: Collection[str] | None, fill: str = ""
 ) -> SuiteTable:
-    """Return one protocol's board of a suite's results; of the one that leads them and its first unit if not named.
+    """Return one protocol's board of a suite's results; of the leading one and its first unit and fill if not named.
 
     Raises:
-        CallerError: There is no such protocol, or the suite does not have it, the unit or any of the rows.
+        CallerError: There is no such protocol, or the suite does not have it, the unit, the fill or any of the rows.
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
     asked = SHOWN[protocol] if protocol else suite_results.leading
+    suite_results = _filled(suite_results, asked, fill) if fill else suite_results
     chosen = unit or _first_unit(suite_results.suite, asked)
     named = suite_results.suite.estimators if rows is None else rows
     table = table_of(Evidence(suite_results, chosen, Bootstrap()), asked, named)
@@ -251,6 +252,17 @@ def suite_table(
         lacking = f"no {asked.name} of {', '.join(rows or ())}"
         raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave it out")
     return table
+
+
+def _filled(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
+    """Return the same results of a suite whose first fill is this one: tables are by the first."""
+    suite, parts = suite_results.suite, protocol.made_of or (protocol,)
+    fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
+    if fill not in fills:
+        has = f"it has: {', '.join(fills)}" if fills else "it does not have that protocol"
+        raise CallerError(f"suite '{suite.name}' has no {protocol.name} with the fill '{fill}'; {has}")
+    blocks = tuple(sorted(suite.blocks, key=lambda block: block.fill != fill))
+    return replace(suite_results, suite=replace(suite, blocks=blocks))
 
 
 def _lacking(suite: Suite, asked: Protocol, unit: Unit) -> CallerError:

@@ -118,7 +118,7 @@ def validate(
     begin("the maps are compared")
     # where something came before the second one, ask a sandbox where nothing did
     fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
-    _compare(once, fresh, twice, turned)
+    compare_maps(once, fresh, twice, turned)
     if _same(once, other_model):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
@@ -173,7 +173,7 @@ def _bytes(importance: Tensor) -> bytes:
     return importance.numpy().tobytes()
 
 
-def _compare(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
+def compare_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> None:
     """Refuse what fresh sandboxes do not repeat, and what depends on its neighbours or on earlier calls.
 
     Args:

@@ -94,7 +94,7 @@ def test_maps_that_are_there_are_asked_what_they_can_be(suite, result):
 
 def test_what_cannot_be_run_and_maps_that_do_not_fit_are_refused_in_words(suite):
     for given, protocol, words in (
-        (lambda model, inputs, targets: inputs[..., :4], "roar", "the maps of saved have shape (2, 3, 16, 4)"),
+        (lambda model, inputs, targets: inputs[..., :4], "roar", "the maps of saved have shape (4, 3, 16, 4)"),
         (ONE, "roar", 'has maps of test images, and roar of few v1 also ranks training images; hand in {"test"'),
         ([ONE, ONE], "morf", "saved has 2 sets of maps of test images, expected 1"),
         (ONE[:4], "morf", "maps 0 of saved have shape (4, 16, 16), expected"),
@@ -141,3 +141,56 @@ def test_after_an_interrupt_the_same_call_goes_on_also_inside_a_running_loop(fre
     assert kept
     result = asyncio.run(cell())
     assert result.to_dataframe()["gain"].notna().all() and kept.items() <= result.stored.results.items()
+
+
+def test_the_result_has_the_suite_s_rows_too_and_all_by_their_names(suite, result):
+    roarbench.evaluate(suite, ["truth"], protocol="morf", quiet=True)
+    found = roarbench.evaluate(suite, MINE, protocol="morf", quiet=True)
+    assert {"random", "mine", "truth"} <= set(found.to_dataframe("morf")["name"])
+    assert found.compare("mine", "truth", "morf").points is not None
+    stored = suite.result()
+    assert {"mine", "own-ig", "truth"} <= set(stored.to_dataframe("morf")["name"])
+    assert stored.compare("mine", "truth", "morf") == found.compare("mine", "truth", "morf")
+
+
+def test_a_store_without_rows_of_a_suite_is_an_error(fresh, suite, result):
+    with pytest.raises(roarbench.RoarbenchError):
+        replace(fresh, store=fresh.store / "none").result()
+    with pytest.raises(
+        roarbench.CallerError, match=r"has no results of few v9; roarbench.evaluate\(suite\) makes them"
+    ):
+        replace(suite, plan=replace(suite.plan, version=9, dataset="planted-brief")).result()
+    with pytest.raises(roarbench.CallerError, match="has no results of grad;"):
+        suite.result(["grad"])
+
+
+def zeroing(model, images, targets, generator):  # functions of three arguments get a copy
+    return images.clone() + images.zero_()
+
+
+def by_batch(model, inputs, targets):
+    return inputs - inputs.mean(0)
+
+
+def nothing(model, inputs, targets):
+    return inputs / 0 * 0
+
+
+def training(model, inputs, targets):
+    model.train()
+    return inputs
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (zeroing, "changed its images or targets in place"),
+        (by_batch, "depends on its batch"),
+        (nothing, "NaN or infinite"),
+        (training, "changed the network"),
+    ],
+)
+def test_a_function_is_checked_as_validate_does_before_anything_is_kept_of_it(suite, given, words, monkeypatch):
+    monkeypatch.setattr("roarbench.api.evaluate.submit", None)
+    with pytest.raises(roarbench.CallerError, match=words):
+        roarbench.evaluate(suite, {"refused": given}, quiet=True)

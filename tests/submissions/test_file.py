@@ -11,7 +11,7 @@ from roarbench.estimators.ids import EstimatorId
 from roarbench.sandbox.conventions import _CONVENTIONS
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.submissions.attributes import NAMES
-from roarbench.submissions.checks import _compare, _warnings, picture
+from roarbench.submissions.checks import _warnings, compare_maps, picture
 from roarbench.submissions.file import TEMPLATE, Refusal, check_source, read_submission, write_template
 
 FILE = b'NAME: str = "mine"\nDESCRIPTION = "a " "b"\nAUTHORS = "A.\\n B."\nraise SystemExit\n'
@@ -128,13 +128,13 @@ def drawn(*shape, seed=0):
 def test_maps_are_compared_by_bytes_between_sandboxes_and_up_to_rounding_between_batches():
     once = drawn(6, 3, 8, 8)
     turned = once.flip(0)
-    _compare(once, once.clone(), once.clone(), turned)
-    _compare(once, once.clone(), once * 1.001, turned * 1.001)
+    compare_maps(once, once.clone(), once.clone(), turned)
+    compare_maps(once, once.clone(), once * 1.001, turned * 1.001)
     with pytest.raises(Refusal, match="two fresh runs"):
-        _compare(once, once + 1e-6, once, turned)
+        compare_maps(once, once + 1e-6, once, turned)
     for twice, other_way in ((once, turned * 1.05), (once * 1.05, turned), (once, once)):
         with pytest.raises(Refusal, match="depends on its batch"):
-            _compare(once, once.clone(), twice, other_way)
+            compare_maps(once, once.clone(), twice, other_way)
 
 
 def test_maps_that_explain_nothing_are_told_and_a_picture_is_dark_where_a_map_is_high():
