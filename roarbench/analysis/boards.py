@@ -65,6 +65,9 @@ class SuiteResults:
     # share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator, the mean
     # over its rankings; missing where no ranking at hand says it
     kept: dict[str, float] = field(default_factory=dict)
+    # share of a map's features that have its commonest value, in [0, 1], by estimator, the mean over its rankings;
+    # missing where no ranking at hand says it
+    ties: dict[str, float] = field(default_factory=dict)
     # how many looks were planned at rows whose trainings were stopped or went on by what they showed, by kind of
     # network and estimator
     watched: dict[tuple[str, str], int] = field(default_factory=dict)

@@ -1,7 +1,7 @@
 """All that a store has of a suite, by version of its data, with what was entered and what its rankings say."""
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
@@ -116,13 +116,22 @@ def _quantus(suite: Suite, store: ResultsStore, data: str) -> dict[str, dict[str
 
 
 def with_kept(suite_results: SuiteResults, folder: Path) -> SuiteResults:
-    """Return results with `SuiteResults.kept`, from the store's rankings, or from what an import says of them."""
-    shares = suite_results.shares | RankingsStore(Workspace(folder).rankings).kept_shares()
+    """Return results with `SuiteResults.kept`, from the store's rankings, or from what an import says of them.
+
+    `SuiteResults.ties` are from the store's rankings alone.
+    """
+    rankings = RankingsStore(Workspace(folder).rankings)
+    kept = _means(suite_results, suite_results.shares | rankings.kept_shares())
+    return replace(suite_results, kept=kept, ties=_means(suite_results, rankings.tied_shares()))
+
+
+def _means(suite_results: SuiteResults, shares: Mapping[str, float]) -> dict[str, float]:
+    """Return by estimator the mean of what its rankings have, by their checksums; missing where none has any."""
     found: defaultdict[str, dict[str, float]] = defaultdict(dict)
     for point, result in suite_results.results.items():
         if result.rankings in shares:
             found[point.cell.estimator][result.rankings] = shares[result.rankings]
-    return replace(suite_results, kept={name: sum(each.values()) / len(each) for name, each in found.items()})
+    return {name: sum(each.values()) / len(each) for name, each in found.items()}
 
 
 def kept_words(share: float | None) -> str:

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import twin_id
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
@@ -17,6 +18,7 @@ from roarbench.terms import OTHER_IMAGE, Retrain
 from roarbench.text import capital, interval
 
 SOME, STRONG = 0.5, 0.9  # a mark whose share is above this, with the lower end of its interval, has this grade
+TIED = 0.5  # a row of whose features more than this share have one value is doubted
 BLURRED_MAP, MASKS = "random-blurred", "masks"
 MARKS = {  # by kind, what has a share of the gain; of masks, of the images' accuracy above chance
     "blurred": "its blurred twin, which adds no information,",
@@ -84,8 +86,17 @@ def flags_of(evidence: Evidence, protocol: Protocol = ROAR) -> dict[str, Flag]:
 
 
 def plain_doubts(suite_results: SuiteResults, name: str) -> list[str]:
-    """Return what speaks against a row whatever is asked: who vouches for it, and what `validate` found."""
-    return list(filter(None, (suite_results.doubts.get(name), suite_results.findings.get(name))))
+    """Return what speaks against a row whatever is asked: who vouches for it, what `validate` found, and ties."""
+    own = (suite_results.doubts.get(name), suite_results.findings.get(name), tie_words(suite_results, name))
+    return list(filter(None, own))
+
+
+def tie_words(suite_results: SuiteResults, name: str) -> str:
+    """Say how many features of a row's maps chance orders, where it is more than half; empty for controls."""
+    share = suite_results.ties.get(name, 0.0)
+    if share <= TIED or find_estimator(name).control:
+        return ""
+    return f"{share:.0%} of the features of its maps have one value, and chance orders them"
 
 
 def floors_of(evidence: Evidence) -> dict[str, tuple[float, ...]]:

@@ -18,6 +18,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import image_ids
 from roarbench.execution.shards import planes_by, seal
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
+from roarbench.kernels.device_ranking import tied_shares
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
@@ -111,10 +112,12 @@ def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDAr
     images, weights = explained.work.images[split], explained.store.checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
-        made = MapProvenance(0.0, weights, [ExplainedBatches(stop - start, 0, "")])
+        part = torch.from_numpy(maps[start:stop])
+        batches = [ExplainedBatches(stop - start, 0, "")]
+        made = MapProvenance(0.0, weights, batches, ties=tied_shares(part, spec.layout))
         ties = torch.from_numpy(tie_order(image_ids(split, start, stop).numpy(), spec.layout.features))
         labels = None
         if spec.unit is Unit.SUPERPIXEL:
             labels = superpixels(explained.work.images.folder, split, images.pixels, start, stop)
-        planes = planes_by(spec, torch.from_numpy(maps[start:stop]), ties, labels)
+        planes = planes_by(spec, part, ties, labels)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

@@ -14,7 +14,7 @@ from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.execution.importance import images_at_once, maps_and_ties, maps_device
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.device_ranking import planes_of
+from roarbench.kernels.device_ranking import planes_of, tied_shares
 from roarbench.kernels.ranking import features, sort_keys
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
 from roarbench.sandbox.explain import images_a_sandbox
@@ -72,7 +72,8 @@ def explained_groups(specs: Sequence[RankingSpec]) -> list[str]:
 
 def _joined(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
     batches, kept = merged(one for each in parts for one in each.batches), [n for each in parts for n in each.kept]
-    return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept)
+    ties = [share for each in parts for share in each.ties]
+    return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept, ties)
 
 
 def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
@@ -99,7 +100,8 @@ def _rank_batch(
         except RunError as error:  # of one estimator; the others of the pass go on
             failed[spec] = f"{split} images from {start} on: {error}"
         else:
-            found[spec] = planes, made[pair].provenance
+            importance, provenance = made[pair]
+            found[spec] = planes, provenance._replace(ties=tied_shares(importance, spec.layout))
     return found, failed
 
 

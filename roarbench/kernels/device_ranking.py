@@ -34,6 +34,22 @@ def planes_of(importance: Tensor, ties: Tensor, layout: Layout) -> NDArray[np.ui
     return encode(sort_keys(named, ties.cpu().numpy()), layout)
 
 
+def tied_shares(importance: Tensor, layout: Layout) -> list[float]:
+    """Return for each map of a batch the share of its features that have its commonest value: chance orders these.
+
+    Arguments are those of `planes_of`; where no two features tie, the share is one feature's.
+    """
+    if _on_gpu(importance, layout):
+        flat = _features(importance, layout)
+        common: Tensor = flat == flat.mode(1, keepdim=True).values
+        shares: list[float] = common.double().mean(1).tolist()
+        return shares
+    ordered = np.sort(features(importance.cpu().numpy(), layout.shape, layout.unit), axis=1)
+    d = ordered.shape[1]
+    ends = (np.flatnonzero(np.append(row[1:] != row[:-1], True)) for row in ordered)  # of each run of equal numbers
+    return [float(np.diff(each, prepend=-1).max() / d) for each in ends]
+
+
 def _on_gpu(importance: Tensor, layout: Layout) -> bool:
     """Return whether maps are ranked on a GPU: sums over squares are added up in an order that is NumPy's own."""
     channels, height, width = layout.shape

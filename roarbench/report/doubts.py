@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from roarbench.analysis.collecting import KEPT_ENOUGH, kept_words
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, weighs
+from roarbench.analysis.marks import MASKS, SOME, Grade, Mark, row_marks, tie_words, weighs
 from roarbench.estimators.naming import blindness, human_name
 from roarbench.protocols.declaration import Protocol
 from roarbench.report.table import is_off_zero
@@ -50,7 +50,8 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, 
     if is_off_zero(protocol, row):
         words = f"It should have 0 and has {interval(row.gain)} points: a gain of that size may mean nothing here."
         found.append(Doubt("not 0", words, grave=True))
-    found += [*_twins(row, protocol), *_outside(evidence, row.estimator), *_noise(evidence, row.estimator)]
+    found += [*_twins(row, protocol), *_outside(evidence, row.estimator)]
+    found += [*_ties(evidence, row.estimator), *_noise(evidence, row.estimator)]
     found += _marks(evidence, protocol, row.estimator)
     if row.stopped:
         found.append(Doubt("stopped early", f"It has {row.seeds} of up to {row.looks} trainings: it was clear."))
@@ -88,6 +89,11 @@ def _outside(evidence: Evidence, name: str) -> Iterator[Doubt]:
     if changed:
         words = f"{changed} of its {len(made)} runs are by code with changes that were not committed."
         yield Doubt("changed code", words)
+
+
+def _ties(evidence: Evidence, name: str) -> Iterator[Doubt]:
+    if words := tie_words(evidence.suite_results, name):
+        yield Doubt(f"{evidence.suite_results.ties[name]:.0%} of features tie", f"{capital(words)}.")
 
 
 def _noise(evidence: Evidence, name: str) -> Iterator[Doubt]:

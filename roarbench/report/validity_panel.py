@@ -97,6 +97,7 @@ def _plain(evidence: Evidence, name: str, floor: Iterable[float]) -> dict[str, A
         "floor": list(floor),
         "gain": main.area(name)._asdict(),
         "mask_only": {str(t): {"accuracy": alone[t], "over_random": lead[t]} for t in masks.levels},
+        "ties": evidence.suite_results.ties.get(name),
         "smoothness": {str(t): evidence.smoothness.get((name, t)) for t in main.levels},
         "twins": {kind: {part: found._asdict() for part, found in twin._asdict().items()} for kind, twin in twins},
         "units": {unit: drawn.area(name)._asdict() for unit, drawn in evidence.units.items()},
@@ -144,7 +145,8 @@ def _maps(panel: Panel) -> Columns:
         columns[f"above masks t={t:g}"] = [interval(evidence.above_masks(name, t).in_points) for name in names]
     for t in evidence.main.levels:
         columns[f"smoothness t={t:g}"] = [decimals(evidence.smoothness.get((name, t)), 2) for name in names]
-    return columns
+    ties = evidence.suite_results.ties
+    return columns | ({"ties, %": [percent(ties.get(name)) for name in names]} if ties else {})
 
 
 def _twins(panel: Panel) -> Columns:
@@ -196,6 +198,8 @@ def legend(panel: Panel) -> list[str]:
         ]
     if evidence.masks.levels:
         lines += [f"mask-only: percent (minus Random's), chance {percent(1 / results.classes)}; smoothness: Random 1"]
+    if results.ties:
+        lines += ["ties: percent of a map's features that have its commonest value, so that chance orders them"]
     for network, areas in (("retrained", evidence.retrained), ("reference", evidence.reference)):
         if areas.levels:
             lines += [f"LeRF - MoRF, {network}: area over t = {', '.join(f'{t:g}' for t in (0.0, *areas.levels))}"]

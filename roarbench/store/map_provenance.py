@@ -23,6 +23,7 @@ class MapProvenance(NamedTuple):
     # How many of the noisy copies of each image the model puts into the class that it predicts for the image itself;
     # empty for maps without noisy copies, and where it was not noted.
     kept: Sequence[int] = ()
+    ties: Sequence[float] = ()  # share of each map's features that have its commonest value; empty if not noted
 
 
 def merged(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:

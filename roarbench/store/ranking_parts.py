@@ -129,6 +129,13 @@ def kept_of(files: Mapping[str, Mapping[str, Any]]) -> float | None:
     return float(sum(file["kept"] for file in files.values()) / sum(file["copies"] for file in files.values()))
 
 
+def ties_of(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+    """Return the mean share of a map's features that tie, from what a manifest says of its files; None if nothing."""
+    if not files or not all("ties" in file for file in files.values()):
+        return None
+    return float(sum(file["ties"] for file in files.values()) / sum(file["images"] for file in files.values()))
+
+
 def checksum_in(manifest: Mapping[str, Any]) -> str:
     """Return the checksum of the rankings that a manifest describes: of their contents, or that of their siblings.
 

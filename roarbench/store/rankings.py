@@ -13,7 +13,7 @@ import json
 import platform
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -42,6 +42,7 @@ from roarbench.store.ranking_parts import (
     read_planes,
     refuse_mixed,
     remedy,
+    ties_of,
     weights_of,
     write_planes,
 )
@@ -87,11 +88,18 @@ class RankingsStore:
 
     def kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, of those finished rankings that say it."""
+        return self._shares(kept_of)
+
+    def tied_shares(self) -> dict[str, float]:
+        """Return by checksum the mean share of a map's features that tie, of those finished rankings that say it."""
+        return self._shares(ties_of)
+
+    def _shares(self, share_of: Callable[[Mapping[str, Mapping[str, Any]]], float | None]) -> dict[str, float]:
         found = {}
         for path in sorted(self.root.glob(f"*/*/*/{MANIFEST}")):
             with suppress(OSError, ValueError, TypeError, LookupError, AttributeError):  # damaged: says nothing
                 manifest = json.loads(path.read_text())
-                if (share := kept_of(manifest["files"])) is not None:
+                if (share := share_of(manifest["files"])) is not None:
                     found[checksum_in(manifest)] = share
         return found
 
@@ -150,9 +158,10 @@ class RankingsStore:
         expected = (stop - start, spec.layout.planes, spec.layout.width)
         if planes.shape != expected:
             raise ValueError(f"planes of images {start} … {stop - 1} have shape {planes.shape}, expected {expected}")
-        seconds, weights, batches, kept = provenance
+        seconds, weights, batches, kept, ties = provenance
         about = about_file(spec, split) | {"seconds": seconds, "weights": weights, "made": batches}
         about |= {"kept": list(kept)} if kept else {}
+        about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._part(spec, split, start, stop)
         with writing(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -245,6 +254,7 @@ class RankingsStore:
         """Write the file of one split from its parts; returns what the manifest says about it."""
         path, parts = self.folder(spec) / f"{split}.arrow", self.folder(spec) / "parts"
         about, seconds, made, kept = about_file(spec, split), 0.0, list[ExplainedBatches](), list[int]()
+        ties: list[float] = []
         raw = parts / f"{split}.raw"  # a batch is written in one piece, which may be larger than the memory
         with raw.open("wb") as file:
             for part, first in chain_of(parts, split, count):
@@ -254,6 +264,7 @@ class RankingsStore:
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
                 made += without(first - part.start, (ExplainedBatches(*batches) for batches in noted))
                 kept += metadata.pop("kept", [])[first - part.start :]
+                ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
                     raise StoreError(f"{part.path} is a part of other rankings; {remedy(part.path)}")
                 planes[first - part.start :].tofile(file)
@@ -264,6 +275,7 @@ class RankingsStore:
         entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
         if len(kept) == count:  # over noisy copies
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
+        entry |= {"ties": sum(ties)} if len(ties) == count else {}
         return entry | {"made": [part._asdict() for part in merged(made)]}
 
 

@@ -7,14 +7,18 @@ import numpy as np
 import pytest
 
 from roarbench.analysis.collecting import collect, with_kept
+from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, score_specs
+from roarbench.analysis.marks import flags_of
 from roarbench.analysis.probability_drop import probability_drops
+from roarbench.analysis.validity import panel
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN, Cell
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table_formats import render
+from roarbench.report.validity_panel import doubts, sections
 from roarbench.stats.probability import probability_drop
 from roarbench.store.layout import Workspace
 from roarbench.store.map_provenance import MapProvenance
@@ -150,3 +154,35 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
     assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
     for kept in ({"var-grad": 0.8}, {}):
         assert "†" not in words_of(table_of(replace(stored, kept=kept)))
+
+
+def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tmp_path):
+    store, split = RankingsStore(Workspace(tmp_path).rankings), (Split.TEST,)
+    checksums = {}
+    for number, (name, ties) in enumerate(
+        {"var-grad": [0.5, 1.0], "grad": [0.4, 0.6], "sobel": [1.0, 1.0], "gb": []}.items()
+    ):
+        spec = RankingSpec("d" * 32, "f" * 32, "e" * 32, name, Unit.SCALAR, PAPER_LEVELS, (1, 2, 2), split)
+        planes = np.full((2, spec.layout.planes, spec.layout.width), number, np.uint8)
+        store.write_part(spec, Split.TEST, 0, 1, planes[:1], MapProvenance(0.0, ties=ties[:1]))
+        store.write_part(spec, Split.TEST, 1, 2, planes[1:], MapProvenance(0.0, ties=ties[1:]))
+        store.seal(spec, {Split.TEST: 2})
+        checksums[name] = store.open(spec).checksum
+    whole = held()
+    for point, row in whole.results.items():
+        whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
+    stored = with_kept(whole, tmp_path)
+    assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
+    evidence = Evidence.of(stored)
+    doubt = "75% of the features of its maps have one value, and chance orders them"
+    assert flags_of(evidence)["var-grad"].reason.startswith(doubt)
+    assert not any("one value" in flag.reason for name, flag in flags_of(evidence).items() if name != "var-grad")
+    shown = panel(stored)
+    masks = next(section for section in sections(shown) if section.title == "Removal masks").columns
+    assert dict(zip(masks["estimator"], masks["ties, %"], strict=True)) == dict.fromkeys(shown.names, "–") | {
+        "var-grad": "75.0",
+        "grad": "50.0",
+        "sobel": "100.0",
+    }
+    assert any(doubt in line for line in doubts(shown))
+    assert "ties, %" not in next(each for each in sections(panel(whole)) if each.title == "Removal masks").columns

@@ -123,6 +123,15 @@ def test_the_manifest_says_how_many_noisy_copies_keep_their_class(work, other):
         assert 0 < found.kept < 1
 
 
+@pytest.mark.slow
+def test_the_manifest_says_how_many_features_of_the_maps_tie(work):
+    rank_all(work, "grad", "random")
+    assert 0 <= ranked_by(work, "grad").files[Split.TEST]["ties"] < 1
+    features = np.prod(work.images.record.shape)
+    for split, count in COUNTS.items():
+        assert ranked_by(work, "random").files[split]["ties"] == pytest.approx(count / features, rel=1e-2)
+
+
 def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
     found = make_runs(work)[0]
     cell = replace(found.cell, estimator=estimator, order=Order.MORF, retrain=retrain, t=t, unit=Unit.SCALAR)

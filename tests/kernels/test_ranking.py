@@ -167,3 +167,25 @@ def test_zeros_of_both_signs_tie(unit, where):
     maps *= generator.random(maps.shape) < 0.3
     maps, layout = maps.transpose(0, 3, 1, 2), Layout((3, 20, 21), unit, PAPER_LEVELS)
     np.testing.assert_array_equal(planes_there(maps, layout, where), encoded(maps, layout))
+
+
+TIED = {  # maps of one image of 2 x 2 pixels and 3 channels, with the share of the features of each unit that tie most
+    "all 0": (np.zeros((3, 2, 2)), {Unit.SCALAR: 1.0, Unit.PIXEL: 1.0}),
+    "zeros of both signs": (np.array([0.0, -0.0, 1.0, 2.0] * 3).reshape(3, 2, 2), {Unit.SCALAR: 0.5, Unit.PIXEL: 0.5}),
+    "no tie": (np.arange(12.0).reshape(3, 2, 2), {Unit.SCALAR: 1 / 12, Unit.PIXEL: 1 / 4}),
+    "equal in float32": (1 + np.arange(12.0).reshape(3, 2, 2) * 1e-12, {Unit.SCALAR: 1.0, Unit.PIXEL: 1.0}),
+    "one value for all channels": (np.arange(4.0).reshape(2, 2), {Unit.SCALAR: 1 / 4, Unit.PIXEL: 1 / 4}),
+    "equal sums": (np.array([[1, 2, 0, 9], [2, 1, 3, 0], [0, 0, 0, 0.5]]).reshape(3, 2, 2), {Unit.PIXEL: 0.75}),
+}
+
+
+@pytest.mark.parametrize("gpu", [False, True])
+@pytest.mark.parametrize("case", TIED)
+def test_the_share_of_features_that_have_the_commonest_value(case, gpu, request):
+    if gpu:
+        request.getfixturevalue("as_on_gpu")
+    maps, shares = TIED[case]
+    for unit, share in shares.items():
+        both = torch.from_numpy(np.stack([maps, np.zeros_like(maps)]))
+        found = device_ranking.tied_shares(both, Layout((3, 2, 2), unit, PAPER_LEVELS))
+        assert found == [pytest.approx(share), 1.0]
