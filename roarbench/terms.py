@@ -100,4 +100,4 @@ OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one 
 MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
 FEWEST_NETWORKS = 3  # of own-network gain: two networks form one pair, which says nothing about other pairs
 PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4
-OWN_NETWORK_LEVELS = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5)  # chosen on planted-corners (studies/own_network)
+OWN_NETWORK_LEVELS = (0.05, 0.5)  # chosen on planted-corners (studies/own_network)

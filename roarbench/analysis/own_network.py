@@ -33,22 +33,34 @@ def own_network_board(
 
     An empty list of levels means all.
     """
-    rows, asked = results.suite.shared(protocol, unit)
-    if not asked:
+    if not results.suite.shared(protocol, unit)[1]:
         return None
-    chosen = tuple(t for t in asked if t in levels) or asked
+    scores = _rows_of(results, protocol, unit, levels)
+    judged = network_board(scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown)
+    return unjudged(judged) if results.at_chance else judged
+
+
+def kept_predictions(
+    results: SuiteResults, protocol: Protocol, unit: Unit
+) -> tuple[tuple[float, ...], dict[str, Kept]]:
+    """Return the levels above 0, and what networks keep under the maps of each row that is complete."""
+    scores = _rows_of(results, protocol, unit, ())
+    return scores.levels, _kept_by_row(results, protocol, unit, scores)
+
+
+def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Scores:
+    """Return which rows and levels there are, without answers."""
+    rows, asked = results.suite.shared(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
-    scores = Scores(
+    return Scores(
         rows,
-        chosen,
+        tuple(t for t in asked if t in levels) or asked,
         {},
         mixed=frozenset(results.mixed(protocol, unit)),
         checks=frozenset(name for name in rows if not records[name].placed),
         strangers=results.suite.entered,
         silent=frozenset(name for name in rows if records[name].asks_nothing),
     )
-    judged = network_board(scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown)
-    return unjudged(judged) if results.at_chance else judged
 
 
 def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Scores) -> dict[str, Kept]:

@@ -86,17 +86,17 @@ def own_network_gain(kept: NDArray[np.bool_], order: Order, bootstrap: Bootstrap
     """
     if kept.ndim != 4 or kept.shape[0] != kept.shape[1] or kept.shape[0] < FEWEST_NETWORKS or 0 in kept.shape:
         raise ValueError(f"expected (maps, networks, levels, images) with maps = networks >= 3, got {kept.shape}")
-    interactions = _interactions(kept, order)
-    draws = _draws(interactions, bootstrap)
-    values = interactions.mean((0, 2))
+    by_pair = interactions(kept, order)
+    draws = _draws(by_pair, bootstrap)
+    values = by_pair.mean((0, 2))
     levels = tuple(Sample(float(value), drawn) for value, drawn in zip(values, draws, strict=True))
     whole = Sample(float(values.mean()), draws.mean(0))
     pairs = np.zeros(kept.shape[:2])
-    pairs[np.triu_indices(len(kept), 1)] = interactions.mean((1, 2))
+    pairs[np.triu_indices(len(kept), 1)] = by_pair.mean((1, 2))
     return OwnNetworkGain(whole, levels, pairs + pairs.T, _permutation(kept.mean((2, 3)), bootstrap.seed))
 
 
-def _interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
+def interactions(kept: NDArray[np.bool_], order: Order) -> Floats:
     """Return the gain of each pair i < j at each level on each image, shape (pairs, levels, images)."""
     answers = kept.astype(np.float64) * (POINTS if order is Order.MORF else -POINTS)
     one, two = np.triu_indices(len(kept), 1)

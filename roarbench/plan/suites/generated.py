@@ -4,10 +4,11 @@ from roarbench.plan.suite import Block, Suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import PAPER_LEVELS
+from roarbench.terms import OWN_NETWORK_LEVELS, PAPER_LEVELS
 
 _PLANTED = ("truth", "random", "truth-inverted")
 _KNOWN = ("truth", "random", "random-blurred", "sobel", "truth-inverted")  # rows whose order is known
@@ -24,7 +25,22 @@ def _known(name: str, about: str, dataset: str, *rows: str) -> Suite:
     return Suite(name, 1, about, dataset, "resnet-planted", recipe, recipe, blocks, references=3)
 
 
+_CORNERS = (
+    *("corner-own", "corner-mixed-25", "corner-mixed-50", "corner-mixed-75", "corner-next", "corner-all", "random"),
+    *("grad", "grad-sq", "sgsq-grad", "var-grad", "input-x-grad", "ig(baseline=mean)", "gb-sq", "gradcam"),
+)
 GENERATED = (
+    Suite(
+        name="planted-corners",
+        version=1,
+        about="photographs of which each network reads another corner: what own-network gain has to find",
+        dataset="planted-corners",
+        model="resnet-quick",
+        recipe="planted-corners@1",
+        reference_recipe="planted-corners@1",
+        blocks=tuple(Block(own, _CORNERS, OWN_NETWORK_LEVELS, seeds=1) for own in (OWN_NETWORK, OWN_NETWORK_LERF)),
+        references=4,
+    ),
     Suite(
         name="planted",
         version=1,

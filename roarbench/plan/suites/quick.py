@@ -9,10 +9,11 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import OTHER_IMAGE, PAPER_LEVELS, SAME_CLASS, Making, Split
+from roarbench.terms import OTHER_IMAGE, OWN_NETWORK_LEVELS, PAPER_LEVELS, SAME_CLASS, Making, Split
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
@@ -155,8 +156,35 @@ _ROAR = replace(  # figure 4 of Hooker et al. 2019 with five of its rows
     blocks=(Block(ROAR, ("random", "sobel", "grad", "sgsq-grad", "var-grad"), PAPER_LEVELS, seeds=3),),
 )
 
+_BOTH = (*CONTROLS, "grad", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb-sq")
+_OWN_ALONE = ("occlusion", "ig", "ig(baseline=mean)", "gradcam")  # their maps of all training images cost too much
+_TWO_QUESTIONS = replace(  # for `make run`
+    _SECOND,
+    version=7,
+    about="ROAR and own-network gain in minutes: do features matter in the data, does a map explain its network?",
+    dataset="imagenette64-1000",
+    blocks=(
+        Block(ROAR, _BOTH, (0.9,), seeds=3),
+        Block(OWN_NETWORK, (*_BOTH, *_OWN_ALONE), OWN_NETWORK_LEVELS, seeds=1),
+    ),
+    references=5,
+)
+_FULL = replace(
+    _with_roar(1, BEATEN),
+    name="quick-full",
+    about="quick on all test images, with five levels of ROAR, keep-and-retrain and the checks that critics call for",
+    blocks=(
+        *(Block(protocol, _BOTH, PAPER_LEVELS, seeds=3) for protocol in (ROAR, KAR)),
+        *(Block(own, (*_BOTH, *_OWN_ALONE), OWN_NETWORK_LEVELS, seeds=1) for own in (OWN_NETWORK, OWN_NETWORK_LERF)),
+        *(Block(order, (*BEATEN, *_BOTH[3:], *_OWN_ALONE), PAPER_LEVELS, seeds=1) for order in (MORF, LERF)),
+        Block(MASK_ONLY, _BOTH, (0.9,), seeds=1),
+        Block(MATCHED, (*BEATEN, *_BOTH[3:], *_OWN_ALONE), (0.1, 0.5, 0.9), seeds=3),
+    ),
+    references=5,
+)
+
 _MATCHED_ONES = (_FIRST_MATCHED, _MATCHED, _BRIEF_MATCHED)
 LATER = (
     *(_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, *_MATCHED_ONES),
-    *(_with_roar(5, _WITH_TEMPLATE), _with_roar(6, BEATEN), _ROAR),
+    *(_with_roar(5, _WITH_TEMPLATE), _with_roar(6, BEATEN), _ROAR, _TWO_QUESTIONS, _FULL),
 )
