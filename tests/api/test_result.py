@@ -194,3 +194,13 @@ def test_a_function_is_checked_as_validate_does_before_anything_is_kept_of_it(su
     monkeypatch.setattr("roarbench.api.evaluate.submit", None)
     with pytest.raises(roarbench.CallerError, match=words):
         roarbench.evaluate(suite, {"refused": given}, quiet=True)
+
+
+def test_a_table_shows_another_fill_and_names_those_that_there_are(result):
+    blocks = result.stored.suite.blocks
+    both = (*blocks, *(replace(block, fill="linear") for block in blocks))
+    filled = replace(result, stored=replace(result.stored, suite=replace(result.stored.suite, blocks=both)))
+    assert (filled.table("roar").fill, filled.table("roar", fill="linear").fill) == ("mean", "linear")
+    assert filled.to_dataframe("roar", fill="linear")["gain"].isna().all(), "nothing was run by it"
+    with pytest.raises(roarbench.CallerError, match="no roar with the fill 'linear'; it has: mean"):
+        result.table("roar", fill="linear")
