@@ -26,6 +26,7 @@ from roarbench.execution.artifacts import artifacts_for, noted_by, verify_inputs
 from roarbench.execution.given_weights import load_given, load_start
 from roarbench.execution.job_graph import steps
 from roarbench.execution.local_workers import PER_CORE, measured_rates, start_local
+from roarbench.execution.peak_search import find_peak
 from roarbench.execution.progress import DecodeWatch, Watch, cost
 from roarbench.execution.schedule import out_of_reach
 from roarbench.execution.scheduler import Event, complete
@@ -98,6 +99,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     if not todo:
         console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
         return Finished(suite_results, 0, work)
+    _refuse_near_chance(suite_results, work, console)
     lacking = missing_work(suite_results, workspace)
     refuse_full_disk(lacking, suite_results.data, workspace)
     results = [*suite_results.results.values(), *suite_results.references.values()]
@@ -109,10 +111,15 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             watch.note(event)
             failed += len(event.step.runs) if event.failure else 0
             if event.step.run in _scores(suite_results):
-                _tell_reference(collected(suite, store, suite_results.data, suite_results.limit), console)
+                known = collected(suite, store, suite_results.data, suite_results.limit)
+                _tell_reference(known, console)
+                if _is_useless(known):
+                    break
             if request.until is not None and time.monotonic() >= request.until:
                 break
-    return Finished(collected(suite, store, suite_results.data, suite_results.limit), failed, work)
+    known = collected(suite, store, suite_results.data, suite_results.limit)
+    _refuse_near_chance(known, work, console)
+    return Finished(known, failed, work)
 
 
 def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
@@ -152,6 +159,7 @@ def make_references(request: Request, store: ResultsStore, console: Console, wor
             watch.note(event)
             if event.failure:
                 raise RunError(event.failure)
+    _refuse_near_chance(collected(request.suite, store, results.data, results.limit), work, console)
 
 
 def collected(suite: Suite, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
@@ -182,9 +190,33 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
     words = suite_results.reference_words
     if words:
         console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
-    if NEAR_CHANCE in words:
+    if NEAR_CHANCE in words and not _is_useless(suite_results):
         question = "; are its weights the right ones?" if suite_results.suite.given else ""
         console.print(f"warning: maps of a reference near chance explain next to nothing{question}", soft_wrap=True)
+
+
+def _is_useless(suite_results: SuiteResults) -> bool:
+    """Return whether a reference that one's own suite trains is near chance, on all images.
+
+    A small version tests the installation only, and given weights are explained as they are.
+    """
+    suite = suite_results.suite
+    trained = suite.own is not None and not suite.given and suite_results.limit is None
+    return trained and NEAR_CHANCE in suite_results.reference_words
+
+
+def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
+    """Refuse to go on where a reference is next to useless, with the line of the suite's file to change."""
+    if not _is_useless(suite_results):
+        return
+    console.print("trying three peak learning rates on training images", soft_wrap=True)
+    found = find_peak(work.suite, work.images)
+    if found.trained and found.peak != find_recipe(work.suite.reference_recipe).peak:
+        advice = f"write {found.line} under [recipe]"
+    else:
+        advice = f"write other epochs, another peak or another network: {found.line}"
+    seen = f"{suite_results.title}: {suite_results.reference_words}, whose maps explain next to nothing"
+    raise CallerError(f"{seen}; stopped before anything is trained on them; {advice}")
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """Writes the TOML file of a suite on somebody's images or table, each line explained. Nothing here imports torch."""
 
 import os
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,7 +11,8 @@ from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite_file import slug
+from roarbench.plan.suite import Suite
+from roarbench.plan.suite_file import parse_suite, slug
 from roarbench.plan.suites import SUITES
 from roarbench.plan.suites.quick import beaten_on
 from roarbench.plan.toml_table import toml
@@ -23,11 +25,22 @@ _CHEAP = 5000  # training rows of a table up to which 20 references take minutes
 _STEPS = 20 * _CHEAP  # rows that a training on more of them sees
 
 
-def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) -> Path:
+def write_suite(
+    folder: Path,
+    say: Callable[[str], object] = lambda line: None,
+    network: str = "",
+    find_peak: Callable[[Suite], float] | None = None,
+) -> Path:
     """Write NAME.toml into this folder, from the images in another or from a file of rows; the path.
 
     `say` is told what should be known before hours of work; CallerError where there are no such data, or the file is
     there already.
+
+    Args:
+        folder: Class folders, parquet files, or a table.
+        say: Takes the lines.
+        network: Name of the network as the file names it; the usual one if empty.
+        find_peak: Finds the peak learning rate that is written; that of the recipe if None.
     """
     record = look(folder, say)
     name = slug(record.name)
@@ -37,6 +50,11 @@ def write_suite(folder: Path, say: Callable[[str], object] = lambda line: None) 
     if not record.folder.isprintable():
         raise CallerError(f"the path {one_line(record.folder)} has letters that cannot be printed; rename the folder")
     text = suite_text(name, record, place)
+    if network:
+        text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {toml(network)}", text, flags=re.MULTILINE)
+    if find_peak and not path.exists():
+        peak = find_peak(parse_suite(text, path))
+        text = re.sub(r"^peak = \S+", f"peak = {peak:g}", text, flags=re.MULTILINE)
     write_new(path, lambda place: place.write_text(text, "utf-8"))
     return path
 

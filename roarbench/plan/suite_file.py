@@ -40,18 +40,22 @@ _Choice = TypeVar("_Choice", bound=StrEnum)
 
 def read_suite(path: Path) -> Suite:
     """Return the suite that a file describes; CallerError, with the place in the file, where it is none."""
-    return _suite(TomlTable(_parsed(path), str(path)), path)
-
-
-def _parsed(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_bytes().decode())
+        text = path.read_bytes().decode()
     except OSError as error:
         raise CallerError(f"cannot read {path}: {error.strerror}; `roarbench new-suite FOLDER` writes one") from None
     except UnicodeDecodeError as error:
         raise CallerError(f"{path} is not UTF-8 (byte {error.start}); save it as UTF-8") from None
+    return parse_suite(text, path)
+
+
+def parse_suite(text: str, path: Path) -> Suite:
+    """Return the suite that a text describes as the file at this path; CallerError where it is none."""
+    try:
+        values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise CallerError(f"{path} is not TOML: {error}; texts are written in quotation marks") from None
+    return _suite(TomlTable(values, str(path)), path)
 
 
 def _suite(top: TomlTable, path: Path) -> Suite:

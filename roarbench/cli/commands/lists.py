@@ -37,11 +37,19 @@ def new_suite(
     folder: Annotated[
         Path, argument("Class folders (split or not), parquet files, or a table as parquet or CSV.", "FOLDER|FILE")
     ],
+    network: Annotated[
+        str, option("Network to explain: NAME, torchvision:NAME, timm:NAME or FILE.py:FUNCTION.", "NAME")
+    ] = "",
 ) -> None:
-    """Write a commented TOML suite for your own images or table into this folder."""
+    """Write a commented TOML suite for your own images or table into this folder.
+
+    Three short trainings find a peak learning rate.
+    """
+    from roarbench.execution.peak_search import say_peak
     from roarbench.plan.new_suite import write_suite
 
-    path = write_suite(folder, partial(err.print, soft_wrap=True))
+    say = partial(err.print, soft_wrap=True)
+    path = write_suite(folder, say, network, partial(say_peak, say=say))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
     lines = (propose(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)
