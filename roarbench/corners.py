@@ -24,8 +24,8 @@ def own_corner(seed: int) -> int:
 def patterns(classes: int, size: int) -> NDArray[np.uint8]:
     """Draw one pattern for each class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
     bright = np.random.default_rng(_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
-    width = size // SHARE // _BLOCKS
-    return np.where(bright, _BRIGHT, _DARK).astype(np.uint8).repeat(width, axis=2).repeat(width, axis=3)
+    blocks = np.arange(side := size // SHARE) * _BLOCKS // side
+    return np.where(bright, _BRIGHT, _DARK).astype(np.uint8)[:, :, blocks[:, None], blocks]
 
 
 def place(corner: int, size: int) -> tuple[slice, slice]:

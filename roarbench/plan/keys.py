@@ -95,7 +95,8 @@ def ranked_splits(suite: Suite, row: Estimator | None = None, number: int | None
     A row that the suite has not ranks what any of its rows does. By the reference of a number, where that is asked
     for, training images are ranked only if a training has a seed of that reference.
     """
-    blocks = [block for block in suite.blocks if row in map(ranked_by, block.estimators)] or suite.blocks
+    row = row if any(row in map(ranked_by, block.estimators) for block in suite.blocks) else None
+    blocks = [block for block in suite.blocks if row is None or row in map(ranked_by, block.estimators)]
     trained = [block for block in blocks if not only_tested(suite, block.protocol.retrain)]
     if number is not None:
         trained = [block for block in trained if number in set(_ranking_for(suite, block, row))]
