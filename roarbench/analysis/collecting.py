@@ -28,7 +28,7 @@ from roarbench.store.watched import watched_rows
 from roarbench.terms import Order, Retrain
 
 KEPT_ENOUGH = 0.8  # below this share of noisy copies that keep their class a row is marked
-joined = lru_cache(64)(with_entries)  # of a store's suites each is held against all others
+joined = lru_cache(64)(with_entries)  # a board asks for the same ones again and again
 
 
 def collect(

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect, collect_all, joined, with_entered, with_kept, without_idle
+from roarbench.analysis.collecting import collect, collect_all, with_entered, with_kept, without_idle
 from roarbench.analysis.mixtures import Dropped
 from roarbench.analysis.versions import image_notes
 from roarbench.errors import CallerError, EmptyStore, Hint
@@ -16,7 +16,6 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import explaining
-from roarbench.store.entries import entered_ids
 from roarbench.store.forgotten import known_keys
 from roarbench.store.image_notes import ImageNote, source_files
 from roarbench.store.kept_suites import all_suites
@@ -130,13 +129,14 @@ def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults
 def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun.
 
-    Runs on untouched images begin no suite: any that explains the same references has them.
+    Runs on untouched images begin no suite: any that explains the same references has them. Nor do added rows, which
+    every suite on these images and this network has.
     """
     suite, found = suite_results.suite, suite_results.results
-    own = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
+    begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
+    own = {point: key for point, key in begins.items() if point.cell.estimator not in suite.entered}
     place = (suite.dataset, suite.model)
-    entered = tuple(entered_ids(results.database, *place))
-    kin = [joined(other, entered) for other in all_suites(results.database) if (other.dataset, other.model) == place]
+    kin = [other for other in all_suites(results.database) if (other.dataset, other.model) == place]
     titles = [other.title for other in kin]
     here = titles.index(suite.title) if suite.title in titles else None
 
