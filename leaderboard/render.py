@@ -130,7 +130,7 @@ def templates() -> Environment:
         "typeset": typeset,
         "inline": lambda svg: data_uri("image/svg+xml", svg.encode()),
         "number": lambda value, plus=True: (signed(value) if plus else f"{value:.1f}").replace("-", "−"),
-        "place": lambda place, added=False: ("({})" if added else "{}").format(place_interval(place).replace("-", "–")),
+        "place": lambda place: place_interval(place).replace("-", "–"),
         "tick": lambda value, plus: f"{value:{'+' if plus and value else ''}g}".replace("-", "−"),
     }
     return made

@@ -39,12 +39,13 @@ def interval(measured: Measured, form: Callable[[float], str] = signed) -> str:
     return form(value) + ("" if low is None or high is None else f" [{form(low)}, {form(high)}]")
 
 
-def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...]] | None) -> str:
-    """Return a place interval of `stats.places` such as `2-4`, or the place where it has none."""
+def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
+    """Return a place of `stats.places` as an interval such as `2-4`, in brackets where the row joins the others."""
     if place is None:
         return MISSING
-    position, low, high, _ = place
-    return str(position if low is None else low) if low == high else f"{low}-{high}"
+    position, low, high, _, joining = place
+    words = str(position if low is None else low) if low == high else f"{low}-{high}"
+    return f"({words})" if joining else words
 
 
 def printable(text: str) -> str:

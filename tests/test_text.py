@@ -7,6 +7,7 @@ from roarbench.text import decimals, folded, interval, one_line, percent, place_
 
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
     places = (None, "–"), (Place(3), "3"), (Place(3, 2, 4), "2-4"), (Place(1, 1, 1), "1")
+    places += (Place(3, 2, 4, joining=True), "(2-4)"), (Place(3, joining=True), "(3)")
     assert [place_interval(place) for place, _ in places] == [words for _, words in places]
     for gain, words in (
         (Estimate(), "–"),

@@ -101,7 +101,7 @@ def key_of(board: BoardRecord) -> Iterator[str]:
     """Yield what places, ROAR’s places and masks alone mean, where a board has them."""
     ranges = [row.place for row in board.rows if row.place and row.place.low != row.place.high]
     if ranges:
-        place = place_interval(ranges[0]).replace("-", "–")
+        place = place_interval(ranges[0]._replace(joining=False)).replace("-", "–")
         yield (
             f"Place {place}: the true place is among these, with 95 % confidence for all rows at once. So ranges may "
             "overlap where a verdict, which is about one row and its controls, is clear."

@@ -84,8 +84,7 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
     """Return the verdict in a sentence or two, no more than the board says."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
-    place = f", place {place_interval(row.place).replace('-', '–')} of {len(board.rows)}" if row.place else ""
-    size = f"{interval(row.value)} points{place} on {board.title}"
+    size = f"{interval(row.value)} points{_place(board, row)} on {board.title}"
     if row.control:
         return f"A control: it {blindness(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
@@ -97,6 +96,15 @@ def sentence(board: BoardRecord, row: BoardRow) -> str:
     if row.kind == BELOW:
         return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
     return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"
+
+
+def _place(board: BoardRecord, row: BoardRow) -> str:
+    """Return its place among the suite's rows, which added ones, but for itself, do not count in."""
+    if not row.place:
+        return ""
+    rows = sum(each.place is not None and not each.added for each in board.rows)
+    place = place_interval(row.place._replace(joining=False)).replace("-", "–")
+    return f", place {place} if it alone joined the suite’s {rows} rows," if row.added else f", place {place} of {rows}"
 
 
 def both_true(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:

@@ -143,7 +143,7 @@ def _certainty(table: SuiteTable) -> str:
         return f"{sure} ({draws}). These networks see masks alone: no gains, no places."
     if board.protocol.by_networks:
         return f"{board.protocol.meaning} {sure}; verdicts hold for all {board.family} rows together."
-    text = f"{sure} ({draws}); place intervals hold jointly over the rows shown."
+    text = f"{sure} ({draws}); place intervals hold jointly over the suite's rows."
     text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:
         text += (
@@ -154,7 +154,7 @@ def _certainty(table: SuiteTable) -> str:
         text += f" A true difference of {board.detectable:.1f} points is found with 80% power, a smaller one may be."
     text += f" Verdicts are adjusted for all {board.family} comparisons of the suite's rows, shown or not."
     others = ", ".join(row.estimator for row in board.rows if row.estimator in table.suite_results.suite.entered)
-    return text + (f" Judged as if each alone joined the suite's rows: {others}." if others else "")
+    return text + (f" In brackets, judged as if each alone joined the suite's rows: {others}." if others else "")
 
 
 def origin(results: SuiteResults) -> Iterable[tuple[str, str]]:

@@ -32,7 +32,7 @@ def board(
     spread: Spread | None = None,
     shown: Collection[str] | None = None,
 ) -> Board:
-    """Judge all estimators of one protocol, and give those shown their places; the spread is of `scores` if None."""
+    """Judge all estimators of one protocol, and return the rows shown; the spread is of `scores` if None."""
     bootstrap = bootstrap or Bootstrap()
     spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
     return board_of(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
@@ -48,7 +48,7 @@ def board_of(
 ) -> Board:
     """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
 
-    Verdicts are adjusted for all rows, places are among those shown; no spread where nothing says how trainings vary.
+    Verdicts and places are those among all rows, whichever are shown; no spread where nothing says how trainings vary.
     """
     judge = Judge.of(scores, protocol, bootstrap, spread, draws)
     rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
@@ -193,14 +193,13 @@ class Judge(Drawn):
             rows.setdefault(next((name for name in pair if name in self.scores.strangers), ""), {})[pair] = difference
         return rows.pop("", {}), list(rows.values())
 
-    def places(self, rows: Collection[str]) -> dict[str, Place]:
-        """Return the places of the suite's own among these rows, and of each stranger as if it alone joined them."""
-        gains = {name: sample for name, sample in self.placed.items() if name in rows}
-        own = self.anchors(gains)
-        joining = {n: self.confidence([*own, name]) for n, name in enumerate(gains) if name not in own}
-        pairs = self.pairs(gains) if gains.keys() < self.placed.keys() else self.all_pairs
-        found = place_intervals(pairs, joining) if self.repeated else places(pairs.values, joining)
-        return dict(zip(gains, found, strict=True))
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Return the places of the suite's own rows, and of each stranger as if it alone joined them."""
+        own = self.anchors(self.placed)
+        joining = {n: self.confidence([*own, name]) for n, name in enumerate(self.placed) if name not in own}
+        found = place_intervals(self.all_pairs, joining) if self.repeated else places(self.all_pairs.values, joining)
+        return dict(zip(self.placed, found, strict=True))
 
 
 class Judged(NamedTuple):
@@ -208,7 +207,7 @@ class Judged(NamedTuple):
 
     comparisons: Mapping[tuple[str, str], Comparison]
     against: Mapping[str, Mapping[str, Comparison]]  # the same by row
-    places: Mapping[str, Place]  # of the rows shown
+    places: Mapping[str, Place]
     detectable: float | None
     over_twins: Mapping[str, Mapping[str, Estimate]]  # the other-image twin among them
 
@@ -219,12 +218,11 @@ def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str])
     tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
     found = detectable(judge.own_pairs) if judge.placed else None
     twins = {name: judge.over_twins(name) for name in shown}
-    return Judged(tested.comparisons, tested.against, judge.places(shown), found, twins)
+    return Judged(tested.comparisons, tested.against, judge.places, found, twins)
 
 
 def _rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
-    places = judge.places(shown)
-    return tuple(_row(judge, name, places.get(name)) for name in shown)
+    return tuple(_row(judge, name, judge.places.get(name)) for name in shown)
 
 
 def _row(judge: Judge, name: str, place: Place | None) -> Row:

@@ -21,12 +21,14 @@ class Place(NamedTuple):
     high: int | None = None
     # numbers of the tie groups that it belongs to, from 1 at the top; empty without intervals
     groups: tuple[int, ...] = ()
+    joining: bool = False  # of a row that joins the others alone and counts in no other place: shown in brackets
 
 
 def places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
     """Return places by the values alone, for gains of shape (estimators,); `joining` as `place_intervals` takes it."""
     own = _without(len(gains), joining)
-    return [Place(1 + int((gains[own] > gain).sum())) for gain in gains]
+    above = [int((gains[own] > gain).sum()) for gain in gains]
+    return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
 def place_intervals(pairs: Pairs, joining: Mapping[int, float] = MappingProxyType({})) -> list[Place]:

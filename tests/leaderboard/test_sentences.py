@@ -87,6 +87,19 @@ def test_a_page_says_what_an_estimator_is_shown_to_know():
         assert found.startswith(f"{beats}{said}") and bool(said) is (found != beats)
 
 
+def test_a_page_counts_places_among_the_rows_of_the_suite():
+    """Of four rows one has no place and one is added: it alone joins the other two."""
+    second, third = row("≈", place=Place(2, 2, 3)), row("control", place=Place(2, 2, 2))
+    added = row("yes", place=Place(1, 1, 2, joining=True), added=True)
+    board = SimpleNamespace(rows=(second, third, added, row("unjudged")), title="quick", gained=True)
+    for asked, words in (
+        (second, "2–3 of 2 on quick"),
+        (third, "2 of 2 on quick"),
+        (added, "1–2 if it alone joined the suite’s 2 rows, on quick"),
+    ):
+        assert f", place {words}" in sentence(board, asked)
+
+
 def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
     def said(**words):
         boards = ((SimpleNamespace(protocol=SHOWN[name]), row(word)) for name, word in words.items())

@@ -2,6 +2,9 @@
 
 import json
 from dataclasses import replace
+from html import unescape
+
+import pytest
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
@@ -10,7 +13,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols import SHOWN
 from roarbench.report.latex import escaped, latex_table
 from roarbench.report.table import SuiteTable
-from roarbench.report.table_formats import as_text, render
+from roarbench.report.table_formats import as_html, as_text, render
 from roarbench.report.table_notes import advice, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
@@ -76,7 +79,7 @@ JSON = """{
     "intervals_cover": "images and seeds", "one_network": false, "references": 0, "reference_deviation": null,
     "reference_rows": 0, "reference_freedom": null, "family": 12, "detectable": 2.25, "chance": 0.25}"""
 ROW = """{
-    "estimator": "var-grad", "place": 1, "place_low": 1, "place_high": 1, "verdict": "better",
+    "estimator": "var-grad", "place": 1, "place_low": 1, "place_high": 1, "added": false, "verdict": "better",
     "verdict_sobel": "better", "verdict_random_blurred": "not significantly different", "grade": "some",
     "flag": "Its mask alone has most of it.",
     "beats_controls": null, "nearest_control": null, "over_nearest": null, "over_nearest_low": null,
@@ -95,6 +98,7 @@ def test_json_has_the_keys_that_others_read():
     assert rows_of(TABLE)["var-grad"] == json.loads(ROW)
     assert rows_of(TABLE)["grad"] == dict.fromkeys(rows_of(TABLE)["var-grad"]) | {
         "estimator": "grad",
+        "added": False,
         "seeds": 0,
         "curve": {"0.0": 0.9, "0.5": 0.75, "0.9": None},
         **dict.fromkeys(("above_masks", "above_masks_low", "above_masks_high"), {"0.9": None}),
@@ -158,6 +162,23 @@ def test_text_has_the_same_cells_and_checks_below_all_rows():
         assert [cell for cell in (place_interval(row.place), interval(row.gain)) if cell not in line] == []
         assert [cell for each in row.accuracies if (cell := percent(each.value)) not in line] == []
         assert ("≈" in line) == (SAME in (row.random, row.random_blurred))
+
+
+@pytest.mark.parametrize("style", ["text", "markdown", "latex", "html", "json", "csv"])
+def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
+    added = replace(ROWS[3], place=Place(3, 2, 4, joining=True))
+    shown = with_board(rows=(*ROWS[:3], added, ROWS[4]))
+    suite = replace(SUITE, entered=frozenset({"var-grad"}))
+    shown = replace(shown, suite_results=replace(shown.suite_results, suite=suite))
+    if style in ("json", "csv"):
+        places = {name: (row["place"], str(row["added"])) for name, row in rows_of(shown, style).items()}
+        assert [str(each) for each in places["var-grad"]] == ["3", "True"] and places["sobel"][1] == "False"
+        return
+    words = text(shown) if style == "text" else as_html(shown) if style == "html" else render(shown, style)
+    assert words.count("(2-4)") == 1 and "(3-4)" not in words and "3-4" in words
+    assert "In brackets, judged as if each alone joined the suite's rows: var-grad." in unescape(
+        " ".join(words.split())
+    )
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():

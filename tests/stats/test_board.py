@@ -14,6 +14,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import UNTOUCHED, Scores
 from roarbench.stats.draws import draw
 from roarbench.stats.judging import Judge, board
+from roarbench.stats.places import Place
 from roarbench.stats.spread import spread_of
 from roarbench.stats.verdicts import Verdict, compare
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
@@ -75,7 +76,7 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     good = row(judged, "good")
     assert (judged.covers, judged.detectable) == (Covers.NOTHING, None)
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
-    assert good.random is None and good.place == (1, None, None, ())
+    assert good.random is None and good.place == Place(1)
     judged, own = board(synthetic(1), ROAR, BOOTSTRAP, spread_of([synthetic(4)])), board(synthetic(4), ROAR, BOOTSTRAP)
     assert judged.covers is Covers.BOTH
     one, four = row(judged, "good").gain, row(own, "good").gain
@@ -91,14 +92,25 @@ def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_t
     assert row(judged, "good").predicted == (None, None, None)
 
 
-def test_choosing_rows_changes_their_places_alone():
+def test_choosing_rows_changes_none_of_their_numbers():
     scores = synthetic(2)
     whole, shown = board(scores, ROAR, BOOTSTRAP), board(scores, ROAR, BOOTSTRAP, shown=("bad", "good"))
-    assert [(one.estimator, one.place[:3]) for one in shown.rows] == [("good", (1, 1, 1)), ("bad", (2, 2, 2))]
-    for one in shown.rows:
-        assert replace(one, place=None) == replace(row(whole, one.estimator), place=None)
+    assert shown.rows == (row(whole, "good"), row(whole, "bad")) and row(whole, "bad").place.place == 5
     # 5 rows against Random and against Sobel, but no control against itself
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
+
+
+@pytest.mark.parametrize("seeds", [1, 2])
+def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(seeds):
+    """Two copies of the best row share its place with it, and the last row of the suite keeps its own."""
+    names = (*MAIN, "added-1", "added-2")
+    scores = synthetic(seeds, names)
+    copies = {(name, t): scores.correct["good", t] for name in names[-2:] for t in scores.levels}
+    scores = replace(scores, correct={**scores.correct, **copies}, strangers=frozenset(names[-2:]))
+    for shown in (None, ("added-1", "bad", "added-2")):
+        found = {each.estimator: each.place for each in board(scores, ROAR, BOOTSTRAP, shown=shown).rows}
+        assert {name for name, place in found.items() if place.joining} == {"added-1", "added-2"}
+        assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
 
 def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
@@ -194,7 +206,7 @@ def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_ano
 
 
 def test_a_watched_row_has_the_interval_of_its_look_and_the_others_keep_theirs():
-    """The error of 5% is shared by five looks; places hold at the narrowest share of the rows shown."""
+    """The error of 5% is shared by five looks; places hold at the narrowest share of all rows."""
     scores = synthetic(3)
     strict = Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99)
     plain, wide = (board(scores, ROAR, bootstrap) for bootstrap in (BOOTSTRAP, strict))
