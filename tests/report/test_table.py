@@ -176,9 +176,8 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
         return
     words = text(shown) if style == "text" else as_html(shown) if style == "html" else render(shown, style)
     assert words.count("(2-4)") == 1 and "(3-4)" not in words and "3-4" in words
-    assert "In brackets, judged as if each alone joined the suite's rows: var-grad." in unescape(
-        " ".join(words.split())
-    )
+    note = "In brackets, judged as if each alone joined the suite's rows: var-grad."
+    assert note in unescape(" ".join(words.split()))
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
