@@ -121,7 +121,7 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
 
 
 @pytest.mark.parametrize(
-    "suite, protocols", [("quick", ["matched", "roar", "morf", "lerf", "mask-only"]), ("quick-matched", ["matched"])]
+    "suite, protocols", [("quick@6", ["matched", "roar", "morf", "lerf", "mask-only"]), ("quick-matched", ["matched"])]
 )
 @pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
 def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, protocols, asked):
@@ -135,7 +135,7 @@ def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, p
 
 def test_what_is_no_row_of_a_suite_is_refused():
     """Edges are named by other blocks of quick; columns of a table have no neighbours; only planted images know."""
-    quick = find_suite("quick")
+    quick = find_suite("quick@6")
     assert part_of(quick, ["sobel-released"]).entered == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
         part_of(find_suite("digits"), ["sobel"])

@@ -154,11 +154,11 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
 
 def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
     """The one that leads, though ROAR stands beside it."""
-    make_store(tmp_path, find_suite("quick"), lambda point: point.seed == 0, images=20)
+    make_store(tmp_path, find_suite("quick@6"), lambda point: point.seed == 0, images=20)
     title = "Matched gain on"
     seen = {"text": title, "markdown": title, "latex": title, "json": '"protocol": "matched"', "csv": ",matched,"}
     for style, words in seen.items():
-        assert words in call("table", "--suite", "quick", "--store", tmp_path, "--format", style).out
+        assert words in call("table", "--suite", "quick@6", "--store", tmp_path, "--format", style).out
 
 
 @pytest.mark.slow

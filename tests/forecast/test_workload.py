@@ -145,7 +145,7 @@ def test_what_is_done_is_not_counted_again():
     assert count_work(SUITE, [])._replace(memory=0, train=0) == Work(*[0] * len(Work._fields))
 
 
-@pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick", (TRAIN + 2 * TEST) * 3)])
+@pytest.mark.parametrize(("name", "maps"), [("quick-matched", 1000 * 3 * 2), ("quick@6", (TRAIN + 2 * TEST) * 3)])
 def test_validate_and_a_forecast_count_the_same_maps(name, maps):
     """Three references, and of each the submission's own maps and those of its untrained twin."""
     suite = find_suite(name)
