@@ -77,7 +77,9 @@ def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
     return (
         capital(board.protocol.gain) if table.judged else "Masks alone",
         plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px",
-        counted(board.references, f"{plain(suite.model)} network") if board.references else plain(suite.model),
+        counted(board.references, f"{plain(suite.described_network)} network")
+        if board.references
+        else plain(suite.described_network),
         f"{board.images:,} test images",
         ", ".join(counted(n, what) for n, what in counts if n),
         day(newest) if newest else "",

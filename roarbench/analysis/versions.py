@@ -53,7 +53,8 @@ def _stored_versions(suite: Suite, store: ResultsStore) -> list[Version]:
     own, stored = own_reference(suite), list[Version]()
     for data, limit in dict.fromkeys((data, limit) for data, limit, _ in found):
         seeds = {given: found[key] for key in found if key[:2] == (data, limit) and (given := key[2])}
-        asked = [Version(data, limit, given) for given in dict.fromkeys([own, *_together(seeds)])]
+        others = [] if suite.networks else _together(seeds)
+        asked = [Version(data, limit, given) for given in dict.fromkeys([own, *others])]
         explained = [version for version in asked if _has(suite, version, store, explained=True)]
         stored += explained or [version for version in asked[:1] if _has(suite, version, store, explained=False)]
     return stored
@@ -110,7 +111,7 @@ class Versions:
         own = is_own(version.data, self.notes)
         strange = own is None and version.limit is None and self.suite.dataset in PINNED
         images = own is False or strange or any(other.data != version.data for other in alike)
-        reference = version.given or any(other.given for other in alike)
+        reference = version.given != own_reference(self.suite) or any(other.given for other in alike)
         named = (self._images(version.data) if images else "", self._reference(version.given) if reference else "")
         return tuple(filter(None, named)) if version.data else ()
 
@@ -149,4 +150,4 @@ def versions_of(suite: Suite, store: ResultsStore, notes: Iterable[ImageNote] = 
 def brief(given: str) -> str:
     """Return `NAME@CHECKSUM` with as much of the checksum as a reader needs, and `--reference` takes."""
     name, _, checksum = given.partition("@")
-    return f"{name}@{checksum[:_SHOWN]}"
+    return f"{name}@{checksum[:_SHOWN]}" if checksum else name

@@ -1,5 +1,6 @@
 """Whether the network of a suite from somebody's file can be built, trained and explained: in seconds, on noise."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -16,7 +17,7 @@ from roarbench.models.build import build
 from roarbench.models.checks import check_network, check_rebuilt
 from roarbench.plan.custom_suite import without
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import CustomSuite, Suite
 from roarbench.terms import Making, Unit
 from roarbench.text import one_line
 from roarbench.workers.stopping import no_exit
@@ -43,6 +44,8 @@ def fitted(suite: Suite) -> Fitted:
     """
     if suite.own is None:
         return Fitted(suite)
+    if suite.networks:
+        return _all_fitted(suite, suite.own)
     if any(block.unit is Unit.SUPERPIXEL for block in suite.blocks):
         need_slic()
     record = suite.dataset_record
@@ -63,6 +66,16 @@ def fitted(suite: Suite) -> Fitted:
     names = dict.fromkeys(name for block in suite.own.blocks for name in block.estimators)  # all that were asked for
     reasons = {row.id: suite.why_not(row.id) or _why_not(row, model, images[:1]) for row in map(find_estimator, names)}
     return Fitted(without(suite, {name: why for name, why in reasons.items() if why}), warnings)
+
+
+def _all_fitted(suite: Suite, own: CustomSuite) -> Fitted:
+    """Return a suite of several networks without the estimators that do not apply to one of them."""
+    alone = [
+        replace(suite, model=each.model, own=replace(own, source=each.source, networks=())) for each in own.networks
+    ]
+    found = [fitted(each) for each in alone]
+    reasons = {name: why for one, _ in reversed(found) for name, why in (one.own.left_out if one.own else ())}
+    return Fitted(without(suite, reasons), list(dict.fromkeys(line for each in found for line in each.warnings)))
 
 
 def _built(suite: Suite, generator: torch.Generator) -> nn.Module:

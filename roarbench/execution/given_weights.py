@@ -6,6 +6,7 @@ names that a wrapper has given a common prefix. It may say what its images were 
 (`datasets.normalised`). Without that they are normalised as those of every other network of the suite.
 """
 
+import importlib
 import sys
 from collections.abc import Mapping, Set
 from pathlib import Path
@@ -19,8 +20,9 @@ from roarbench.execution.weight_files import is_weight, read_weights
 from roarbench.files import sha256
 from roarbench.kernels.inputs import Normalisation
 from roarbench.plan.weights import PUBLISHED, title
+from roarbench.text import one_line
 
-_TORCHVISION = "torchvision:"
+_TORCHVISION, _TIMM = "torchvision:", "timm:"
 _URL = "https://download.pytorch.org/models/"
 _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  # torchvision's, in [0, 255]
 
@@ -28,19 +30,44 @@ _IMAGENET = Normalisation((123.675, 116.28, 103.53), (58.395, 57.12, 57.375))  #
 def load_given(reference: str, model: nn.Module, channels: int, name: str) -> Normalisation | None:
     """Put given weights into a network, in place; what they want images normalised with, None for the suite's own.
 
+    Given are a file, one of `PUBLISHED`, `torchvision:NAME@WEIGHTS`, or `timm:NAME`, whose weights timm publishes.
     CallerError where they cannot be fetched or read, or belong to another network than that of this name.
     """
-    path = _fetched(PUBLISHED[reference].file) if reference in PUBLISHED else Path(reference)
+    if reference.startswith(_TIMM):
+        return _load_timm(reference.removeprefix(_TIMM), model, channels)
+    path = _path_of(reference)
     found = read_weights(path)
     state = _unwrapped(found.state, model.state_dict().keys())
     _check(state, model, path, name)
     model.load_state_dict(state, strict=False)  # old files count no batches
-    if title(str(path)).startswith(_TORCHVISION):
+    if reference.startswith(_TORCHVISION) or title(str(path)).startswith(_TORCHVISION):
         return _IMAGENET
     said = found.normalised
     if not said:
         return None
     mean, std = read_moments(said.get("mean"), said.get("std"), said.get("range"), channels, str(path))
+    return Normalisation(mean, std)
+
+
+def _path_of(reference: str) -> Path:
+    if reference in PUBLISHED:
+        return _fetched(PUBLISHED[reference].file)
+    name, _, weights = reference.removeprefix(_TORCHVISION).partition("@")
+    return _fetched(_file_of(name, weights)) if reference.startswith(_TORCHVISION) else Path(reference)
+
+
+def _load_timm(name: str, model: nn.Module, channels: int) -> Normalisation:
+    """Put the weights that timm publishes for a network into it, in place; what they want images normalised with."""
+    timm = importlib.import_module("timm")  # it made the network
+    try:
+        state = timm.create_model(name, pretrained=True).state_dict()
+    except Exception as error:  # of the hub, or of a network without published weights
+        seen = one_line(f"{type(error).__name__}: {error}", 160)
+        raise CallerError(f"cannot fetch the weights of timm:{name} ({seen}); write timm:{name}@FILE") from error
+    _check(state, model, Path(name), f"timm:{name}")
+    model.load_state_dict(state)
+    of = timm.get_pretrained_cfg(name)
+    mean, std = read_moments(list(of.mean), list(of.std), 1, channels, f"timm:{name}")
     return Normalisation(mean, std)
 
 

@@ -5,6 +5,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
+from itertools import groupby
 from typing import NamedTuple
 
 import torch
@@ -140,7 +141,8 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     """Return the maps of one group by each of several references."""
     if not parts[0].estimators[0].submitted:
         return _variant_maps(parts)
-    made = zip(parts, _submitted_maps(parts), strict=True)
+    networks = groupby(parts, lambda part: part.explained.work.suite.network_of(part.explained.number))
+    made = zip(parts, [found for _, alike in networks for found in _submitted_maps(list(alike))], strict=True)
     return [{estimator.id: _twin_of(found, estimator) for estimator in part.estimators} for part, found in made]
 
 
@@ -153,10 +155,10 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
 
 
 def _submitted_maps(parts: list[_Explaining]) -> list[TimedMap]:
-    """Return a submission's maps by each reference, made where it can touch nothing, in one sandbox."""
+    """Return a submission's maps by references of one architecture, made where it can touch nothing, in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
-    suite, record = explained.work.suite, explained.work.images.record
-    network = Network(suite.model, record.classes, record.channels, record.size, suite.network_source)
+    (model, made_by), record = explained.work.suite.network_of(explained.number), explained.work.images.record
+    network = Network(model, record.classes, record.channels, record.size, made_by)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
     source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
     n, size = len(batch.ids), at_once(network)

@@ -86,8 +86,8 @@ def _make_reference(explained: ReferenceModel) -> str:
     start, work, reference, norm = time.perf_counter(), explained.work, explained.reference, None
     checkpoint, images = work.checkpoint(reference.key), work.images
     if reference.given:
-        model = work.network(reference.seed).to(device())
-        norm = load_given(work.given[explained.number], model, images.record.channels, work.suite.model)
+        model = explained.network(reference.seed).to(device())
+        norm = load_given(work.given[explained.number], model, images.record.channels, reference.model)
     else:
         recipe = find_recipe(reference.recipe)
         model = work.start(recipe, reference.seed).to(device())

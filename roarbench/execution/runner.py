@@ -71,6 +71,8 @@ class Request:
     @property
     def weights(self) -> tuple[str, ...]:
         """Return where each reference's weights are, a file or a published name; empty if they are trained."""
+        if self.suite.networks:
+            return tuple(each.weights for each in self.suite.networks)
         named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
         return self.references or tuple(named)
 
@@ -249,15 +251,15 @@ def at_work(
 
 
 def _try_weights(request: Request) -> None:
-    record = request.suite.dataset_record
-    generator = torch.Generator().manual_seed(0)
-    network = build(
-        request.suite.model, record.classes, record.channels, record.size, generator, request.suite.network_source
-    )
-    for given in request.weights:
-        load_given(given, network, record.channels, request.suite.model)
+    suite, record = request.suite, request.suite.dataset_record
+    generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
+    for number, given in enumerate(request.weights):
+        model, source = suite.network_of(number)
+        if not given:
+            raise CallerError(f"the weights of {model} are known by the suite's file; write --suite FILE.toml")
+        load_given(given, build(model, *shape, generator, source), record.channels, model)
     for start in request.starts:
-        load_start(start, network, record.channels, request.suite.model)
+        load_start(start, build(suite.model, *shape, generator, suite.network_source), record.channels, suite.model)
 
 
 def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:

@@ -47,10 +47,11 @@ class SuiteWork:
         """Return the checkpoint of the training of a run or a reference of this key, on these rankings."""
         return CheckpointFile(self.workspace.checkpoints / f"{key}.pt", rankings)
 
-    def network(self, seed: int) -> nn.Module:
-        """Build the suite's network for the images, with the random weights of a seed."""
+    def network(self, seed: int, number: int | None = None) -> nn.Module:
+        """Build the suite's network for the images, or that of a reference, with the random weights of a seed."""
         record, generator, suite = self.images.record, torch.Generator().manual_seed(seed), self.suite
-        return build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source)
+        model, source = (suite.model, suite.network_source) if number is None else suite.network_of(number)
+        return build(model, record.classes, record.channels, record.size, generator, source)
 
     def start(self, recipe: Recipe, seed: int) -> nn.Module:
         """Return the network that a training begins with: random weights of a seed, or the recipe's published ones.
@@ -148,9 +149,13 @@ class ReferenceModel:
         """Return what images are normalised with for it, which may have been trained elsewhere."""
         return self.store.norm() or Normalisation.of(self.work.images)
 
+    def network(self, seed: int) -> nn.Module:
+        """Build it with the random weights of a seed."""
+        return self.work.network(seed, self.number)
+
     def trained(self) -> nn.Module:
         """Return it in eval mode."""
-        model = self.work.network(self.reference.seed)
+        model = self.network(self.reference.seed)
         model.load_state_dict(self.store.weights())
         return model.eval()
 
@@ -159,7 +164,7 @@ class ReferenceModel:
 
         Batch-norm gammas that start at 0 would leave the residual blocks out; here all are 1.
         """
-        model = self.work.network(self.reference.seed + 1)
+        model = self.network(self.reference.seed + 1)
         for module in model.modules():
             if isinstance(module, nn.BatchNorm2d):
                 nn.init.ones_(module.weight)

@@ -65,7 +65,7 @@ def _decoy(explained: ReferenceModel) -> nn.Module:
     work, reference = explained.work, explained.reference
     fixed = {"decoy": record(reference), "recipe": work.suite.recipe, "turns": _TURNS}
     store, images = work.stored(fingerprint(fixed)), work.images
-    model = work.network(reference.seed)
+    model = explained.network(reference.seed)
     with store.lock():
         if not store.has():
             pixels, chance = torch.from_numpy(images.train.pixels), torch.Generator().manual_seed(reference.seed)
@@ -75,6 +75,6 @@ def _decoy(explained: ReferenceModel) -> nn.Module:
             norm, recipe = Normalisation.of(images), find_recipe(work.suite.recipe)
             fit(model.to(device()), inputs, labels, norm, recipe, reference.seed)
             store.save(model, fixed)
-    model = work.network(reference.seed)
+    model = explained.network(reference.seed)
     model.load_state_dict(store.weights())
     return model.eval()

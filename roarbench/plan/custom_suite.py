@@ -1,6 +1,6 @@
 """Suites that somebody's file describes: what identifies them, and as plain values, as a store keeps them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
@@ -15,7 +15,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_record, fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
-from roarbench.plan.suite import Block, CustomSuite, Suite
+from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, Suite
 from roarbench.protocols import PROTOCOLS
 from roarbench.terms import Making, Split, Unit
 
@@ -69,10 +69,11 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     """Return the suite that `suite_record` was made of."""
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
+    networks = tuple(GivenNetwork(**each) for each in values.get("networks", ()))
     found = _dataset(dataset) if isinstance(dataset, dict) else None
     if found is None:
         find_dataset(dataset)
-    _check_values(values, source, blocks)
+    _check_values(values, [(values["model"], source), *((each.model, each.source) for each in networks)], blocks)
     made = Suite(
         name=values["name"],
         version="",
@@ -84,7 +85,8 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         blocks=blocks,
         maps=Making(values["maps"]),
         references=values["references"],
-        own=CustomSuite(blocks, values["references"], found, source),
+        given=",".join(each.given for each in networks),
+        own=CustomSuite(blocks, values["references"], found, source, networks=networks),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
     )
     suite = without(own_suite(made), dict(values["left_out"]))
@@ -92,11 +94,12 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     return suite
 
 
-def _check_values(values: Mapping[str, Any], source: str, blocks: tuple[Block, ...]) -> None:
+def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]], blocks: tuple[Block, ...]) -> None:
     for title in (values["recipe"], values["reference_recipe"]):
         find_recipe(title)
-    if source and values["model"].rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
-        raise ValueError(f"its network is called {values['model']}, which is not the hash of its file")
+    for model, source in made_by:
+        if source and model.rpartition("@")[2] != sha256(source.encode()).hexdigest()[:DIGITS]:
+            raise ValueError(f"its network is called {model}, which is not the hash of its file")
     if not 1 <= values["references"] <= MOST:
         raise ValueError(f"references is {values['references']}, expected 1 to {MOST}")
     if (count := sum(len(b.estimators) * len(b.levels) * b.seeds for b in blocks)) > _MOST_RUNS:
@@ -106,7 +109,8 @@ def _check_values(values: Mapping[str, Any], source: str, blocks: tuple[Block, .
 def _computed(suite: Suite) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
-    optional = {"source": own.source, "tuned_on": suite.tuned_on}
+    networks = [record(replace(each, weights="")) for each in own.networks]
+    optional = {"source": own.source, "tuned_on": suite.tuned_on, "networks": networks}
     return {
         "dataset": record(own.dataset.anywhere) if own.dataset else suite.dataset,
         "model": suite.model,
@@ -115,7 +119,7 @@ def _computed(suite: Suite) -> dict[str, Any]:
         "maps": suite.maps,
         "references": own.references,
         "blocks": [record(replace(block, protocol=block.protocol.name)) for block in own.blocks],  # type: ignore[arg-type]
-    } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN)}
+    } | {key: value for key, value in optional.items() if value not in ("", Split.TRAIN, [])}
 
 
 def _dataset(values: Mapping[str, Any]) -> DatasetRecord:

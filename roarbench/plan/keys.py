@@ -17,7 +17,8 @@ from roarbench.terms import PAPER_LEVELS, Making, Retrain, Split, Unit
 def reference_of(suite: Suite, data: str, number: int = 0) -> Reference:
     """Return one of the models that a suite explains on the data of this fingerprint, by its number."""
     recipe = "" if suite.given else suite.reference_recipe
-    return Reference(suite.dataset, data, suite.model, recipe, suite.reference_seed(number), suite.given_to(number))
+    model, _ = suite.network_of(number)
+    return Reference(suite.dataset, data, model, recipe, suite.reference_seed(number), suite.given_to(number))
 
 
 def reference_epochs(suite: Suite) -> float:

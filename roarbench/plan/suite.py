@@ -42,6 +42,16 @@ class Block:
 
 
 @dataclass(frozen=True)
+class GivenNetwork:
+    """An explained network with weights of its own, in a suite of networks that may have different architectures."""
+
+    model: str  # its name, see `Suite.model`
+    given: str  # `NAME@CHECKSUM` of its weights, or what their library calls them: `torchvision:NAME/WEIGHTS`
+    source: str = ""  # the Python file that makes it; empty for one that is known by its name
+    weights: str = field(default="", compare=False)  # where they lie on this machine, or their published name
+
+
+@dataclass(frozen=True)
 class CustomSuite:
     """Part of a suite that no table has, because somebody's file describes it."""
 
@@ -50,6 +60,7 @@ class CustomSuite:
     dataset: DatasetRecord | None = None  # its data set; None for one of the table
     source: str = ""  # the Python file that makes its network; empty for one that is known by its name
     left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, each with the reason
+    networks: tuple[GivenNetwork, ...] = ()  # its references, where they have weights and architectures of their own
 
 
 @dataclass(frozen=True)
@@ -162,6 +173,22 @@ class Suite:
     def dataset_record(self) -> DatasetRecord:
         """Return the data set."""
         return self.own and self.own.dataset or find_dataset(self.dataset)
+
+    @property
+    def networks(self) -> tuple[GivenNetwork, ...]:
+        """Return its references, where they have weights and architectures of their own; else nothing."""
+        return self.own.networks if self.own else ()
+
+    @property
+    def described_network(self) -> str:
+        """Return what its networks are called, each architecture once."""
+        return ", ".join(dict.fromkeys(each.model for each in self.networks)) or self.model
+
+    def network_of(self, number: int) -> tuple[str, str]:
+        """Return the name of a reference's network, and the Python file that makes it; empty where there is none."""
+        if self.networks:
+            return self.networks[number].model, self.networks[number].source
+        return self.model, self.network_source
 
     @property
     def network_source(self) -> str:

@@ -22,9 +22,10 @@ from roarbench.plan.data_section import read_data
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
 from roarbench.plan.runs import check_fill, find_protocol
-from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, Suite, controls_on
+from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, GivenNetwork, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
+from roarbench.plan.weights import title
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.terms import FEWEST_NETWORKS, Making, Retrain, Split, Unit
@@ -62,10 +63,14 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     name, about = top.text("name"), top.text("about", "a suite from a file")
     _check_name(top, name)
     dataset = read_data(top.section("data"), path.parent, name)
-    model, source, start = _network(top.section("network"), path.parent)
+    networks = _networks(top, path.parent) if "networks" in top else ()
+    if networks:
+        model, source, start = networks[0].model, networks[0].source, ""
+    else:
+        model, source, start = _network(top.section("network"), path.parent)
     recipe = _recipe(top.section("recipe"), None, start)
     reference_recipe = _recipe(top.section("reference_recipe"), recipe, start)
-    references = top.whole("references", 1, MOST, 3)
+    references = len(networks) or top.whole("references", 1, MOST, 3)
     blocks = _blocks(top, dataset)
     with top.naming():
         maps = _one(Making, "maps", top.text("maps", Making.FLOAT32))
@@ -74,6 +79,9 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     if dataset.tabular:
         _check_tabular(top, blocks, (recipe, reference_recipe))
     _check_seeds(top, blocks, references)
+    if networks and (trains := [block.protocol.name for block in blocks if block.protocol.trains]):
+        seen = f"networks has weights of their own, and {trains[0]} trains networks"
+        raise top.wrong(f'{seen}; write name = "…" under [network], or protocols that train nothing: "own-network"')
     if dataset.test_only and (trains := [b.protocol.name for b in blocks if b.protocol.retrain is not Retrain.NONE]):
         seen = f"{trains[0]} trains networks, and [data] has only test images"
         raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train nothing, such as "morf"')
@@ -87,8 +95,15 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         reference_recipe=reference_recipe.title,
         blocks=blocks,
         maps=maps,
+        given=",".join(each.given for each in networks),
         references=references,
-        own=CustomSuite(blocks, references, dataset if dataset.own or dataset.name not in DATASETS else None, source),
+        own=CustomSuite(
+            blocks,
+            references,
+            dataset if dataset.own or dataset.name not in DATASETS else None,
+            source,
+            networks=networks,
+        ),
         tuned_on=tuned_on,
     )
     with top.naming():
@@ -109,6 +124,34 @@ def slug(text: str) -> str:
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")[:_LONGEST] or "mine"
 
 
+def _networks(top: TomlTable, base: Path) -> tuple[GivenNetwork, ...]:
+    """Return networks with weights of their own; CallerError where one is not understood, or two have the same."""
+    found: dict[str, GivenNetwork] = {}
+    for text in top.texts("networks"):
+        with top.naming():
+            one = _given_network(text, base)
+            if one.given in found:
+                raise CallerError(f"networks has '{text}', whose weights are those of another one; name each once")
+            found[one.given] = one
+    return tuple(found.values())
+
+
+def _given_network(text: str, base: Path) -> GivenNetwork:
+    name, at, weights = text.partition("@")
+    if not at and re.fullmatch(rf"{_TIMM}[\w.]+", name):
+        return GivenNetwork(name, name, "", name)
+    if not at:
+        ways = f"NETWORK@FILE, {_TORCHVISION}NAME@WEIGHTS or {_TIMM}NAME"
+        raise CallerError(f"networks has '{text}', which names no weights; write {ways}")
+    model, source = _named_network(name, base, "networks has")
+    if name.startswith(_TORCHVISION) and re.fullmatch(r"[A-Z0-9_]+", weights):
+        return GivenNetwork(model, f"{name}/{weights}", "", text)
+    file = str(base / weights)
+    if not Path(file).is_file():
+        raise CallerError(f"networks has '{text}', and {weights} is no file; write NETWORK@FILE")
+    return GivenNetwork(model, title(file), source, file)
+
+
 def _network(section: TomlTable, base: Path) -> tuple[str, str, str]:
     """Return what the network is called, the source of its file, and the weights that its trainings begin with.
 
@@ -119,15 +162,20 @@ def _network(section: TomlTable, base: Path) -> tuple[str, str, str]:
     section.close()
     if weights and not name.startswith(_TORCHVISION):
         raise section.wrong(f"weights is '{weights}' and name is '{name}'; weights are those of a torchvision:NAME")
-    if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
-        return name, "", f"{name}/{weights}" if weights else ""
-    if found := _FILE.fullmatch(name):
-        with section.naming():
-            return *_network_file(base / found["file"], found["function"]), ""
-    if ":" in name or name.endswith(".py"):
-        raise section.wrong(f"name is '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
     with section.naming():
-        raise UnknownName("network", name, sorted(MODELS))
+        model, source = _named_network(name, base, "name is")
+    return model, source, f"{name}/{weights}" if weights else ""
+
+
+def _named_network(name: str, base: Path, said: str) -> tuple[str, str]:
+    """Return what a network is called, and the source of its file; empty for one that is known by its name."""
+    if name in MODELS or re.fullmatch(rf"({_TORCHVISION}|{_TIMM})[\w.]+", name):
+        return name, ""
+    if found := _FILE.fullmatch(name):
+        return _network_file(base / found["file"], found["function"])
+    if ":" in name or name.endswith(".py"):
+        raise CallerError(f"{said} '{name}', expected torchvision:NAME, timm:NAME or FILE.py:FUNCTION")
+    raise UnknownName("network", name, sorted(MODELS))
 
 
 def _network_file(path: Path, function: str) -> tuple[str, str]:
@@ -199,8 +247,9 @@ def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> 
     """Refuse references that no seed is ranked by, and too few or too many to be held against each other."""
     by_networks = [block.protocol.name for block in blocks if block.protocol.by_networks]
     if by_networks and not FEWEST_NETWORKS <= references <= SIBLINGS:
-        seen = f"references is {references}, and {by_networks[0]} holds networks against each other"
-        raise top.wrong(f"{seen}; write references = 5, {FEWEST_NETWORKS} at least and {SIBLINGS} at most")
+        named = f"networks has {references}" if "networks" in top else f"references is {references}"
+        seen = f"{named}, and {by_networks[0]} holds networks against each other"
+        raise top.wrong(f"{seen}; {FEWEST_NETWORKS} at least and {SIBLINGS} at most, such as 5, are needed")
     trained = [block.seeds for block in blocks if block.protocol.trains]
     if trained and max(trained) < references and not by_networks:
         seen = f"references is {references} and seeds is {max(trained)}: each seed is ranked by one reference"

@@ -8,6 +8,7 @@ from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import with_given
+from roarbench.terms import FEWEST_NETWORKS
 
 
 class Published(NamedTuple):
@@ -31,9 +32,13 @@ def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = (
     Each is what `title` takes, or the start of one of the titles that a store knows, if it fits no other.
 
     Raises:
-        CallerError: There are no such weights, two are the same, or they are published ones of another network than
-            the suite's. Those of a file are held against the network when they are read.
+        CallerError: There are no such weights, two are the same, they are too few to be held against each other, they
+            are published ones of another network than the suite's, or the suite names its own. Those of a file are held
+            against the network when they are read.
     """
+    if suite.networks and references:
+        seen = f"suite '{suite.name}' says which networks it explains"
+        raise CallerError(f"{seen}; change networks in its file, or leave --reference out")
     names: dict[str, str] = {}
     for reference in references:
         begun = [one for one in known if one.startswith(reference)] if "@" in reference else []
@@ -43,6 +48,10 @@ def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = (
             raise CallerError(f"--reference {reference} {same}; name each network once")
         _check_published(suite, given)
         names[given] = reference
+    by_networks = [block.protocol.name for block in suite.blocks if block.protocol.by_networks]
+    if by_networks and 0 < len(names) < FEWEST_NETWORKS:
+        seen = f"suite '{suite.name}' holds networks against each other ({by_networks[0]})"
+        raise CallerError(f"{seen}, and --reference names {len(names)}; name {FEWEST_NETWORKS} or more")
     return with_given(suite, ",".join(names)) if names else suite
 
 

@@ -90,7 +90,7 @@ def one_text(suite: Suite) -> str:
         suite.title,
         f"  {suite.about}",
         f"  data         {suite.dataset}: {data.train_images:,} training and {test} of {shape}",
-        f"  network      {suite.model}",
+        f"  network      {suite.described_network}",
         f"  recipe       {_recipe_words(suite.recipe_record)}",
         f"  reference    {suite.references} of them, {explained}",
     ]

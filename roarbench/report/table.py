@@ -211,7 +211,7 @@ class SuiteTable:
         """Return in one sentence what was measured: protocol, data, network, levels, seeds, images, unit and chance."""
         board, suite = self.board, self.suite_results.suite
         parts = [
-            f"{board.protocol.title} on {suite.dataset} with {suite.model}",
+            f"{board.protocol.title} on {suite.dataset} with {suite.described_network}",
             f"levels {', '.join(f'{t:g}' for t in board.levels)}",
             self._networks,
             f"{board.images} test images{' that all put into one class' if board.protocol.by_networks else ''}",

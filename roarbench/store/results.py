@@ -14,6 +14,7 @@ from sqlalchemy import URL, Connection, Select, Table, delete, func, select
 
 from roarbench.errors import LostLease, StoreError
 from roarbench.plan.runs import Run
+from roarbench.plan.suite import pair_of
 from roarbench.store.database import Database, insert_new, matching, present
 from roarbench.store.failures import Failures, clear
 from roarbench.store.leases import Lease, Owner, Reply, Wanted, claim, drop, kernel_of, redeem, renew, under_way
@@ -21,6 +22,7 @@ from roarbench.store.opening import open_database
 from roarbench.store.remarks import put_remarks
 from roarbench.store.result import Result, row_of, stored_result
 from roarbench.store.schema import failures, imports, leases, reproductions, results
+from roarbench.terms import Retrain
 
 _VOUCHED = (imports, reproductions)  # what says who vouches for a row
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
@@ -146,17 +148,21 @@ class ResultsStore:
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
 
-        Each is the fingerprint of the images, the images per split if the data set was made small, and the given
-        weights that are explained; these are empty where none were given or nothing depends on them.
+        Where references are scored under each other's maps it is the number of the one that is explained, as it is the
+        seed where each is scored alone. Each is the fingerprint of the images, the images per split if the data set was
+        made small, and the given weights that are explained; these are empty where none were given or nothing depends
+        on them.
         """
-        columns = select(results.c.data, results.c.seed, results.c.record).order_by(results.c.created, results.c.key)
+        said = (results.c.data, results.c.seed, results.c.retrain, results.c.record)
+        columns = select(*said).order_by(results.c.created, results.c.key)
         wanted = columns.where(results.c.dataset == dataset, results.c.model == model)
         with self.database.read() as connection:
             rows = connection.execute(wanted).all()
         found: dict[tuple[str, int | None, str], set[int]] = {}
-        for data, seed, text in rows:
+        for data, seed, retrain, text in rows:
             made = json.loads(text) if '"limit":' in text or '"given":' in text else {}  # most have neither
-            found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(seed)
+            number = pair_of(seed)[0] if retrain == Retrain.SIBLINGS else seed
+            found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
         return found
 
     def places(self) -> set[tuple[str, str]]:

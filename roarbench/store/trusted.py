@@ -19,9 +19,9 @@ _SHOWN = 160  # characters of a file's beginning
 
 def trust_network(suite: Suite) -> None:
     """Remember, for this user alone, that a file of theirs named a suite's network; where that can be written."""
-    if suite.network_source:
+    for source in _sources(suite):
         with suppress(StoreError):
-            _keep(_trusted(), suite.network_source)
+            _keep(_trusted(), source)
 
 
 def check_network(suite: Suite, named: str, store: Path) -> None:
@@ -33,14 +33,21 @@ def check_network(suite: Suite, named: str, store: Path) -> None:
         CallerError: The suite has such a file.
         StoreError: The store's folder cannot be written.
     """
-    source = suite.network_source
-    digest = sha256(source.encode()).hexdigest()
-    if not source or named == digest or (_trusted() / f"{digest}.py").exists():
-        return
-    path = _keep(store / "imported-networks", source)
-    seen = f"{suite.called} would run {suite.model} with your rights, a file that came with imported results"
-    begin = one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
-    raise CallerError(f"{seen}: {begin} (whole: {path}); read it; next: the same command, --trust-network {digest}")
+    for source in _sources(suite):
+        digest = sha256(source.encode()).hexdigest()
+        if named == digest or (_trusted() / f"{digest}.py").exists():
+            continue
+        path = _keep(store / "imported-networks", source)
+        what = f"{suite.described_network} with your rights, a file that came with imported results"
+        begin = one_line(" ¶ ".join(line for line in source.splitlines() if line.strip()), _SHOWN)
+        seen = f"{suite.called} would run {what}: {begin}"
+        raise CallerError(f"{seen} (whole: {path}); read it; next: the same command, --trust-network {digest}")
+
+
+def _sources(suite: Suite) -> list[str]:
+    """Return the files that make a suite's networks, each once."""
+    found = [suite.network_source, *(each.source for each in suite.networks)]
+    return [source for source in dict.fromkeys(found) if source]
 
 
 def _trusted() -> Path:

@@ -192,7 +192,7 @@ WRONG = (
     ("seeds = 1", "seeds = true", "seeds is True, expected a whole number from 1 to 1000; write seeds = 3"),
     ("seeds = 1", "seed = 1", "no key 'seed'; did you mean 'seeds'?"),
     ("references = 1", "references = 3", "references is 3 and seeds is 1: each seed is ranked by one reference; "),
-    ('["roar"]', '["own-network"]', "references is 1, and own-network holds networks against each other; write "),
+    ('["roar"]', '["own-network"]', "references is 1, and own-network holds networks against each other; 3 at "),
     ("size = 8", 'size = 8\nname = "../../x"', "dataset is '../../x-"),
     ("seeds = 1", 'seeds = 1\nabout = "\\u001b[2J"', "about is '\\x1b[2J', expected a line of 1000 printable letters"),
     (SHARE, "", ', [data]: says of no split; write train = "…" and test = "…", or test_share = 0.2'),

@@ -58,7 +58,9 @@ def leading(suite: Suite) -> tuple[Protocol, ...]:
 
 def own_reference(suite: Suite) -> str:
     """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
-    return "" if suite.own else VERSIONS.get((suite.name, suite.version), suite).given
+    if suite.own:
+        return ",".join(each.given for each in suite.networks)
+    return VERSIONS.get((suite.name, suite.version), suite).given
 
 
 def with_given(suite: Suite, given: str) -> Suite:
@@ -66,7 +68,7 @@ def with_given(suite: Suite, given: str) -> Suite:
 
     The cells with the most seeds have at least one for each of the weights: none are given for nothing.
     """
-    if given == suite.given:
+    if given == suite.given or suite.networks:  # which have weights of their own
         return suite
     own = (suite.own or VERSIONS.get((suite.name, suite.version), suite)).references
     references = len(given.split(",")) if given else own

@@ -1,0 +1,149 @@
+"""A suite of networks with weights and architectures of their own, from its file to its rows."""
+
+import json
+import sys
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from roarbench.analysis.collecting import collect
+from roarbench.errors import CallerError
+from roarbench.execution import given_weights
+from roarbench.execution.fitness import fitted
+from roarbench.execution.given_weights import load_given
+from roarbench.execution.scheduler import complete
+from roarbench.identity import canonical
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.models.build import build
+from roarbench.plan.custom_suite import suite_of, suite_record
+from roarbench.plan.keys import keys_of
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.weights import explaining
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.terms import Order, Split
+from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work, ranked_by, removed
+
+FILE = """
+from torch import nn
+def make(classes, channels, size):
+    layers = [nn.Conv2d(channels, 4, 3, 2, 1), nn.ReLU(), nn.AdaptiveAvgPool2d(2), nn.Flatten()]
+    return nn.Sequential(*layers, nn.Linear(16, classes))
+"""
+TEXT = """
+name = "mixed"
+protocols = ["own-network"]
+networks = ["resnet-planted@one.pt", "resnet-planted@two.pt", "net.py:make@three.pt"]
+estimators = ["grad"]
+levels = [0.3]
+data = {known = "planted"}
+recipe = {like = "planted@1"}
+"""
+
+
+@pytest.fixture
+def path(tmp_path):
+    """The suite's file beside the files that it names."""
+    (tmp_path / "net.py").write_text(FILE)
+    for seed, (file, network) in enumerate({"one": "resnet-planted", "two": "resnet-planted", "three": ""}.items()):
+        name, source = (network, "") if network else ("net.make@0", FILE)
+        made = build(name, 4, 3, 8, torch.Generator().manual_seed(seed), source)
+        torch.save(made.state_dict(), tmp_path / f"{file}.pt")
+    (tmp_path / "mixed.toml").write_text(TEXT)
+    return tmp_path / "mixed.toml"
+
+
+def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_file(path):
+    suite = read_suite(path)
+    assert [suite.network_of(number)[0].partition("@")[0] for number in range(3)] == [
+        "resnet-planted",
+        "resnet-planted",
+        "net.make",
+    ]
+    assert suite.given.count("file@") == suite.references == 3
+    kept = suite_of(json.loads(canonical(suite_record(suite))))
+    assert kept == suite
+    assert str(path.parent) not in canonical(suite_record(suite))
+    assert kept.networks[2].source == FILE
+    with pytest.raises(CallerError, match="says which networks it explains; change networks in its file"):
+        explaining(suite, [str(path.parent / "one.pt")])
+
+
+def test_one_more_network_shares_all_runs(path):
+    first = read_suite(path)
+    path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
+    torch.save(
+        build("resnet-planted", 4, 3, 8, torch.Generator().manual_seed(9)).state_dict(), path.with_name("four.pt")
+    )
+    data = "0" * 32
+    assert set(keys_of(first, data, None).values()) < set(keys_of(read_suite(path), data, None).values())
+
+
+def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path, tmp_path):
+    suite = fitted(read_suite(path)).suite
+    work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
+    runs = make_runs(work, suite)
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        assert [event.failure for event in complete(work, runs, store, InlineEngine()) if event.failure] == []
+        results = collect(suite, store, None, work.images.fingerprint)
+    assert results.complete
+    assert isinstance(work.explained[2].trained()[4], nn.Linear)
+    pixels, mean = torch.from_numpy(work.images.test.pixels).float(), torch.tensor(work.images.mean)[:, None, None]
+    norm = Normalisation.of(work.images)
+    for point, result in results.results.items():
+        explained, scored = divmod(point.seed, 100)
+        if point.cell.estimator == "grad":
+            gone = removed(ranked_by(work, "grad", explained), Split.TEST, 0.3, Order.MORF)
+            left = torch.where(torch.from_numpy(gone).view(pixels.shape), mean, pixels)
+            with torch.no_grad():
+                said = work.explained[scored].trained()(normalise(left, norm)).argmax(1).numpy()
+                asked = work.explained[explained].trained()(normalise(pixels, norm)).argmax(1).numpy()
+            np.testing.assert_array_equal(result.answers, said == asked)
+
+
+WRONG = (
+    (
+        '"net.py:make@three.pt"',
+        '"net.py:make"',
+        "networks has 'net.py:make', which names no weights; write NETWORK@FILE",
+    ),
+    ("three.pt", "lost.pt", "networks has 'net.py:make@lost.pt', and lost.pt is no file; write NETWORK@FILE"),
+    ("two.pt", "one.pt", "networks has 2, and own-network holds networks against each other; 3 at least"),
+    ("two.pt", "./one.pt", "networks has 'resnet-planted@./one.pt', whose weights are those of another one"),
+    ("resnet-planted@two.pt", "resnet-plantd@two.pt", "no network 'resnet-plantd'; did you mean 'resnet-planted'?"),
+    ('["own-network"]', '["own-network", "roar"]', "networks has weights of their own, and roar trains networks; "),
+    ('name = "mixed"', 'name = "mixed"\nreferences = 3', "no key 'references'"),
+)
+
+
+@pytest.mark.parametrize(("old", "new", "said"), WRONG)
+def test_what_is_no_network_with_weights_is_refused(path, old, new, said):
+    path.write_text(TEXT.replace(old, new))
+    with pytest.raises(CallerError) as refused:
+        read_suite(path)
+    assert said in str(refused.value)
+    assert str(path) in str(refused.value)
+
+
+def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
+    path = tmp_path / "known.pt"
+    weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
+    torch.save(weights, path)
+    monkeypatch.setattr(given_weights, "_fetched", lambda file: path)
+    monkeypatch.setattr(given_weights, "_file_of", lambda name, weights: f"{name} {weights}")
+    model = nn.Linear(3, 2)
+    norm = load_given("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
+    assert norm.mean == pytest.approx([123.675, 116.28, 103.53])
+    torch.testing.assert_close(model.weight.detach(), weights["weight"])
+
+    published = nn.Linear(3, 2)
+    about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
+    timm = SimpleNamespace(create_model=lambda name, pretrained: published, get_pretrained_cfg=lambda name: about)
+    monkeypatch.setitem(sys.modules, "timm", timm)
+    assert load_given("timm:net.a1", model, 3, "timm:net.a1") == Normalisation((127.5,) * 3, (63.75,) * 3)
+    torch.testing.assert_close(model.state_dict(), published.state_dict())
+    with pytest.raises(CallerError, match=r"bias is \(2,\), expected \(5,\)"):
+        load_given("timm:net.a1", nn.Linear(3, 5), 3, "timm:net.a1")
