@@ -1,6 +1,6 @@
 """The claims of Hooker et al. 2019, each with a test that takes any table of curves."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -25,6 +25,7 @@ class Holds(StrEnum):
 
     YES = "holds"
     NO = "fails"
+    OPEN = "open"
     UNKNOWN = "no data"
 
 
@@ -39,7 +40,7 @@ class Finding(NamedTuple):
     def __str__(self) -> str:
         if self.verdict is Holds.UNKNOWN:
             return str(self.verdict)
-        return f"{'' if self.verdict is Holds.YES else 'fails: '}holds in {self.agree} of {self.cells} cells"
+        return f"{'' if self.verdict is Holds.YES else f'{self.verdict}: '}holds in {self.agree} of {self.cells} cells"
 
 
 class Tables(NamedTuple):
@@ -50,15 +51,15 @@ class Tables(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Two accuracies that a claim compares: an estimator's and a control's at the same level."""
+    """Two accuracies at one level that a claim compares, or two gains."""
 
     estimator: str
     control: str
-    t: float
+    t: float  # 0 of gains
 
 
 class Check(NamedTuple):
-    """One cell of a table that a claim is tested on, with the accuracies compared where they are those of two rows."""
+    """One cell of a table that a claim is tested on, with the numbers compared where they are those of two rows."""
 
     where: str
     agrees: bool
@@ -74,11 +75,23 @@ class Claim:
     where: str
     checks: Callable[[Tables], Iterable[Check]]
 
-    def test(self, tables: Tables) -> Finding:
-        """Test the claim on a table."""
+    def test(self, tables: Tables, significant: Collection[Pair] | None = None) -> Finding:
+        """Test the claim on a table: it holds, or fails, only by numbers that differ significantly.
+
+        Args:
+            tables: Mean accuracies.
+            significant: Pairs that differ significantly. If None, as for published means, all differences count.
+        """
         checks = list(self.checks(tables))
         against = tuple(check.where for check in checks if not check.agrees)  # every claim here speaks of all its cells
-        verdict = Holds.UNKNOWN if not checks else Holds.NO if against else Holds.YES
+        counts = [
+            check.agrees for check in checks if None in (significant, check.pair) or check.pair in (significant or ())
+        ]
+        verdict = Holds.OPEN if checks else Holds.UNKNOWN
+        if not all(counts):
+            verdict = Holds.NO
+        elif counts and not against:
+            verdict = Holds.YES
         return Finding(verdict, len(checks) - len(against), len(checks), against)
 
 
@@ -123,7 +136,10 @@ def _best_base(tables: Tables) -> Iterable[Check]:
         known = {name: value for name, value in gains.items() if value is not None}
         if len(known) == len(names):
             best = max(known, key=lambda name: known[name])
-            yield Check(f"{best} is best on {dataset}", best.endswith(f"-{base}"))
+            agrees = best.endswith(f"-{base}")
+            rivals = (name for name in names if name.endswith(f"-{base}") is not agrees)
+            pair = Pair(best, max(rivals, key=lambda name: known[name]), 0.0)
+            yield Check(f"{best} is best on {dataset}", agrees, pair)
 
 
 def _retraining_matters(tables: Tables) -> Iterable[Check]:

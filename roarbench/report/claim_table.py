@@ -3,7 +3,7 @@
 from typing import Any
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.claims import CLAIMS, Finding, Tables, curve_gain
+from roarbench.analysis.claims import CLAIMS, Finding, Pair, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
@@ -42,9 +42,10 @@ def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
         for each in CLAIMS
     ]
     if evidence:
-        ours, clear = own_tables(evidence.suite_results, evidence.unit), significant_cells(evidence)
+        ours = own_tables(evidence.suite_results, evidence.unit)
+        clear, counts = significant_pairs(evidence, ours), significant_cells(evidence)
         for claim, record in zip(CLAIMS, records, strict=True):
-            record["ours"] = claim.test(ours)._asdict() | {"significant": clear.get(claim.id)}
+            record["ours"] = claim.test(ours, clear)._asdict() | {"significant": counts.get(claim.id)}
     return records
 
 
@@ -74,19 +75,24 @@ def _one_network(evidence: Evidence) -> bool:
 
 
 def significant_cells(evidence: Evidence) -> dict[str, dict[str, int]]:
-    """Count by claim the cells whose accuracies differ significantly, adjusted for all: that `agree` or `differ`."""
+    """Count by claim the cells whose numbers differ significantly, adjusted for all: that `agree` or `differ`."""
     tables = own_tables(evidence.suite_results, evidence.unit)
+    clear = significant_pairs(evidence, tables)
     checks = {claim.id: [check for check in claim.checks(tables) if check.pair] for claim in CLAIMS}
-    pairs = {check.pair for found in checks.values() for check in found if check.pair}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
-    clear = {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
     settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items() if found}
     return {id_: {"agree": sum(agree), "differ": len(agree) - sum(agree)} for id_, agree in settled.items()}
 
 
+def significant_pairs(evidence: Evidence, tables: Tables) -> set[Pair]:
+    """Return the pairs of all claims that differ significantly, adjusted for all of them; none without intervals."""
+    pairs = {check.pair for claim in CLAIMS for check in claim.checks(tables) if check.pair}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
+    return {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
+
+
 def _difference(evidence: Evidence, estimator: str, control: str, t: float) -> Sample | None:
-    draws = evidence.roar.draws
-    one, other = draws.accuracy((estimator, t)), draws.accuracy((control, t))
+    draws, gains = evidence.roar.draws, evidence.roar.areas
+    one, other = (draws.accuracy((name, t)) if t else gains.get(name) for name in (estimator, control))
     return one.minus(other) if one and other and evidence.roar.repeated else None
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from roarbench.analysis.claims import CLAIMS, Holds, Tables, curve_gain
+from roarbench.analysis.claims import CLAIMS, Holds, Pair, Tables, curve_gain
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.terms import PAPER_LEVELS, Order
@@ -65,6 +65,23 @@ def test_a_table_made_by_hand_fails_the_claims_that_it_contradicts():
     assert (worse.agree, worse.cells) == (1, 1)
     assert par.exceptions == ("grad against sobel-released at t = 0.9 on imagenette64",) and par.cells == 2
     assert finding("sobel-worse-than-random", {"random": curve, "sobel": above}).verdict is Holds.UNKNOWN
+
+
+def test_a_claim_holds_or_fails_only_by_cells_that_differ_significantly():
+    """GRAD is worse than Random at t = .5, as the claim says, and better at t = .9."""
+    rows = {"random": {0.0: 0.8, 0.5: 0.7, 0.9: 0.6}, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.55}}
+    claim, agreeing = CLAIM["grad-worse-than-random"], {**rows, "grad": {0.0: 0.8, 0.5: 0.75, 0.9: 0.65}}
+    for_it, against = (Pair("grad", "random", t) for t in (0.5, 0.9))
+    for curves, significant, verdict in (
+        (rows, {for_it}, Holds.OPEN),
+        (rows, {for_it, against}, Holds.NO),
+        (agreeing, set(), Holds.OPEN),
+        (agreeing, {for_it}, Holds.YES),
+    ):
+        found = claim.test(Tables({"imagenette64": curves}, {}), significant)
+        assert found.verdict is verdict and str(found).startswith(f"{verdict}")
+    best = next(iter(CLAIM["best-ensemble-base"].checks(Tables({"imagenet": PUBLISHED.roar["imagenet"]}, {}))))
+    assert best.pair.estimator.endswith("-grad") and not best.pair.control.endswith("-grad") and best.pair.t == 0
 
 
 @pytest.mark.parametrize("order", Order)
