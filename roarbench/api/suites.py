@@ -57,6 +57,12 @@ def default_store() -> Path:
     return Path(os.environ.get("ROARBENCH_STORE") or user_data_path("roarbench"))
 
 
+def tell_store(store: Path, said: "Console") -> None:
+    """Print where the files of a store go that nobody named, and how to choose another folder."""
+    if store == user_data_path("roarbench"):
+        said.print(f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another", soft_wrap=True)
+
+
 @dataclass(eq=False)
 class Suite:
     """A suite, what of its data set is used, and the store that has its results; of `load` or `from_arrays`.
@@ -227,10 +233,14 @@ class Suite:
         return self._images(Split.TRAIN)
 
     def opened(self, said: "Console") -> "ResultsStore":
-        """Open the results of its store, to be written; one's own suite is kept there, and what it leaves out told."""
+        """Open the results of its store, to be written; one's own suite is kept there, and what it leaves out told.
+
+        Where the store is, is told where nobody chose it.
+        """
         from roarbench.analysis.load import open_results
         from roarbench.store.kept_suites import keep_suite
 
+        tell_store(self.store, said)
         plan, results = self.fitted, open_results(self.store, self.db, read_only=False)
         if plan.own:
             keep_suite(results.database, plan)

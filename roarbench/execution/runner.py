@@ -129,7 +129,7 @@ def _planned(request: Request, results: SuiteResults, work: Work, console: Conso
     measure = partial(measured_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
     pace = request.pace and request.pace.of(results.suite)
     plan = make_plan(results, work, request.workers, measure, pace)
-    console.print(folded(plan.text(), console.width), soft_wrap=True)
+    console.print(folded(plan.brief(), console.width), soft_wrap=True)
     return plan.estimates[0]
 
 

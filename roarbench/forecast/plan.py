@@ -13,7 +13,7 @@ from roarbench.plan.points import expand
 from roarbench.plan.suite import Suite
 from roarbench.store.layout import Workspace
 from roarbench.store.made_inputs import made_inputs
-from roarbench.text import duration, size
+from roarbench.text import counted, duration, size
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
@@ -65,6 +65,22 @@ class Plan:
             return f"{self.title}: all {self.runs:,} runs are done"
         return "\n".join(self._lines())
 
+    def brief(self) -> str:
+        """Return three lines for whoever starts it: what is trained, how long it takes, and the disk that it needs."""
+        work, rates = self.work, self.estimates[0]
+        trained = f"{counted(work.trainings - work.references, 'training')}, {counted(work.references, 'reference')}"
+        return "\n".join(
+            (
+                f"{self.title}: {self.runs - self.done:,} of {counted(self.runs, 'run')} to do",
+                f"  time {self._clock(rates)}",
+                f"  {trained}; disk {size(work.disk)}, memory {size(work.memory)} a worker; more: plan",
+            )
+        )
+
+    def _clock(self, rates: Rates) -> str:
+        unknown = "" if None not in rates.seconds(self.work).values() else ", without what is not measured"
+        return f"{_together(self.wall(rates))} by the clock with {self._by(rates)}{unknown}"
+
     def _lines(self) -> Iterator[str]:
         work = self.work
         yield f"{self.title}: {self.runs:,} runs, {self.done:,} done, {self.runs - self.done:,} to do"
@@ -78,8 +94,7 @@ class Plan:
             right = "".join(f"  {time:>{width}}" for time, width in zip(times, widths[2:], strict=True))
             yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
         for rates in self.estimates:
-            unknown = "" if None not in rates.seconds(work).values() else ", without what is not measured"
-            yield f"  together {_together(self.wall(rates))} by the clock with {self._by(rates)}{unknown}"
+            yield f"  together {self._clock(rates)}"
         disk = f"disk {size(work.disk)}"
         if work.sealing:
             disk += f", up to {size(work.disk + self.workers * work.sealing)} while rankings are joined"

@@ -16,7 +16,8 @@ AUGMENTED = Protocol(
     method=f"{_METHOD}, most important features removed",
     dot="Each dot: accuracy points that an estimator's mask costs beyond a random one, on one network used to damaged "
     "images. 0 = Random.",
-    meaning="Gain: over Random's removal masks, on one network trained on other images' masks and tuned on each row's.",
+    meaning="Gain: the area between the curves of Random's removal masks and the row's. Both are scored on one "
+    "network, trained on other images' masks and tuned on each row's.",
     limits="Smooth removal costs more than scattered removal, whatever is removed",
     use="For many rows, or to see where along the curve a row gains; with `specific`",
 )

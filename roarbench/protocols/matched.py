@@ -9,6 +9,11 @@ from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Proto
 from roarbench.terms import MATCHED_IMAGE, Order, Retrain
 
 _OTHER = "than a mask that follows another image's map and changes the image as much"
+_MATCHED = (
+    "Both are scored on one network. The matched mask follows another image's map by the same row and changes the "
+    "image as much: as many features of each stratum of |x - fill| and its blur. A map that ignores the image, or "
+    "follows |x - fill| alone, should have 0; a smooth map has more, because the matched mask is rougher than its own."
+)
 MATCHED = Protocol(
     name="matched",
     order=Order.MORF,
@@ -20,10 +25,7 @@ MATCHED = Protocol(
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
     dot=f"{OWN}, matched to change this one as much. 0 = the map knows nothing about this image beyond its contrast.",
     gain="matched gain",
-    meaning="Gain: accuracy with a matched mask minus accuracy with the image's own mask, on one network. The matched "
-    "mask follows another image's map by the same row and changes the image as much: as many features of each stratum "
-    "of |x - fill| and its blur. A map that ignores the image, or follows |x - fill| alone, should have 0; a smooth "
-    "map has more, because the matched mask is rougher than its own.",
+    meaning=f"Gain: accuracy with a matched mask minus accuracy with the image's own. {_MATCHED}",
     zero=IGNORES_IMAGE,
     zeros=("random", "random-blurred", "centre", "deviation"),
     limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
@@ -35,6 +37,7 @@ MATCHED_LERF = replace(
     name="matched-lerf",
     order=Order.LERF,
     title="Matched LeRF gain",
+    meaning=f"Gain: accuracy with the image's own mask minus accuracy with a matched one. {_MATCHED}",
     tab="The rest, only networks know?",
     question="What does it know about what does not matter that no map without a network can?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",

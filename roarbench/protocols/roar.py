@@ -48,9 +48,9 @@ DIFFROAR = Protocol(
     dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
     "removed, both retrained. 0 = both ends of the ranking are worth the same.",
     gain="DiffROAR",
-    meaning="Gain: accuracy with the least important features removed (KAR, the accuracies at t) minus accuracy with "
-    "as many of the most important ones removed (ROAR), both retrained. Random scores 0, as does any ranking whose two "
-    "ends are worth the same.",
+    meaning="Gain: accuracy under KAR, the accuracies at t, minus accuracy under ROAR. As many features are removed, "
+    "the least and the most important ones, and both networks are retrained. Random scores 0, as does any ranking "
+    "whose two ends are worth the same.",
     zero="a ranking whose two ends are worth the same, such as Random's",
     limits="As `roar` and `kar`: masks that reveal the class",
     use="Where no control was run; to compare with Shah et al. 2021",

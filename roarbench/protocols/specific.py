@@ -5,6 +5,10 @@ from dataclasses import replace
 from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
 from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Order, Retrain
 
+_MASKS = (
+    "Both are removal masks by the same row. A map that ignores the image scores 0. Below 0, the mask itself reveals "
+    "the image's content."
+)
 SPECIFIC = Protocol(
     name="specific",
     order=Order.MORF,
@@ -16,8 +20,7 @@ SPECIFIC = Protocol(
     method=f"{ON_COMMON} how much more an image's own mask costs than another image's by the same row",
     dot=f"{OWN}. 0 = the map knows nothing about this image.",
     gain="specific gain",
-    meaning="Gain: accuracy with another image's removal mask, by the same row, minus accuracy with the image's own. A "
-    "map that ignores the image scores 0. Below 0, the mask itself reveals the image's content.",
+    meaning=f"Gain: accuracy with another image's mask minus accuracy with the image's own. {_MASKS}",
     zero=IGNORES_IMAGE,
     zeros=("random", "random-blurred", "centre"),
     limits="Features in the same place in every image: another image's map is as good as its own, and the true map "
@@ -30,6 +33,7 @@ SPECIFIC_LERF = replace(
     name="specific-lerf",
     order=Order.LERF,
     title="Specific LeRF gain",
+    meaning=f"Gain: accuracy with the image's own mask minus accuracy with another image's. {_MASKS}",
     tab="The rest, this image or another?",
     question="What does it know about what does not matter in this image?",
     method=f"{ON_COMMON} how much less an image's own mask costs than another image's by the same row, least important "
@@ -49,8 +53,8 @@ SPECIFIC_CLASS = replace(
     method=f"{ON_COMMON} how much more an image's own mask costs than that of another image of its class by the same "
     "row, so that both masks reveal the class",
     dot=f"{OWN} of its class. 0 = the map knows nothing about this image but its class.",
-    meaning="Gain: accuracy with the removal mask of another image of the same class, by the same row, minus accuracy "
-    "with the image's own. Both masks reveal the class; a map that knows no more of the image scores 0.",
+    meaning="Gain: accuracy with the mask of an image of its class minus that with its own. Both are removal masks "
+    "by the same row, and reveal the class; a map that knows no more of the image scores 0.",
     limits="Features in the same place in all images of a class; an outline that reveals more about the class than "
     "those of other images of the class still lowers its row's gain",
     use="Where `specific` is negative, or masks reveal the class",

@@ -49,7 +49,7 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
         for file in files:
             import_results(store, folder / file.path)
         results = load_from(store, find_suite(name), Question(Path(temporary)))
-        return render(suite_table(results, "", None, None), "markdown")
+        return render(suite_table(results, "", None, None), "markdown", notes=True)
 
 
 class Prepared(NamedTuple):

@@ -10,7 +10,7 @@ from rich.table import Table
 from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.report.latex import latex_table
 from roarbench.report.table import STOPPED, SuiteTable
-from roarbench.report.table_notes import remarks
+from roarbench.report.table_notes import brief, remarks
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
@@ -27,28 +27,28 @@ _NARROW = 80  # columns that a caption may fill
 _NAME = 14  # letters of a name in a line, where it has to go on in the next
 
 
-def render(table: SuiteTable, style: str, advice: str = "") -> str:
-    """Return the table as `json`, `csv`, `markdown` or `latex`; the last two say below it what it advises, if that."""
+def render(table: SuiteTable, style: str, advice: str = "", notes: bool = False) -> str:
+    """Return the table as `json`, `csv`, `markdown` or `latex`.
+
+    LaTeX, which goes into papers, has all notes below the table, Markdown if they are asked for; then both say what the
+    table advises, too.
+    """
     if style == "csv":
         return as_csv(table)
-    return as_json(table) if style == "json" else {"markdown": _markdown, "latex": _latex}[style](table, advice)
+    if style == "json":
+        return as_json(table)
+    return _latex(table, advice) if style == "latex" else _markdown(table, advice, notes)
 
 
-def as_text(table: SuiteTable, width: int) -> Table:
-    """Return the table for a terminal of this many columns, less the columns that do not fit, which the note names."""
+def as_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
+    """Return the table for a terminal of this many columns, less the columns that do not fit.
+
+    All notes name those; without them the table has three lines below.
+    """
     columns = columns_of(table)
     kept = _fitting(columns, width)
-    gained = table.board.levels if table.board.protocol.by_difference else ()  # where there are gains at levels
-    accuracies = {f"t={t:g}" for t in gained}
-    names = [column.heading for column in columns if column not in kept]
-    what = "kept" if table.board.protocol.by_networks else "accuracy"
-    left = [f"{what} {name}" if name in accuracies else name for name in names]
-    notes = [table.caption, remarks(table)]
-    notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
-    notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
-    notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
-    title, caption = table.suite_results.title, "\n".join(notes)
-    shown = Table(title=title, caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
+    caption = "\n".join(_all_notes(table, columns, kept) if notes else brief(table))
+    shown = Table(title=_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     others = _wide([column for column in kept if column.heading != "estimator"])
     shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # no number is cut
     for column in kept:
@@ -72,6 +72,24 @@ class Column(NamedTuple):
     justify: Literal["left", "right"]  # to which side
     cells: tuple[str, ...]
     worth: float  # columns of less worth are left out first; those of worth 0 stay
+
+
+def _title(table: SuiteTable) -> str:
+    return f"{table.suite_results.title}: {table.board.protocol.title}"
+
+
+def _all_notes(table: SuiteTable, columns: list[Column], kept: list[Column]) -> list[str]:
+    """Return all that is said below a table on a terminal that shows the kept ones of its columns."""
+    gained = table.board.levels if table.board.protocol.by_difference else ()  # where there are gains at levels
+    accuracies = {f"t={t:g}" for t in gained}
+    names = [column.heading for column in columns if column not in kept]
+    what = "kept" if table.board.protocol.by_networks else "accuracy"
+    left = [f"{what} {name}" if name in accuracies else name for name in names]
+    notes = [table.caption, remarks(table)]
+    notes += [_legend(table, kept)] if table.judged and not table.board.protocol.by_networks else []
+    notes += [table.falling] if any(column.heading == _AOPC for column in kept) else []
+    notes += [f"Not shown: {', '.join(left)} (all: --format csv)."] if left else []
+    return notes
 
 
 def _legend(table: SuiteTable, columns: list[Column]) -> str:
@@ -176,7 +194,10 @@ def _wide(columns: list[Column]) -> int:
 
 
 def _name(table: SuiteTable, row: Row) -> str:
-    return " ".join(filter(None, (shown_name(row.estimator), STOPPED * row.stopped, table.sign(row.estimator))))
+    """Return an id with its signs; built-in rows that somebody added to the suite say so, submissions have a hash."""
+    built_in = row.estimator in table.suite_results.suite.entered and not find_estimator(row.estimator).submitted
+    parts = (shown_name(row.estimator), "(added)" * built_in, STOPPED * row.stopped, table.sign(row.estimator))
+    return " ".join(filter(None, parts))
 
 
 def _beats(row: Row) -> str:
@@ -207,10 +228,11 @@ def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
     return zip(*(column.cells for column in columns), strict=True)
 
 
-def _markdown(table: SuiteTable, advice: str) -> str:
+def _markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = columns_of(table)
     rows = markdown_table([column.heading for column in columns], _lines(columns))
-    return f"**{table.suite_results.title}**\n\n{rows}\n\n{_below(table, advice)}"
+    below = _below(table, advice) if notes else " ".join(brief(table))
+    return f"**{_title(table)}**\n\n{rows}\n\n{below}"
 
 
 def _latex(table: SuiteTable, advice: str) -> str:
@@ -225,9 +247,9 @@ def as_html(table: SuiteTable) -> str:
     heads = "".join(f'<th style="text-align:{column.justify}">{escape(column.short)}</th>' for column in columns)
     sides = [column.justify for column in columns]
     rows = "".join(f"<tr>{''.join(map(_cell, line, sides))}</tr>" for line in _lines(columns))
-    title = escape(table.suite_results.title)
+    title = escape(_title(table))
     body = f"<caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f"<table>{body}</table><p>{escape(_below(table))}</p>"
+    return f"<table>{body}</table><p>{'<br>'.join(map(escape, brief(table)))}</p>"
 
 
 def _cell(text: str, side: str) -> str:

@@ -12,7 +12,35 @@ from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
-from roarbench.text import capital, counted, interval, one_line, percent, some
+from roarbench.text import SAME, capital, counted, interval, one_line, percent, some
+
+_ONE_TRAINING = "One training per cell: no intervals, no verdicts."
+_NO_GAINS = "These networks see masks alone: no gains, no places."
+
+
+def brief(table: SuiteTable) -> list[str]:
+    """Return what stands below a table unless all is asked for: three lines, and what is wrong with it.
+
+    They say what the gain is, what the intervals cover, and where the rest is. A doubt on the whole table and rows
+    that have no place stand between, each in a line.
+    """
+    board, covers = table.board, table.board.covers
+    gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
+    if table.suite_results.at_chance:
+        sure = "At chance: these numbers test the installation only."
+    elif covers is Covers.NOTHING:
+        sure = _ONE_TRAINING
+    else:
+        network = f", {ONE_NETWORK}" if board.one_network else ""
+        sure = f"{board.bootstrap.confidence:.0%} intervals over {covers}{network}; {SAME}: not significant."
+    signs = dict.fromkeys(sign for row in table.rows for sign in table.sign(row.estimator).split())
+    signs |= {STOPPED: None} if any(row.stopped for row in table.rows) else {}
+    rows = {row.estimator for row in table.rows} & table.floors.keys()
+    warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
+    told = ", ".join([*signs, *([counted(warned, "warning")] if warned else [])])
+    more = f"{told} and more" if told else "More"
+    wrong = filter(None, (_zeros(table), *_mixtures(table)))
+    return [gain, sure, *wrong, f"{more}: table --notes; how to read it: docs/how-it-works.md"]
 
 
 def remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -135,12 +163,12 @@ def _certainty(table: SuiteTable) -> str:
     if table.suite_results.at_chance:
         return table.suite_results.at_chance
     if board.covers is Covers.NOTHING:
-        return "One training per cell: no intervals, no verdicts."
+        return _ONE_TRAINING
     sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
     sure += f", {ONE_NETWORK}" if board.one_network else ""
     draws = f"{board.bootstrap.resamples} paired resamples, seed {board.bootstrap.seed}"
     if not table.judged:
-        return f"{sure} ({draws}). These networks see masks alone: no gains, no places."
+        return f"{sure} ({draws}). {_NO_GAINS}"
     if board.protocol.by_networks:
         return f"{board.protocol.meaning} {sure}; verdicts hold for all {board.family} rows together."
     text = f"{sure} ({draws}); place intervals hold jointly over the suite's rows."

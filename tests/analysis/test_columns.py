@@ -86,7 +86,7 @@ def test_tables_have_probabilities_where_nothing_is_retrained():
     assert list(row["probability"].values()) == [each.value for each in (fall.untouched, *fall.probabilities)]
     assert list(row["relative_change_high"].values()) == [each.high for each in fall.changes]
     assert plain["grad"]["aopc"] is plain["grad"]["probability"]["0.9"] is None
-    (line,) = (line for line in render(shown, "markdown").splitlines() if "| var-grad" in line)
+    (line,) = (line for line in render(shown, "markdown", notes=True).splitlines() if "| var-grad" in line)
     assert f"{fall.aopc.value:.3f} [{fall.aopc.low:.3f}, {fall.aopc.high:.3f}]" in line
     assert not {"aopc", "probability", "relative_change"} & set(rows_of(table_of(whole, "roar"))["random"])
 
@@ -150,7 +150,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
     text, rows = words_of(shown), rows_of(shown)
     said = "† The explained network keeps its prediction on fewer than 80% of the noisy copies: var-grad 70%."
     assert said in text and "var-grad †" in text and text.count("†") == 2
-    assert f"{said} " in render(shown, "markdown")
+    assert f"{said} " in render(shown, "markdown", notes=True)
     assert (rows["var-grad"]["kept"], rows["grad"]["kept"]) == (pytest.approx(0.7), None)
     for kept in ({"var-grad": 0.8}, {}):
         assert "†" not in words_of(table_of(replace(stored, kept=kept)))

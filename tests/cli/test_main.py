@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import typer
 
+from roarbench.api import suites
 from roarbench.cli import main
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
@@ -41,8 +42,9 @@ def test_a_run_tells_of_its_plan_beside_the_table_and_the_same_again_does_nothin
     code, out, err = call("run", *PART, "--store", store)
     assert (code, TITLE in out) == (0, True)
     lines = err.splitlines()
-    assert f"{TITLE}: {RUNS} runs, 0 done, {RUNS} to do" in lines
-    assert any("together about" in line and "by a measurement just now" in line for line in lines)
+    start = lines.index(f"{TITLE}: {RUNS} of {RUNS} runs to do")
+    assert lines[start + 1].startswith("  time about ") and lines[start + 1].endswith(" by a measurement just now")
+    assert lines[start + 2].startswith(f"  {RUNS} trainings, no references; disk ")
     assert f"results {store}/results.sqlite; rankings and references {store}" in lines
     with ResultsStore.open(default_url(store), read_only=True) as results:
         stored = results.results(results.keys("")).values()
@@ -152,11 +154,26 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
 
 
+def test_where_nobody_chose_the_store_it_is_told_first(call, store, tmp_path, monkeypatch):
+    assert "chooses another" not in call("run", *PART, "--store", store).err
+    monkeypatch.setattr(suites, "user_data_path", lambda name: store)
+    told = call("run", *PART, "--store", store).err.splitlines()
+    assert told[0] == f"store {store}; --store DIR or ROARBENCH_STORE=DIR chooses another"
+    call("export", tmp_path / "all.parquet", "--store", store)
+    assert call("import", tmp_path / "all.parquet", "--store", store).err.startswith(told[0])
+
+
 def test_a_table_shows_the_same_protocol_in_every_format(call, tmp_path):
     """The one that leads, though ROAR stands beside it."""
     make_store(tmp_path, find_suite("quick@6"), lambda point: point.seed == 0, images=20)
-    title = "Matched gain on"
-    seen = {"text": title, "markdown": title, "latex": title, "json": '"protocol": "matched"', "csv": ",matched,"}
+    title = ": Matched gain"
+    seen = {
+        "text": title,
+        "markdown": title,
+        "latex": "Matched gain on",
+        "json": '"protocol": "matched"',
+        "csv": ",matched,",
+    }
     for style, words in seen.items():
         assert words in call("table", "--suite", "quick@6", "--store", tmp_path, "--format", style).out
 

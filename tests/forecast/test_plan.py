@@ -49,8 +49,15 @@ hand v1: 12 runs, 3 done, 9 to do
   1.8e+21 floating-point operations"""
 
 
+BRIEF = """\
+hand v1: 9 of 12 runs to do
+  time about 64 min by the clock with 2 workers, by a measurement just now
+  8 trainings, 1 reference; disk 5 MB, memory 2.0 GB a worker; more: plan"""
+
+
 def test_a_plan_in_words_and_as_a_record():
     assert PLAN.text() == TEXT
+    assert PLAN.brief() == BRIEF
     quiet = replace(PLAN, work=WORK._replace(copies_drawn=0))
     assert "noise" not in quiet.text() and PLAN.wall(GUESS) - quiet.wall(GUESS) == 150 * 2.0 / 2  # drawn by the cores
     found = json.loads(json.dumps(PLAN.record()))

@@ -23,8 +23,8 @@ def printed(shown: RenderableType, width: int = 80) -> str:
 
 
 def words_of(table: SuiteTable, width: int = 200) -> str:
-    """All that a table says on a terminal of this width, in one line."""
-    return " ".join(printed(as_text(table, width), width).split())
+    """All that a table says on a terminal of this width, with its notes, in one line."""
+    return " ".join(printed(as_text(table, width, notes=True), width).split())
 
 
 def rows_of(table: SuiteTable, style: str = "json") -> dict[str, dict]:

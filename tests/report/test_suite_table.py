@@ -151,7 +151,7 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
         shown = seen(there)
     table = table_of(shown, protocol.name)
     for style, dagger in (("markdown", "†"), ("latex", "dagger"), ("csv", NOISE), ("json", NOISE)):
-        text = " ".join(render(table, style).split())
+        text = " ".join(render(table, style, notes=True).split())
         assert dagger in text and IMPORTED in text and "ignores the network" in text, style
     flags = {name: row["flag"] for name, row in rows_of(table).items()}
     assert NETWORK in flags[ENTRY.id] and NOISE in flags["var-grad"] and NOISE not in flags["grad"]

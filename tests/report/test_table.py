@@ -14,7 +14,7 @@ from roarbench.protocols import SHOWN
 from roarbench.report.latex import escaped, latex_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import as_html, as_text, render
-from roarbench.report.table_notes import advice, remarks
+from roarbench.report.table_notes import advice, brief, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
@@ -64,8 +64,8 @@ def with_board(**changes):
     return replace(TABLE, board=replace(BOARD, **changes))
 
 
-def text(table, width=80):
-    return printed(as_text(table, width), width)
+def text(table, width=80, notes=True):
+    return printed(as_text(table, width, notes), width)
 
 
 def line_of(shown, name):
@@ -123,8 +123,10 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
 
 
 def test_markdown_is_a_table_with_its_caption():
-    assert render(TABLE, "markdown").splitlines() == [
-        "**made-up v1**",
+    lines = render(TABLE, "markdown", notes=True).splitlines()
+    assert render(TABLE, "markdown").splitlines() == [*lines[:-1], " ".join(brief(TABLE))]
+    assert lines == [
+        "**made-up v1: ROAR**",
         "",
         "| place | estimator | gain [95%] | vs Random | vs Sobel | vs Random blurred "
         "| over other image | vs other image | t=0.5 | t=0.9 | above masks t=0.9 |",
@@ -205,7 +207,7 @@ def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_b
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
     command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
-    print_table(TABLE, "text")
+    print_table(TABLE, "text", notes=True)
     assert f"(!) {command} explains the doubts." in capsys.readouterr().out.splitlines()
 
 
@@ -280,6 +282,31 @@ def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on
     rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
     table = with_board(protocol=SHOWN["matched"], rows=rows)
     assert remarks(table).startswith("Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0].")
+    assert len(brief(table)) == 4 and brief(table)[2].startswith("Doubt on this table: ")
     assert table.knows(rows[1]) == (), "no better than a map that knows nothing"
     calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
     assert "Doubt on" not in remarks(calm) and calm.knows(rows[1]) == ("image",)
+
+
+@pytest.mark.parametrize("protocol", SHOWN.values(), ids=SHOWN)
+def test_three_lines_stand_below_a_table_whatever_it_is_of(protocol):
+    """On a terminal of 80 columns; the rest, with what each sign means, stands in the notes."""
+    for covers, references in ((Covers.REFERENCES, 3), (Covers.BOTH, 1), (Covers.NOTHING, 0)):
+        table = with_board(protocol=protocol, covers=covers, references=references)
+        below = text(table, notes=False).rstrip().splitlines()[-3:]
+        assert [line.rstrip() for line in below] == brief(table)
+        assert [len(line) <= 80 for line in brief(table)] == [True] * 3
+    gain, sure, more = brief(with_board(covers=Covers.REFERENCES))
+    assert gain == "Gain: the area between Random's accuracy curve and the row's."
+    assert sure == "95% intervals over images, references and seeds; ≈: not significant."
+    assert more == "(!), 1 warning and more: table --notes; how to read it: docs/how-it-works.md"
+    bare = replace(TABLE, flags={}, floors={})
+    assert brief(bare)[-1] == "More: table --notes; how to read it: docs/how-it-works.md"
+
+
+def test_a_built_in_row_that_somebody_added_says_so_and_a_submission_has_its_hash():
+    rows = (replace(ROWS[3], estimator="gb"), replace(ROWS[3], estimator="mine@0123abcd"), ROWS[2])
+    suite = replace(SUITE, entered=frozenset({"gb", "mine@0123abcd"}))
+    table = replace(with_board(rows=rows), suite_results=replace(TABLE.suite_results, suite=suite))
+    for shown in (text(table, 140), render(table, "markdown")):
+        assert " gb (added) " in shown and "mine@0123abcd " in shown and shown.count("(added)") == 1

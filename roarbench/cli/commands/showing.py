@@ -55,6 +55,7 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
+    notes: Annotated[bool, option("Say below the table all about its numbers.", flags="--notes")] = False,
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
@@ -62,7 +63,7 @@ def table(
     from roarbench.report.status import failure_lines
 
     shown = found.table(board.protocol, board.unit)
-    print_table(shown, format)
+    print_table(shown, format, notes)
     names = {row.estimator for row in shown.rows}
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(worded(line), soft_wrap=True)

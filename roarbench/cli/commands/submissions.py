@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from roarbench.api.suites import tell_store
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers, argument, option
 from roarbench.cli.proposals import propose
@@ -82,6 +83,7 @@ def import_(
     from roarbench.store.results_folder import fetched
     from roarbench.store.transfer import import_results
 
+    tell_store(store, err)
     with open_results(store, db, read_only=False) as results, fetched(source) as files:
         for file in files:
             found = import_results(results, file)

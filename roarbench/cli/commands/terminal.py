@@ -101,16 +101,16 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
         out.print(shown, soft_wrap=isinstance(shown, str))
 
 
-def print_table(shown: "SuiteTable", format: TableFormat) -> None:
-    """Print a table, on a terminal as wide as that is."""
+def print_table(shown: "SuiteTable", format: TableFormat, notes: bool = False) -> None:
+    """Print a table, on a terminal as wide as that is, with all notes or the three lines."""
     from roarbench.report import table_formats
     from roarbench.report.table_notes import advice
 
     hint = advice(shown)
     said = worded(hint) if hint else ""
     if format != "text":
-        print(table_formats.render(shown, format, said), file=out.file)
+        print(table_formats.render(shown, format, said, notes), file=out.file)
         return
-    out.print(table_formats.as_text(shown, out.width), crop=False)
-    if said:
+    out.print(table_formats.as_text(shown, out.width, notes), crop=False)
+    if said and notes:
         out.print(said, soft_wrap=True)
