@@ -7,6 +7,7 @@ a `CallerError` of `submissions.file`.
 import re
 from collections.abc import Iterable
 from difflib import get_close_matches
+from pathlib import Path
 from typing import NamedTuple
 
 _HASH = re.compile("@[0-9a-f]{8}")  # of a submission's file, in its id
@@ -36,16 +37,30 @@ class CallerError(RoarbenchError):
     """The caller's mistake."""
 
 
+_SHOWN = 24  # names of a table that a message lists whole
+
+
 class UnknownName(CallerError):
-    """A name that is not in a table."""
+    """A name that is not in a table: the nearest one, and the list, or the command that has it."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str], command: str = "") -> None:
         names = sorted(known)
         ways = {one.partition("@")[0]: one for one in names if _HASH.search(one)}  # `mine` for `mine@1a2b3c4d(n=2)`
         ways |= {_HASH.sub("", one): one for one in names} | {one: one for one in names}
-        close = get_close_matches(name, ways, n=1)
-        guess = f"did you mean '{ways[close[0]]}'?" if close else f"known: {', '.join(names[:8])}"
-        super().__init__(f"no {kind} '{name}'; {guess}", Hint(" (list: {})", command) if command else None)
+        small = {one.lower(): known for one, known in ways.items()} | ways
+        close = get_close_matches(name, small, n=1) or get_close_matches(name.lower(), small, n=1)
+        listed = ", ".join(names) if len(names) <= _SHOWN else f"{', '.join(names[:8])}, …"
+        guess = [f"did you mean '{small[close[0]]}'?"] if close else []
+        guess += [] if close and command else [f"known: {listed}"]
+        super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
+
+
+def missing_file(path: Path, ending: str, advice: str) -> CallerError:
+    """Return the error for a file that is not there, with the nearest one beside it that has this ending."""
+    beside = [one.name for one in path.parent.glob(f"*{ending}")] if path.parent.is_dir() else []
+    close = get_close_matches(path.name, beside, n=1, cutoff=0.75)
+    guess = f"did you mean '{path.parent / close[0]}'?" if close else advice
+    return CallerError(f"there is no file '{path}'; {guess}")
 
 
 class DataError(CallerError):

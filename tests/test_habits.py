@@ -13,6 +13,12 @@ def test_no_test_imports_another():
     assert {str(path): found for path in TESTS if (found := wrong.findall(path.read_text()))} == {}
 
 
+def test_installing_prints_errors_alone():
+    """With -q pip warns of every index and folder of the machine's settings that it does not find."""
+    installs = re.findall(r"pip install (\S+)", (ROOT / "Makefile").read_text())
+    assert len(installs) == 4 and {*installs} == {"-qq"}
+
+
 def test_the_lanes_of_the_makefile_are_the_markers_that_are_registered():
     markers = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]["ini_options"]["markers"]
     lanes = re.findall(r'pytest .*-m (?:"not \((.*)\)"|(\w+))', (ROOT / "Makefile").read_text())

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from roarbench.api.suites import Suite, default_store
-from roarbench.errors import EmptyStore, UnknownName
+from roarbench.errors import CallerError, EmptyStore, UnknownName, missing_file
 from roarbench.plan.suite import Suite as Plan
-from roarbench.plan.suites import find_suite
+from roarbench.plan.suites import SUITES, find_suite
 
 
 def load(
@@ -62,9 +62,19 @@ def planned(name: str, store: Path, db: str = "") -> Plan:
         kept = _kept(store, db)
         if found := [plan for plan in kept if name in (plan.called, plan.name)]:
             return found[-1]
+        if (path := Path(name)).suffix or path.name != name:
+            raise _no_suite_file(path) from None
         if kept:
-            raise UnknownName("suite", name, [plan.called for plan in kept], "suites") from None
+            raise UnknownName("suite", name, [*SUITES, *(plan.called for plan in kept)], "suites") from None
         raise
+
+
+def _no_suite_file(path: Path) -> CallerError:
+    if path.exists():
+        return CallerError(f"'{path}' is no suite; a file that describes one ends in .toml (`roarbench new-suite`)")
+    return missing_file(
+        path, ".toml", "`roarbench new-suite FOLDER` writes a suite's file, `roarbench suites` lists all"
+    )
 
 
 def _kept(store: Path, db: str) -> list[Plan]:

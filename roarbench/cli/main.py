@@ -22,6 +22,9 @@ from roarbench.cli.commands.terminal import check_width, drop_output, keep_outpu
 from roarbench.cli.options import command
 from roarbench.cli.proposals import program_name, taken, worded
 from roarbench.errors import CallerError, RunError
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.plan.suites import SUITES
+from roarbench.protocols import PROTOCOLS
 from roarbench.text import one_line
 from roarbench.workers.logs import json_line
 
@@ -129,7 +132,9 @@ def _call() -> int:
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
-            _complain(f"{seen} ({_meant(sys.argv[1:]) or f'{program_name()} --help'})")
+            if meant := _named(sys.argv[1:]):  # typer's guess is a command that looks alike
+                seen = seen.partition(" Did you mean")[0]
+            _complain(f"{seen} ({meant or _meant(sys.argv[1:]) or f'{program_name()} --help'})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
@@ -151,6 +156,15 @@ def _meant(words: list[str]) -> str:
     if "--suite" not in taken(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
     return f"did you mean {shlex.join([program_name(), command, '--suite', name, *filter(None, others)])}?"
+
+
+def _named(words: list[str]) -> str:
+    """Return the call that has a suite, protocol or estimator by the name that stands in a command's place, if any."""
+    name = words[0].lower() if words else ""
+    tables = (("--suite", SUITES, ()), ("--protocol", PROTOCOLS, ("--suite", "quick")))
+    tables += (("--estimators", ESTIMATORS, ("--suite", "quick")),)
+    found = [("run", *before, option, name) for option, table, before in tables if name in table]
+    return f"did you mean {shlex.join([program_name(), *found[0]])}?" if found else ""
 
 
 def _terminate(number: int, frame: FrameType | None) -> NoReturn:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError, UnknownName, missing_file
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.models import MODELS
 from roarbench.plan.custom_suite import DIGITS, MOST, own_suite
@@ -43,6 +43,8 @@ def read_suite(path: Path) -> Suite:
     """Return the suite that a file describes; CallerError, with the place in the file, where it is none."""
     try:
         text = path.read_bytes().decode()
+    except FileNotFoundError:
+        raise missing_file(path, ".toml", "`roarbench new-suite FOLDER` writes one") from None
     except OSError as error:
         raise CallerError(f"cannot read {path}: {error.strerror}; `roarbench new-suite FOLDER` writes one") from None
     except UnicodeDecodeError as error:

@@ -223,6 +223,12 @@ QUESTION = ("plan", "--question", "beats random")
 RUN = "roarbench run --suite planted --store none --limit 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
+    (("run", *SMALL, "--protocol", "ROAR"), "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
+    (("run", *SMALL, "--protocol", "zzz"), "matched-morf, morf, roar, roar-exchanged, roar-recursive, specific, "),
+    (("table", "--suite", "Quick-Matched"), "no suite 'Quick-Matched'; did you mean 'quick-matched'? (list: roarbench"),
+    (("run", "--suite", "folder/mine"), "there is no file 'folder/mine'; `roarbench new-suite FOLDER` writes a "),
+    (("roar",), "No such command 'roar'. (did you mean roarbench run --suite quick --protocol roar?)"),
+    (("Quick-Roar",), "No such command 'Quick-Roar'. (did you mean roarbench run --suite quick-roar?)"),
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
     (("run", "--suite", "planted", "--limit", "2001"), "--limit 2001 is above the 2,000 images that a split of"),
     (("plan",), "Missing option '--suite', or '--question \"beats random\"' for the cheapest way to that"),
@@ -263,6 +269,30 @@ def unchanged(made):
     before = contents(made)
     yield made
     assert contents(made) == before
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("paper.tml", "there is no file 'paper.tml'; did you mean 'paper.toml'?"),
+        ("poper.toml", "there is no file 'poper.toml'; did you mean 'paper.toml'?"),
+        ("note.toml", "there is no file 'note.toml'; `roarbench new-suite FOLDER` writes one"),
+        ("note.txt", "'note.txt' is no suite; a file that describes one ends in .toml (`roarbench new-suite`)"),
+    ],
+)
+def test_a_suite_that_looks_like_a_file_is_looked_for_as_one(call, tmp_path, monkeypatch, name, message):
+    monkeypatch.chdir(tmp_path)
+    for file in ("paper.toml", "note.txt"):
+        Path(file).touch()
+    assert call("plan", "--suite", name) == (2, "", f"roarbench: {message}\n")
+
+
+def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
+    line = "roarbench: nothing of quick v6 is in this store; `roarbench run --suite quick --store {}` makes it\n"
+    for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("validity",), ("report", "-o", tmp_path / "x.html")):
+        answer = call(*words, "--suite", "quick", "--store", made)
+        assert (answer.code, answer.out, answer.err) == (2, "", line.format(made))
+    assert json.loads(call("table", "--suite", "quick", "--store", made, "--format", "json").out)["images"] == 0
 
 
 @pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words)[:90] for words, _ in BAD])

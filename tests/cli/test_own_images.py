@@ -108,6 +108,7 @@ def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_sui
     assert record(call, "show", key, "--store", store)["suites"] == [title]
     answer = call("reproduce", key, "--store", made / "store")
     assert (answer.code, answer.out.startswith("equal:")) == (0, True)
+    assert "did you mean 'quick-matched'?" in call("table", "--suite", "quick-matchd", "--store", store).err
     answer = call("table", "--suite", "pictuers", "--store", store)
     assert (answer.code, answer.err.startswith("roarbench: no suite 'pictuers'; did you mean 'pictur")) == (2, True)
     assert call("export", tmp_path / "x.parquet", "--store", made / "store").code == 0

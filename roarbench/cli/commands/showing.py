@@ -1,7 +1,7 @@
 """Show what a store holds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
@@ -9,7 +9,7 @@ from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, option
 from roarbench.cli.proposals import propose, what_else, worded
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, Hint
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
@@ -63,6 +63,8 @@ def table(
     from roarbench.report.status import failure_lines
 
     shown = found.table(board.protocol, board.unit)
+    if format not in ("json", "csv") and not (found.stored.results or found.failures):
+        _refuse_nothing(found.stored, "table")
     print_table(shown, format, notes)
     names = {row.estimator for row in shown.rows}
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
@@ -91,6 +93,8 @@ def validity(
 
     compared = [load_suite(other.plan, alike(asked.question, asked.plan, other.plan)) for other in others]
     suite_results = load_suite(asked.plan, asked.question)
+    if not suite_results.results and format != "json":
+        _refuse_nothing(suite_results, "validity")
     made = panel(suite_results, others=compared, unit=unit)
     if format == "text":
         out.print(validity_panel.as_text(made, out.width), crop=False)
@@ -113,8 +117,8 @@ def plot(
     Name twins and other checks in --estimators to draw them.
     """
     found = source.load(suite).result(board.estimators)
-    if not found.stored.results and (others := what_else(found.stored, "plot")):
-        raise CallerError(others)
+    if not found.stored.results:
+        _refuse_nothing(found.stored, "plot")
     found.plot(output, board.protocol, board.unit, published)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(found.stored, "plot")
@@ -160,7 +164,10 @@ def report(
     from roarbench.analysis.load import load_suite
 
     asked = source.load(suite)
-    write_report(SuiteView(load_suite(asked.plan, asked.question), source.store, dict), out_file)
+    suite_results = load_suite(asked.plan, asked.question)
+    if not suite_results.results:
+        _refuse_nothing(suite_results, "report")
+    write_report(SuiteView(suite_results, source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
 
 
@@ -187,6 +194,13 @@ def leaderboard(
         return
     pages = export_site(url, store, export, selection)
     err.print(f"{pages} pages: {export / 'index.html'}", soft_wrap=True)
+
+
+def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
+    """Say in a line that a store has nothing of a suite, and what it has instead or how to run it."""
+    if others := what_else(suite_results, command):
+        raise CallerError(others)
+    raise CallerError(f"nothing of {suite_results.title} is in this store", Hint("; `{}` makes it", "run"))
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
