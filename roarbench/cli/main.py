@@ -9,6 +9,7 @@ import shlex
 import signal
 import sys
 import unicodedata
+from collections.abc import Container
 from contextlib import suppress
 from itertools import pairwise
 from types import FrameType
@@ -161,9 +162,12 @@ def _meant(words: list[str]) -> str:
 def _named(words: list[str]) -> str:
     """Return the call that has a suite, protocol or estimator by the name that stands in a command's place, if any."""
     name = words[0].lower() if words else ""
-    tables = (("--suite", SUITES, ()), ("--protocol", PROTOCOLS, ("--suite", "quick")))
-    tables += (("--estimators", ESTIMATORS, ("--suite", "quick")),)
-    found = [("run", *before, option, name) for option, table, before in tables if name in table]
+    tables: tuple[tuple[str, Container[str]], ...] = (
+        ("--suite", SUITES),
+        ("--suite quick --protocol", PROTOCOLS),
+        ("--suite quick --estimators", ESTIMATORS),
+    )
+    found = [("run", *options.split(), name) for options, table in tables if name in table]
     return f"did you mean {shlex.join([program_name(), *found[0]])}?" if found else ""
 
 

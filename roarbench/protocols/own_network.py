@@ -19,8 +19,8 @@ OWN_NETWORK = Protocol(
     "more images the networks lose under their *own* maps than under each *other's*, in points. 0 = the map says "
     "nothing about its network.",
     gain="own-network gain",
-    meaning="Gain: predictions that networks lose under their own maps minus those that they lose under each other's, "
-    "in points; a map that is the same for all networks scores 0.",
+    meaning="Gain: predictions lost under a network's own maps minus those under others'. It is in points; a map that "
+    "is the same for all networks scores 0.",
     zero="a map that does not depend on the network, such as Random's",
     limits="A perfect map scores 0 if all networks use the same features; a search for the mask that breaks one "
     "network scores high; degraded images are unlike all that the networks were trained on",
@@ -39,8 +39,8 @@ OWN_NETWORK_LERF = replace(
     dot="Two networks explained, four scores: each network under its own map and under the other's, without the "
     "features ranked last. Each dot: how many more predictions the networks *keep* under their *own* maps, in points. "
     "0 = the map says nothing about its network.",
-    meaning="Gain: predictions that networks keep without what their own maps rank last minus those that they keep "
-    "under each other's, in points; a map that is the same for all networks scores 0.",
+    meaning="Gain: predictions kept under a network's own maps minus those under others'. Features that the maps rank "
+    "last are removed. It is in points; a map that is the same for all networks scores 0.",
     limits="As `own-network`",
     use="With `own-network`",
 )
