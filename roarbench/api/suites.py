@@ -205,13 +205,18 @@ class Suite:
             StoreError: There is no store.
             CallerError: It does not have these rows, or knows nothing of the images or of the references.
         """
+        found = self.read_rows(estimators)
+        if not {*found.stored.by_estimator} & {*(found.rows or found.stored.suite.estimators)}:
+            asked = ", ".join(found.rows or [self.plan.title])
+            raise CallerError(f"{self.question.store} has no results of {asked}; roarbench.evaluate(suite) makes them")
+        return found
+
+    def read_rows(self, estimators: list[str] | None = None) -> "Result":
+        """Return what `result` does, also where the store has nothing of these rows."""
         from roarbench.api.suite_result import Result
 
         found = Result.read(with_added(self.plan, estimators), self.question)
         rows = chosen_estimators(found.stored.suite, estimators)
-        if not {*found.stored.by_estimator} & {*(rows or found.stored.suite.estimators)}:
-            asked = ", ".join(rows or [self.plan.title])
-            raise CallerError(f"{self.question.store} has no results of {asked}; roarbench.evaluate(suite) makes them")
         return replace(found, rows=tuple(rows) if rows else None)
 
     @property

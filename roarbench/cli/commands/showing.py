@@ -59,7 +59,7 @@ def table(
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
     """Rank the estimators and compare them with the controls."""
-    found = source.load(suite).result(board.estimators)
+    found = source.load(suite).read_rows(board.estimators)
     from roarbench.report.status import failure_lines
 
     shown = found.table(board.protocol, board.unit)
@@ -116,7 +116,7 @@ def plot(
 
     Name twins and other checks in --estimators to draw them.
     """
-    found = source.load(suite).result(board.estimators)
+    found = source.load(suite).read_rows(board.estimators)
     if not found.stored.results:
         _refuse_nothing(found.stored, "plot")
     found.plot(output, board.protocol, board.unit, published)
