@@ -121,7 +121,8 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
 
 
 @pytest.mark.parametrize(
-    "suite, protocols", [("quick@6", ["matched", "roar", "morf", "lerf", "mask-only"]), ("quick-matched", ["matched"])]
+    "suite, protocols",
+    [("quick@6", ["matched", "roar", "morf", "lerf", "mask-only"]), ("quick-matched@3", ["matched"])],
 )
 @pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
 def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, protocols, asked):

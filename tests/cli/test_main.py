@@ -288,11 +288,11 @@ def test_a_suite_that_looks_like_a_file_is_looked_for_as_one(call, tmp_path, mon
 
 
 def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
-    line = "roarbench: nothing of quick v6 is in this store; `roarbench run --suite quick --store {}` makes it\n"
+    line = "roarbench: nothing of quick v6 is in this store; `roarbench run --suite quick@6 --store {}` makes it\n"
     for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("validity",), ("report", "-o", tmp_path / "x.html")):
-        answer = call(*words, "--suite", "quick", "--store", made)
+        answer = call(*words, "--suite", "quick@6", "--store", made)
         assert (answer.code, answer.out, answer.err) == (2, "", line.format(made))
-    assert json.loads(call("table", "--suite", "quick", "--store", made, "--format", "json").out)["images"] == 0
+    assert json.loads(call("table", "--suite", "quick@6", "--store", made, "--format", "json").out)["images"] == 0
 
 
 @pytest.mark.parametrize("words, message", BAD, ids=[" ".join(words)[:90] for words, _ in BAD])
