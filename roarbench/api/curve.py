@@ -1,33 +1,23 @@
 """How a network's accuracy falls as features go, without any training: for any torch model, in seconds."""
 
-import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import nn
 
-from roarbench.api.inputs import check_labels, images_of, in_steps, labels_of, placed, range_of
-from roarbench.api.primitives import fill_of, ids_of, ranked_for, removed_of, samples
-from roarbench.api.removal import evaluating
-from roarbench.errors import CallerError, UnknownName
-from roarbench.kernels.degrade import degrade
-from roarbench.kernels.fill import filled
-from roarbench.models.checks import check_network
-from roarbench.models.outputs import logits_of, with_two_classes
+from roarbench.api.inputs import check_labels, images_of, labels_of
+from roarbench.api.primitives import samples
+from roarbench.api.removal import Removal, batches, checked, evaluating, ranked_for, removed_of, replacing, score
+from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
 from roarbench.stats.curves import area_weights
-from roarbench.terms import FILLS, PAPER_LEVELS
+from roarbench.terms import PAPER_LEVELS
 
 if TYPE_CHECKING:
     import pandas
-
-_BATCH = 64
-_FEW = 4  # images that a network is checked on
-
-Replace = Callable[[slice, Tensor], Tensor]  # rows of the images, and their mask: the images degraded
 
 
 @dataclass(frozen=True)
@@ -89,16 +79,17 @@ def curve(
     """
     pixels = images_of(images)
     classes = labels_of(labels, len(pixels))
-    steps, replace = (0.0, *levels), _replacing(pixels, fill)
-    if len(steps) < 2 or list(steps) != sorted(set(steps)):
-        raise CallerError(f"levels are {levels}, expected numbers above 0 and up to 1, each larger than the last")
+    removal, replace = Removal.read(order, levels), replacing(pixels, fill)
+    steps = (0.0, *removal.levels)
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     ranked = ranked_for(pixels, maps, seed)
-    removed = (removed_of(ranked, tuple(pixels.shape), t, order) for t in steps)
+    removed = (removed_of(ranked, pixels.shape, t, order) for t in steps)
     with evaluating([model]):
-        network = _checked(model, pixels)
-        logits = torch.stack([_logits(network, mask, replace) for mask in removed])
+        network = checked(model, pixels)
+        logits = torch.stack(
+            [torch.cat([score(network, replace(part, mask[part])) for part in batches(pixels)]) for mask in removed]
+        )
     check_labels(classes, logits.shape[2])
     if logits.isnan().any():
         t = steps[int(logits.isnan().flatten(1).any(1).int().argmax())]
@@ -109,39 +100,3 @@ def curve(
     rows = np.vstack([correct, np.asarray(area_weights(steps)) @ correct])  # the last one's mean is the area
     *found, area = (estimate(one, Bootstrap().confidence) for one in samples(rows, Bootstrap()))
     return Curve(order, steps, tuple(found), tuple(probability.tolist()), area)
-
-
-def _replacing(pixels: Tensor, fill: Any) -> Replace:
-    """Return what makes images `rows` of these with the features removed that a mask names."""
-    if not isinstance(fill, str) or fill == "mean":
-        value = fill_of(pixels, None if isinstance(fill, str) else fill)
-        return lambda rows, removed: degrade(pixels[rows], removed, value)
-    if fill not in FILLS:
-        raise UnknownName("fill", fill, FILLS)
-    low, high = kept = range_of(pixels.numpy())
-    whole, ids = torch.from_numpy(in_steps(pixels.numpy(), kept)), ids_of(pixels)
-    mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
-
-    def replace(rows: slice, removed: Tensor) -> Tensor:
-        values = filled(whole[rows], removed, fill, mean, ids[rows])
-        return torch.where(removed, values * step[:, None, None] + start[:, None, None], pixels[rows])
-
-    return replace
-
-
-def _checked(model: nn.Module, pixels: Tensor) -> nn.Module:
-    """Return a network with a logit for each class, and warn of what speaks against it; CallerError if it is none."""
-    few = placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
-    few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = with_two_classes(model, few)
-    for warning in check_network(network, few):
-        warnings.warn(warning, stacklevel=3)
-    return network
-
-
-def _logits(model: nn.Module, removed: Tensor, replace: Replace) -> Tensor:
-    """Return the logits of degraded images, on the processor, float32 (n, classes)."""
-    parts = [slice(start, start + _BATCH) for start in range(0, len(removed), _BATCH)]
-    with torch.inference_mode():
-        seen = (placed(model, replace(part, removed[part])) for part in parts)
-        return torch.cat([logits_of(model(images)).cpu().float() for images in seen])

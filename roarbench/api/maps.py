@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from roarbench.api.functions import row_name
 from roarbench.api.inputs import array
-from roarbench.api.primitives import one_channel
+from roarbench.api.removal import one_channel
 from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator

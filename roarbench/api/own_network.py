@@ -12,11 +12,9 @@ from torch import Tensor, nn
 
 from roarbench.api.explainers import Explained, Explainer, read_explainers
 from roarbench.api.inputs import images_of
-from roarbench.api.primitives import fill_of, ids_of
-from roarbench.api.removal import Removal, evaluating, score
+from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, ranked_for, score
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
-from roarbench.kernels.scoring import scored_at_once
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
 from roarbench.stats.own_network import OwnNetworkGain, OwnNetworkVerdict, own_network_verdicts
 from roarbench.stats.own_network import own_network_gain as gain_of
@@ -140,6 +138,7 @@ def own_network_gain(
     explainers, value = read_explainers(estimators, pixels, len(models)), fill_of(pixels, fill)
     removal = Removal.read(order, levels, unit)
     with evaluating(models):
+        models = [checked(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         agreed, targets = _agreed(models, pixels)
         kept, same = _answers(models, pixels, agreed, targets, explainers, removal, value)
     gains = {name: None if same[name] else gain_of(kept[name], removal.order, Bootstrap()) for name in kept}
@@ -149,7 +148,7 @@ def own_network_gain(
 
 def _agreed(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the numbers of the images that all networks put into one class, and those classes."""
-    logits = [score(model, pixels, scored_at_once(pixels.shape[3])) for model in models]
+    logits = [score(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:
         raise CallerError(f"the networks return {sorted(shapes)} numbers for an image; expected the same classes")
     predicted = torch.stack([one.argmax(1) for one in logits])
@@ -174,23 +173,33 @@ def _answers(
         By name, whether a network still predicts the class, bool (maps, networks, levels, images); and whether the
         removal masks are the same for all networks.
     """
-    count, batch = len(models), scored_at_once(pixels.shape[3])
+    count = len(models)
     kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers}
     same = dict.fromkeys(explainers, True)
-    for start in range(0, len(agreed), batch):
-        rows, classes = agreed[start : start + batch], targets[start : start + batch]
-        images = pixels[rows]
+    for part in batches(pixels[agreed]):
+        rows, classes, images = agreed[part], targets[part], pixels[agreed[part]]
         ids = ids_of(images)
         for name, explain in explainers.items():
-            first: list[Tensor] = []
-            for one, model in enumerate(models):
-                ranked = removal.rank(explain(Explained(one, model, images, classes, rows, ids)), images, ids)
-                masks = removal.masks(ranked, images)
-                same[name] &= all(map(torch.equal, masks, first)) if first else True
-                first = first or masks
-                for level, mask in enumerate(masks):
-                    left = degrade(images, mask, fill)
-                    for two, scored in enumerate(models):
-                        found = score(scored, left, batch).argmax(1) == classes
-                        kept[name][one, two, level, start : start + len(rows)] = found.numpy()
+            asked = (Explained(one, model, images, classes, rows, ids) for one, model in enumerate(models))
+            masks = [removal.masks(ranked_for(images, explain(each), 0, removal.unit), images.shape) for each in asked]
+            kept[name][..., part] = cross_scores(models, masks, images, classes, fill)
+            same[name] &= are_equal(masks)
     return kept, same
+
+
+def cross_scores(
+    models: Sequence[nn.Module], masks: Sequence[Sequence[Tensor]], images: Tensor, classes: Tensor, fill: Tensor
+) -> NDArray[np.bool_]:
+    """Say whether networks still predict the classes under the masks of each network's map at each level.
+
+    Returns:
+        bool (maps, networks, levels, images).
+    """
+    left = [[degrade(images, mask, fill) for mask in own] for own in masks]
+    kept = [[[score(model, one).argmax(1) == classes for one in own] for model in models] for own in left]
+    return np.array([[[one.numpy() for one in level] for level in network] for network in kept])
+
+
+def are_equal(masks: Sequence[Sequence[Tensor]]) -> bool:
+    """Say whether the masks of all networks are the same."""
+    return all(torch.equal(one, other) for own in masks for one, other in zip(own, masks[0], strict=True))

@@ -1,8 +1,5 @@
 """The steps of a suite one at a time, on arrays or tensors: rank, remove, fill, match, and draw again."""
 
-import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -11,7 +8,16 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.api.inputs import array, tensor
-from roarbench.errors import CallerError, RunError, UnknownName
+from roarbench.api.removal import (
+    features_of,
+    fill_of,
+    ids_of,
+    order_of,
+    pixels_of,
+    ranked_for,
+    removed_of,
+)
+from roarbench.errors import CallerError, UnknownName
 from roarbench.kernels import fill as fills
 from roarbench.kernels import matching, ranking
 from roarbench.kernels.degrade import degrade
@@ -34,9 +40,8 @@ def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) ->
     Raises:
         CallerError: A value is not finite, or the maps have another shape.
     """
-    with _refused():
-        flat = _features(maps, shape)
-        return ranking.rank(flat, ranking.tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
+    flat = features_of(maps, shape)
+    return ranking.rank(flat, ranking.tie_order(np.arange(len(flat)), flat.shape[1], seed)).copy()
 
 
 def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
@@ -53,7 +58,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
     pixels = pixels_of(images)
-    return degrade(pixels, masks_of(pixels, maps, t, order), fill_of(pixels, fill))
+    return degrade(pixels, removed_of(ranked_for(pixels, maps), pixels.shape, t, order), fill_of(pixels, fill))
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
@@ -92,14 +97,14 @@ def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", 
     shape = tuple(pixels.shape)
     replaced = fill_of(pixels, fill)[:, None, None].expand(pixels.shape)
     strata = matching.strata(fills.change_numbers(pixels, replaced, Unit.SCALAR))
-    own = masks_of(pixels, maps, t, order).flatten(1).numpy()
+    own = removed_of(ranked_for(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
     ranked = ranked_for(pixels, others)
     n, d = ranked.shape
     places = np.empty((n, d), np.int64)
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)
     bins = (places * 256 // d).astype(np.uint8)
-    ties = places if _order(order) is Order.MORF else d - 1 - places
-    return torch.from_numpy(matching.matched(own, bins, strata, _order(order), ties)).view(shape)
+    ties = places if order_of(order) is Order.MORF else d - 1 - places
+    return torch.from_numpy(matching.matched(own, bins, strata, order_of(order), ties)).view(shape)
 
 
 def degraded(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
@@ -172,88 +177,7 @@ def samples(values: NDArray[np.float64], asked: Bootstrap) -> list[Sample]:
     return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(values)]
 
 
-def masks_of(pixels: Tensor, maps: Any, t: float, order: str) -> Tensor:
-    """Return what goes of images at a level by their maps, bool (n, c, h, w), True where removed."""
-    return removed_of(ranked_for(pixels, maps), pixels.shape, t, order)
-
-
-def ranked_for(pixels: Tensor, maps: Any, seed: int = 0) -> NDArray[np.int64]:
-    """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
-
-    Ties are broken by the image itself, whatever its place among the others.
-    """
-    _, c, h, w = pixels.shape
-    with _refused():
-        flat = _features(maps, (c, h, w))
-        if len(flat) != len(pixels):
-            raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
-        return ranking.rank(flat, ranking.tie_order(ids_of(pixels).numpy(), flat.shape[1], seed))
-
-
-def ids_of(pixels: Tensor) -> Tensor:
-    """Return a number for each image by its content, int64 (n,), 0 or above: its chance depends on nothing else."""
-    hashes = (hashlib.sha256(each.numpy().tobytes()).digest()[:8] for each in pixels.contiguous())
-    return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
-
-
-def removed_of(ranked: NDArray[np.int64], shape: tuple[int, ...], t: float, order: str) -> Tensor:
-    """Return what goes at a level, bool of the images' shape (n, c, h, w), True where removed."""
-    with _refused():
-        count = ranking.removed_count(t, ranked.shape[1])
-    gone = ranked[:, :count] if _order(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
-    removed = np.zeros(ranked.shape, np.bool_)
-    np.put_along_axis(removed, gone, True, 1)
-    return torch.from_numpy(removed).view(shape)
-
-
-def pixels_of(images: Any) -> Tensor:
-    """Return images as a tensor (n, c, h, w), float32."""
-    pixels = tensor(images, "images").float()
-    if pixels.ndim != 4:
-        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w)")
-    return pixels
-
-
-def fill_of(pixels: Tensor, given: Any) -> Tensor:
-    """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
-    value = pixels.float().mean((0, 2, 3)) if given is None else tensor(given, "the fill").float()
-    if value.shape != pixels.shape[1:2]:
-        raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
-    if not value.isfinite().all():
-        raise CallerError(f"fill is {value.tolist()}, expected finite numbers")
-    return value
-
-
-def one_channel(maps: NDArray[Any]) -> NDArray[Any]:
-    """Return maps (n, 1, h, w) as (n, h, w), others as they are."""
-    return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
-
-
 def _bytes(images: Any) -> Tensor:
     if (seen := tensor(images, "images").dtype) != torch.uint8:
         raise CallerError(f"images are {seen}, expected uint8 in 0 … 255")
     return pixels_of(images).byte()
-
-
-def _features(maps: Any, shape: tuple[int, ...] | None) -> NDArray[np.float32]:
-    found = array(maps, "maps")
-    if found.ndim not in (3, 4) or not found.size:
-        raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
-    found = one_channel(found)
-    c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
-    return ranking.features(found, (c, h, w), Unit.SCALAR)
-
-
-@contextmanager
-def _refused() -> Iterator[None]:
-    """Let what a kernel cannot do be the caller's mistake, who chose the maps and the level."""
-    try:
-        yield
-    except (RunError, ValueError) as error:
-        raise CallerError(str(error)) from None
-
-
-def _order(name: str) -> Order:
-    if name not in list(Order):
-        raise UnknownName("order", name, Order)
-    return Order(name)

@@ -1,22 +1,31 @@
-"""Removal of ranked features from images of any network, and the answers that are left."""
+"""Removal of ranked features from images of any network, and the logits of the network on what is left."""
 
-from collections.abc import Iterator, Sequence
+import hashlib
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.api.inputs import array, in_steps, placed, range_of, tensor
 from roarbench.errors import CallerError, RunError, UnknownName
-from roarbench.kernels.degrade import over_pixels
-from roarbench.kernels.ranking import features, rank, removed_count, tie_order
-from roarbench.models.outputs import logits_of
-from roarbench.terms import Order, Unit
+from roarbench.kernels import ranking
+from roarbench.kernels.degrade import degrade, over_pixels
+from roarbench.kernels.fill import filled
+from roarbench.models.checks import check_network
+from roarbench.models.outputs import logits_of, with_two_classes
+from roarbench.terms import FILLS, Order, Unit
+
+_PIXELS = 2**19  # of the images that a network sees at once: activations of more leave a processor's cache
+_FEW = 4  # images that a network is checked on
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
+Replace = Callable[[slice | Tensor, Tensor], Tensor]  # rows of the images, and their mask: the images degraded
 
 
 class Removal(NamedTuple):
@@ -27,45 +36,130 @@ class Removal(NamedTuple):
     unit: Unit
 
     @classmethod
-    def read(cls, order: str, levels: Sequence[float], unit: str) -> "Removal":
+    def read(cls, order: str, levels: Sequence[float], unit: str = Unit.SCALAR) -> "Removal":
         """Read what a caller wrote; CallerError for an unknown word or a level outside (0, 1]."""
         steps = tuple(float(t) for t in levels)
         if not steps or list(steps) != sorted(set(steps)) or steps[0] <= 0 or steps[-1] > 1:
             raise CallerError(f"levels are {tuple(levels)}, expected fractions above 0, ascending; 30 % is written 0.3")
-        return cls(_member(Order, "order", order), steps, _member(Unit, "unit", unit))
+        return cls(order_of(order), steps, _member(Unit, "unit", unit))
 
-    def rank(self, maps: Tensor, images: Tensor, ids: Tensor) -> NDArray[np.int64]:
-        """Rank the features of images by their maps, most important first, ties by chance: int64 (n, d).
+    def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
+        """Mark the features that are removed at each level, as `removed_of` does."""
+        return [removed_of(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
-        CallerError where maps have another shape, or values that are not finite.
-        """
-        found = maps.detach().float().cpu().numpy()
-        found = found[:, 0] if found.ndim == 4 and found.shape[1] == 1 else found
-        _, c, h, w = images.shape
-        try:
-            flat = features(found, (c, h, w), self.unit)
-        except RunError as error:
-            raise CallerError(str(error)) from None
-        return rank(flat, tie_order(ids.numpy(), flat.shape[1]))
 
-    def masks(self, ranked: NDArray[np.int64], images: Tensor) -> list[Tensor]:
-        """Mark what is removed at each level, bool like the images or (n, 1, h, w), True where removed."""
-        _, c, h, w = images.shape
-        made = []
-        for t in self.levels:
-            count = removed_count(t, ranked.shape[1])
-            gone = ranked[:, :count] if self.order is Order.MORF else ranked[:, ranked.shape[1] - count :]
-            removed = np.zeros(ranked.shape, np.bool_)
-            np.put_along_axis(removed, gone, True, 1)
-            grid = torch.from_numpy(removed).view(len(ranked), *self.unit.grid((c, h, w)))
-            made.append(over_pixels(grid, (c, h, w), self.unit))
-        return made
+def order_of(word: str) -> Order:
+    """Return the order of this name; UnknownName for any other word."""
+    return _member(Order, "order", word)
 
 
 def _member(kind: type[_Choice], what: str, word: str) -> _Choice:
     if word not in list(kind):
         raise UnknownName(what, word, kind)
     return kind(word)
+
+
+def pixels_of(images: Any) -> Tensor:
+    """Return images as a tensor (n, c, h, w), float32."""
+    pixels = tensor(images, "images").float()
+    if pixels.ndim != 4:
+        raise CallerError(f"images have shape {tuple(pixels.shape)}, expected (n, c, h, w)")
+    return pixels
+
+
+def fill_of(pixels: Tensor, given: Any) -> Tensor:
+    """Return what replaces a removed feature, float32 (c,): what is given, or the mean of these images' channels."""
+    value = pixels.float().mean((0, 2, 3)) if given is None else tensor(given, "the fill").float()
+    if value.shape != pixels.shape[1:2]:
+        raise CallerError(f"fill has shape {tuple(value.shape)}, expected {tuple(pixels.shape[1:2])}: one per channel")
+    if not value.isfinite().all():
+        raise CallerError(f"fill is {value.tolist()}, expected finite numbers")
+    return value
+
+
+def ids_of(pixels: Tensor) -> Tensor:
+    """Return a number for each image by its content, int64 (n,), 0 or above: its chance depends on nothing else."""
+    hashes = (hashlib.sha256(each.numpy().tobytes()).digest()[:8] for each in pixels.contiguous())
+    return torch.tensor([int.from_bytes(one, "big") >> 1 for one in hashes])
+
+
+def one_channel(maps: NDArray[Any]) -> NDArray[Any]:
+    """Return maps (n, 1, h, w) as (n, h, w), others as they are."""
+    return maps[:, 0] if maps.ndim == 4 and maps.shape[1] == 1 else maps
+
+
+def features_of(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Unit.SCALAR) -> NDArray[np.float32]:
+    """Return the importance of each feature, float32 (n, d), of images of shape (c, h, w), that of the maps if None."""
+    found = array(maps, "maps")
+    if found.ndim not in (3, 4) or not found.size:
+        raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
+    found = one_channel(found)
+    c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
+    with refused():
+        return ranking.features(found, (c, h, w), unit)
+
+
+def ranked_for(pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR) -> NDArray[np.int64]:
+    """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
+
+    Ties are broken by the image itself, whatever its place among the others.
+    """
+    flat = features_of(maps, tuple(pixels.shape[1:]), unit)
+    if len(flat) != len(pixels):
+        raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
+    with refused():
+        return ranking.rank(flat, ranking.tie_order(ids_of(pixels).numpy(), flat.shape[1], seed))
+
+
+def removed_of(
+    ranked: NDArray[np.int64], shape: tuple[int, ...], t: float, order: str, unit: Unit = Unit.SCALAR
+) -> Tensor:
+    """Mark what goes at a level, True where removed.
+
+    Args:
+        ranked: Features of each image, most important first, (n, d).
+        shape: Of the images, (…, c, h, w).
+        t: Fraction of features that are removed, in [0, 1].
+        order: `morf` or `lerf`.
+        unit: `scalar`, or squares of pixels.
+
+    Returns:
+        bool (n, c, h, w) for scalars, (n, 1, h, w) else.
+    """
+    with refused():
+        count = ranking.removed_count(t, ranked.shape[1])
+    gone = ranked[:, :count] if order_of(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
+    removed = np.zeros(ranked.shape, np.bool_)
+    np.put_along_axis(removed, gone, True, 1)
+    c, h, w = shape[-3:]
+    return over_pixels(torch.from_numpy(removed).view(len(ranked), *unit.grid((c, h, w))), (c, h, w), unit)
+
+
+@contextmanager
+def refused() -> Iterator[None]:
+    """Let what a kernel cannot do be the caller's mistake, who chose the maps and the level."""
+    try:
+        yield
+    except (RunError, ValueError) as error:
+        raise CallerError(str(error)) from None
+
+
+def replacing(pixels: Tensor, fill: Any) -> Replace:
+    """Return what makes images `rows` of these with the features removed that a mask names."""
+    if not isinstance(fill, str) or fill == "mean":
+        value = fill_of(pixels, None if isinstance(fill, str) else fill)
+        return lambda rows, removed: degrade(pixels[rows], removed, value)
+    if fill not in FILLS:
+        raise UnknownName("fill", fill, FILLS)
+    low, high = kept = range_of(pixels.numpy())
+    whole, ids = torch.from_numpy(in_steps(pixels.numpy(), kept)), ids_of(pixels)
+    mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
+
+    def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
+        values = filled(whole[rows], removed, fill, mean, ids[rows])
+        return torch.where(removed, values * step[:, None, None] + start[:, None, None], pixels[rows])
+
+    return replace
 
 
 @contextmanager
@@ -81,9 +175,24 @@ def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
             module.training = training
 
 
-def score(model: nn.Module, images: Tensor, batch: int) -> Tensor:
-    """Return a network's logits, float32 (n, classes), on the processor; each batch is a copy of its own."""
-    device = next((one.device for one in model.parameters()), torch.device("cpu"))
+def checked(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
+    """Return a network with a logit for each class, and warn of what speaks against it; CallerError if it is none."""
+    few = placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
+    few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
+    network = with_two_classes(model, few)
+    for warning in check_network(network, few, name):
+        warnings.warn(warning, stacklevel=3)
+    return network
+
+
+def batches(pixels: Tensor) -> list[slice]:
+    """Divide images into the parts that a network sees at once."""
+    size = max(1, _PIXELS // pixels[0, 0].numel())
+    return [slice(start, min(start + size, len(pixels))) for start in range(0, len(pixels), size)]
+
+
+def score(model: nn.Module, images: Tensor) -> Tensor:
+    """Return a network's logits, float32 (n, classes), on the processor."""
     with torch.inference_mode():
-        parts = (part.clone().to(device) for part in torch.split(images, batch))
-        return torch.cat([logits_of(model(part)).float().cpu() for part in parts])
+        parts = (placed(model, images[part]) for part in batches(images))
+        return torch.cat([logits_of(model(part)).cpu().float() for part in parts])

@@ -122,7 +122,7 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
         ({"estimators": {"a": [torch.zeros(60, 6, 6)] * 2}}, "2 arrays of maps, expected 3"),
         ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, "maps of shape \\(9, 6, 6\\)"),
         ({"estimators": {"a": lambda model: None}}, "attribute|NoneType"),
-        ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "has shape"),
+        ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "maps have shape"),
         ({"estimators": {"a": lambda m, x, y: x * float("nan")}}, "not finite"),
         ({"estimators": "linear-classifier"}, "needs a suite"),
     ],
@@ -132,3 +132,28 @@ def test_refuses(networks, images, change, words):
     models = networks[: asked.pop("networks", 3)]
     with pytest.raises((CallerError, AttributeError), match=words):
         rb.own_network_gain(models, images, asked.pop("estimators"), **asked)
+
+
+def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):
+    noisy = nn.Sequential(networks[1], nn.Dropout())
+    noisy[1].train = lambda mode=True: noisy[1]  # stays in training mode, where it draws
+    with pytest.raises(CallerError, match="network 2 gives other logits for the same images at a second call"):
+        rb.own_network_gain([networks[0], noisy, networks[2]], images, "grad", levels=LEVELS)
+
+
+def test_networks_of_one_logit_are_those_of_two_classes(networks, images):
+    class OneLogit(nn.Module):
+        def __init__(self, model):
+            super().__init__()
+            self.model = model
+
+        def forward(self, x):
+            two = self.model(x)
+            return two[:, 1:] - two[:, :1]
+
+    one, two = (
+        rb.own_network_gain(models, images, {"a": maps}, levels=LEVELS)
+        for maps in [list(torch.randn(3, 60, 6, 6, generator=torch.Generator().manual_seed(2)))]
+        for models in (list(map(OneLogit, networks)), networks)
+    )
+    assert one.gain("a") == two.gain("a") and one.images == two.images
