@@ -1,8 +1,8 @@
-# make run: the main job on bundled photographs; make run SUITE=quick: with ROAR as the paper has it.   make test: everything that is checked.   make demo: a board to look at.
+# make run: the main job on bundled photographs; make run SUITE=quick-roar: the paper's figure.   make test: everything that is checked.   make demo: a board to look at.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
-SUITE ?= quick-matched
+SUITE ?= quick
 
 PORT ?= 8501
 

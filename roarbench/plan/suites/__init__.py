@@ -11,6 +11,7 @@ from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import generated, of_tables, paper, quick, study
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 
@@ -51,9 +52,9 @@ def find_suite(name: str) -> Suite:
 
 
 def leading(suite: Suite) -> tuple[Protocol, ...]:
-    """Return the protocols whose tables a finished run shows: the suite's first, and ROAR beside it."""
+    """Return the protocols whose tables a finished run shows: the suite's first, ROAR and own-network gain."""
     has = [block.protocol for block in suite.blocks]
-    return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol == ROAR))))
+    return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol in (ROAR, OWN_NETWORK)))))
 
 
 def own_reference(suite: Suite) -> str:
