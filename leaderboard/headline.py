@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from leaderboard.records import BEATS, BoardRow
+from roarbench.estimators.naming import lookup_estimator
 from roarbench.stats.board import ONE_NETWORK
 
 
@@ -25,7 +26,10 @@ def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         return ""
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
-    every, one = f"all {controls} controls that never see the network", "the one control, which never sees the network"
+    told = any(lookup_estimator(row.id).answered for row in own if row.control)
+    never = f"see{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
+    every = f"all {controls} controls that {never or 'never see the network'}"
+    one = f"the one control, which {never or 'never sees the network'}"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.added and row.beating]
     if not winners and (first := _joined(joined, of)):  # who wins is said first

@@ -16,7 +16,7 @@ KINDS = {  # of rows, by what they are coloured, in words
     BEATS: "beats every control",
     OPEN: "not told apart from a control",
     BELOW: "below a control",
-    CONTROL: "control: never sees the network",
+    CONTROL: "control: sees at most the predicted class",
     UNJUDGED: "no verdict: too few runs",
 }
 

@@ -9,6 +9,7 @@ from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.marks import floor_words, plain_doubts
 from roarbench.errors import Hint
 from roarbench.estimators.naming import human_name, lookup_estimator
+from roarbench.plan.suites.quick import beaten_on
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
@@ -39,7 +40,7 @@ def brief(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([counted(warned, "warning")] if warned else [])])
     more = f"{told} and more" if told else "More"
-    wrong = filter(None, (_zeros(table), *_mixtures(table)))
+    wrong = filter(None, (_zeros(table), few_controls(table), *_mixtures(table)))
     return [gain, sure, *wrong, f"{more}: table --notes; how to read it: docs/how-it-works.md"]
 
 
@@ -53,6 +54,7 @@ def remarks(table: SuiteTable, signs: bool = True) -> str:
     parts = (
         _zeros(table),
         _certainty(table),
+        few_controls(table),
         _watched(table),
         floors,
         *_mixtures(table),
@@ -69,6 +71,17 @@ def _zeros(table: SuiteTable) -> str:
     found = ", ".join(f"{name} {interval(gain)}" for name, gain in table.off_zero.items())
     words = f"Doubt on this table: not 0 as they should be: {found}. A gain of that size may mean nothing."
     return words if found else ""
+
+
+def few_controls(table: SuiteTable) -> str:
+    """Return that a suite from a file has fewer controls than `new-suite` writes, which is easier to beat."""
+    suite, beating = table.suite_results.suite, next((row.beating for row in table.board.rows if row.beating), None)
+    if not suite.own or not beating or suite.dataset_record.tabular:
+        return ""
+    usual = beaten_on(suite.dataset_record.channels)
+    lacking = [name for name in usual if name not in beating.against]
+    words = f"{counted(len(beating.against), 'control')} here, fewer are easier to beat; `new-suite` also writes"
+    return f"{words} {', '.join(lacking)}." if lacking else ""
 
 
 def advice(table: SuiteTable) -> Hint | None:

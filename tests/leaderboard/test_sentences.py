@@ -75,6 +75,11 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
         for n, word in enumerate(words.split())
     ]
     assert headline(rows) == CASES[words]
+    told = [replace(one, id="linear-classifier") if one.control else one for one in rows]
+    most = "see at most the network’s predicted class", "sees at most the network’s predicted class"
+    assert headline(told) == CASES[words].replace("never see the network", most[0]).replace(
+        "never sees the network", most[1]
+    )
     alone = CASES[words].replace("the network", "the network, for this network only")
     assert headline(rows, one_network=True) == alone
 

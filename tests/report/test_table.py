@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from html import unescape
+from types import SimpleNamespace
 
 import pytest
 
@@ -10,15 +11,16 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.cli.commands.terminal import print_table
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.suites.quick import beaten_on
 from roarbench.protocols import SHOWN
 from roarbench.report.latex import escaped, latex_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import as_html, as_text, render
-from roarbench.report.table_notes import advice, brief, remarks
+from roarbench.report.table_notes import advice, brief, few_controls, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.stats.verdicts import Beating, Comparison, Verdict
 from roarbench.terms import Unit
 from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import SUITE, TWINS
@@ -181,6 +183,18 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
     note = "In brackets, judged as if each alone joined the suite's rows: var-grad."
     below = unescape(" ".join(words.split()))
     assert note in below if style != "html" else "var-grad (added) " in below, "a page has three lines"
+
+
+def test_a_file_with_fewer_controls_than_new_suite_writes_says_so():
+    """Three of the nine controls of colour images; a named suite, and a file with all nine, say nothing."""
+    found = Comparison(Verdict.BETTER, 0.01, 0.01, Estimate(1.0, 0.5, 1.5))
+    nine = beaten_on(3)
+    for names, own, lacking in ((nine[:3], True, nine[3:]), (nine, True, ()), (nine[:3], False, ())):
+        row = replace(ROWS[3], beating=Beating(dict.fromkeys(names, found)))
+        suite = SimpleNamespace(own=own, dataset_record=SimpleNamespace(tabular=False, channels=3))
+        rows = SimpleNamespace(suite_results=SimpleNamespace(suite=suite), board=SimpleNamespace(rows=[row]))
+        said = few_controls(rows)
+        assert said.endswith(f"also writes {', '.join(lacking)}.") if lacking else said == ""
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
