@@ -4,7 +4,11 @@ from collections.abc import Sequence
 
 from leaderboard.records import BEATS, BoardRow
 from roarbench.estimators.naming import lookup_estimator
-from roarbench.stats.board import ONE_NETWORK
+from roarbench.stats.board import ONE_NETWORK, RANDOM, Row
+from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
+
+BLURRED = "random-blurred"
 
 
 def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
@@ -35,6 +39,40 @@ def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
     if not winners and (first := _joined(joined, of)):  # who wins is said first
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
     return " ".join(filter(None, (f"{count} {of}.", _joined(joined, "every control"), _roar(asking, winners))))
+
+
+def two_questions(network: Sequence[Row], roar: Sequence[Row]) -> str:
+    """Say how many estimators explain their network, and how many beat Random under ROAR, as blurred noise may.
+
+    Nothing is said where a row lacks its verdict.
+
+    Args:
+        network: The suite's own rows under own-network gain.
+        roar: The same under ROAR, where fewer rows may have been run.
+    """
+    explained, retrained = ([row for row in rows if not row.check and not _is_control(row)] for rows in (network, roar))
+    if not explained or not retrained or not all(row.network for row in explained):
+        return ""
+    if not all(RANDOM in row.against for row in retrained):
+        return ""
+    explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in explained)
+    verb, its = ("explains", "its") if explain == 1 else ("explain", "their")
+    beat = sum(_beats_random(row) for row in retrained)
+    one = "beats" if beat < 2 else "beat"
+    blurred = any(row.estimator == BLURRED and _beats_random(row) for row in roar)
+    so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
+    return (
+        f"{explain or 'None'} of {len(explained)} estimators {verb} {its} network; "
+        f"under ROAR {beat or 'none'} of {len(retrained)} {one} Random{so}."
+    )
+
+
+def _is_control(row: Row) -> bool:
+    return lookup_estimator(row.estimator).control
+
+
+def _beats_random(row: Row) -> bool:
+    return RANDOM in row.against and row.against[RANDOM].verdict is Verdict.BETTER
 
 
 def _count(winners: int, of: int, joined: bool) -> str:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from leaderboard.headline import headline
+from leaderboard.headline import headline, two_questions
 from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
 from leaderboard.words import day, plain, slug
 from roarbench.analysis.boards import VOID, SuiteResults
@@ -19,9 +19,16 @@ from roarbench.text import capital, counted
 
 
 def board_record(
-    evidence: Evidence, table: SuiteTable, roar: SuiteTable | None = None, seconds: Mapping[str, float] | None = None
+    evidence: Evidence,
+    table: SuiteTable,
+    roar: SuiteTable | None = None,
+    seconds: Mapping[str, float] | None = None,
+    network: SuiteTable | None = None,
 ) -> BoardRecord:
-    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps."""
+    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps.
+
+    Where the suite has tables of ROAR and of own-network gain, the headlines of both say the answers to both.
+    """
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
     here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
     scores = evidence.drawn(protocol, table.unit).scores
@@ -49,7 +56,7 @@ def board_record(
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=headline(rows, board.one_network),
+        headline=_both(table, roar, network) or headline(rows, board.one_network),
         facts=tuple(filter(None, _facts(table, rows))),
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
         caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
@@ -60,6 +67,17 @@ def board_record(
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         gained=table.judged,
     )
+
+
+def _both(table: SuiteTable, roar: SuiteTable | None, network: SuiteTable | None) -> str:
+    """Return the headline of a suite that asks both questions, on the boards of these; else nothing."""
+    suite = table.suite_results
+    if not roar or not network or suite is not roar.suite_results:
+        return ""
+    if table.board.protocol not in (roar.board.protocol, network.board.protocol):
+        return ""
+    own = ([row for row in each.rows if row.estimator not in suite.suite.entered] for each in (network, roar))
+    return two_questions(*own)
 
 
 def _places(table: SuiteTable) -> dict[str, Place]:

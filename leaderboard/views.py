@@ -26,6 +26,7 @@ from roarbench.plan.suites import SUITES, VERSIONS, leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states
 from roarbench.report.table import SuiteTable, table_of
@@ -87,11 +88,12 @@ class SuiteView:
 
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
         """Return a board of the suite; its first unit and all levels if nothing else is asked for."""
+        network = self.table(OWN_NETWORK) if OWN_NETWORK in self.protocols else None
         roar = self.roar  # before the lock is held: it may ask other suites for their tables
 
         def make() -> BoardRecord:
             seconds = self.pictures.seconds if self.pictures else {}
-            return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
+            return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds, network)
 
         return self.kept(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
 

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from leaderboard.headline import headline
+from leaderboard.headline import headline, two_questions
 from leaderboard.page.board import key_of
 from leaderboard.page.method import both_true, doubts_of, sentence
 from leaderboard.records import BoardRow
@@ -15,6 +15,7 @@ from roarbench.report import doubts
 from roarbench.report.doubts import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Beating, Comparison, Verdict
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
@@ -82,6 +83,35 @@ def test_the_headline_says_no_more_than_the_verdicts(words):
     )
     alone = CASES[words].replace("the network", "the network, for this network only")
     assert headline(rows, one_network=True) == alone
+
+
+def two_rows(explains, better):
+    """Rows by name: under own-network gain those that explain, or not, their network; under ROAR those above Random."""
+    nothing = Estimate()
+    bare = {name: Row(name, 3, nothing, (), (), nothing, nothing, None) for name in {**explains, **better}}
+    verdicts = {
+        True: OwnNetworkVerdict.EXPLAINS,
+        False: OwnNetworkVerdict.OPEN,
+        None: OwnNetworkVerdict.BY_CONSTRUCTION,
+    }
+    network = [replace(bare[name], network=OwnNetworkTest(verdicts[word])) for name, word in explains.items()]
+    found = {name: Verdict.BETTER if word else Verdict.SAME for name, word in better.items()}
+    roar = [replace(bare[name], against={"random": Comparison(word, 0.1, 0.1)}) for name, word in found.items()]
+    return network, roar
+
+
+def test_a_headline_of_two_questions_counts_estimators_and_names_blurred_noise():
+    explains = {"grad": True, "ig": True, "gb-sq": False, "random-blurred": None}
+    for better, blurred, said in (
+        (True, True, "1 of 2 beats Random, and so does blurred noise."),
+        (False, True, "none of 2 beats Random, but blurred noise does."),
+        (True, False, "1 of 2 beats Random."),
+    ):
+        found = two_questions(*two_rows(explains, {"grad": better, "gb-sq": False, "random-blurred": blurred}))
+        assert found == f"2 of 3 estimators explain their network; under ROAR {said}"
+    network, roar = two_rows(explains, {"grad": True})
+    assert two_questions([replace(row, network=None) for row in network], roar) == "", "no verdict, nothing said"
+    assert two_questions(network, [replace(row, against={}) for row in roar]) == ""
 
 
 def test_a_page_says_what_an_estimator_is_shown_to_know():
