@@ -13,6 +13,7 @@ from roarbench.report.doubts import LONGEST, Doubt, doubts_of
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.stats.board import RANDOM, Row
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.places import Place, reversed_by
 from roarbench.text import capital, counted
@@ -31,7 +32,8 @@ def board_record(
     """
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
     here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
-    scores = evidence.drawn(protocol, table.unit).scores
+    scores, other = evidence.drawn(protocol, table.unit).scores, _beside(table, roar, network)
+    gains = {row.estimator: row.gain for row in other.rows} if other else {}
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -46,6 +48,7 @@ def board_record(
             reversed_by=reversed_by(row.estimator, here, there),
             doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
             seconds=(seconds or {}).get(row.estimator),
+            beside=gains.get(row.estimator, Estimate()),
             added=row.estimator in results.suite.entered,
         )
         for row in table.rows
@@ -66,18 +69,24 @@ def board_record(
         costs=cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         gained=table.judged,
+        beside=other.board.protocol.title if other else "",
     )
 
 
 def _both(table: SuiteTable, roar: SuiteTable | None, network: SuiteTable | None) -> str:
     """Return the headline of a suite that asks both questions, on the boards of these; else nothing."""
     suite = table.suite_results
-    if not roar or not network or suite is not roar.suite_results:
-        return ""
-    if table.board.protocol not in (roar.board.protocol, network.board.protocol):
+    if not roar or not network or not _beside(table, roar, network):
         return ""
     own = ([row for row in each.rows if row.estimator not in suite.suite.entered] for each in (network, roar))
     return two_questions(*own)
+
+
+def _beside(table: SuiteTable, roar: SuiteTable | None, network: SuiteTable | None) -> SuiteTable | None:
+    """Return the table of the suite's other question, for one of ROAR and own-network gain; else None."""
+    if not roar or not network or table.suite_results is not roar.suite_results:
+        return None
+    return {roar.board.protocol: network, network.board.protocol: roar}.get(table.board.protocol)
 
 
 def _places(table: SuiteTable) -> dict[str, Place]:

@@ -41,6 +41,7 @@ class BoardRow:
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]  # why it has no place, or should be doubted, gravest first
     seconds: float | None  # processor seconds for the maps of 1,000 images; None where not known
+    beside: Estimate = Estimate()  # its gain under the suite's other question, see `BoardRecord.beside`
     added: bool = False  # whether the suite does not name it: its place counts in no other row's
 
     @property
@@ -104,6 +105,7 @@ class BoardRecord:
     costs: Axis | None  # scale of seconds for 1,000 maps; None where no row's cost is known
     roar_from: str  # title of the suite whose ROAR places stand beside; empty where there are none
     gained: bool  # whether rows have gains and places; of masks alone there are accuracies
+    beside: str = ""  # title of the protocol of which rows show a second gain; empty where there is none
 
     @property
     def by_id(self) -> Mapping[str, BoardRow]:

@@ -36,7 +36,7 @@ if (!window.roarbenchBoard) {
     const axis = form.querySelector(`[name=x][value="${state.get("x") === "cost" ? "cost" : ""}"]`);
     if (axis) axis.checked = true;
     for (const row of rows) row.hidden = !words.every((word) => row.text.includes(word));
-    const key = ["place", "name", "value", "roar"].includes(state.get("sort")) ? state.get("sort") : "";
+    const key = ["place", "name", "value", "beside", "roar"].includes(state.get("sort")) ? state.get("sort") : "";
     sort(rows, key);
     body.append(...rows);
     for (const button of board.querySelectorAll("[data-sort]")) {
