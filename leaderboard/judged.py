@@ -48,6 +48,7 @@ def board_record(
             reversed_by=reversed_by(row.estimator, here, there),
             doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
             seconds=(seconds or {}).get(row.estimator),
+            network=row.network,
             beside=gains.get(row.estimator, Estimate()),
             added=row.estimator in results.suite.entered,
         )

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from roarbench.protocols.declaration import Protocol
 from roarbench.report.doubts import Doubt
 from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.places import Place
 from roarbench.stats.verdicts import Beating
 
@@ -19,6 +20,8 @@ KINDS = {  # of rows, by what they are coloured, in words
     CONTROL: "control: sees at most the predicted class",
     UNJUDGED: "no verdict: too few runs",
 }
+
+_BESIDE_ZERO = {OwnNetworkVerdict.EXPLAINS: BEATS, OwnNetworkVerdict.OPPOSES: BELOW}
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,7 @@ class BoardRow:
     doubts: tuple[Doubt, ...]  # why it has no place, or should be doubted, gravest first
     seconds: float | None  # processor seconds for the maps of 1,000 images; None where not known
     beside: Estimate = Estimate()  # its gain under the suite's other question, see `BoardRecord.beside`
+    network: OwnNetworkTest | None = None  # under own-network gain, where every control has 0
     added: bool = False  # whether the suite does not name it: its place counts in no other row's
 
     @property
@@ -49,6 +53,8 @@ class BoardRow:
         """Return what it is coloured by: success is to beat every control, not one of them."""
         if self.control:
             return CONTROL
+        if self.network:
+            return _BESIDE_ZERO.get(self.network.verdict, OPEN)
         if not self.beating:
             return UNJUDGED
         return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN

@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.judged import board_record
 from leaderboard.links import NotThere, Site, address
-from leaderboard.records import cost_axis, linear_axis
+from leaderboard.records import UNJUDGED, cost_axis, linear_axis
 from leaderboard.render import known, render
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.pairs import pair
@@ -204,5 +204,6 @@ def test_boards_of_two_questions_show_the_other_one_gain_beside(tmp_path):
         for board, other in ((roar, network), (network, roar)):
             gains = {row.id: row.value for row in other.rows}
             assert all(row.beside == gains.get(row.id, Estimate()) for row in board.rows)
+        assert not any(row.kind == UNJUDGED for row in network.rows)
         assert network.by_id["gradcam"].beside.value is None, "ROAR was not run"
         assert network.by_id["grad"].beside.value is not None
