@@ -183,7 +183,7 @@ def _certainty(table: SuiteTable) -> str:
     if not table.judged:
         return f"{sure} ({draws}). {_NO_GAINS}"
     if board.protocol.by_networks:
-        return f"{board.protocol.meaning} {sure}; verdicts hold for all {board.family} rows together."
+        return f"{board.protocol.meaning} {sure}; verdicts are adjusted for {counted(board.family, 'row')}."
     text = f"{sure} ({draws}); place intervals hold jointly over the suite's rows."
     text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:

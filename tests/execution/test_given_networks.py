@@ -89,6 +89,8 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
     with ResultsStore.open(default_url(tmp_path)) as store:
         assert [event.failure for event in complete(work, runs, store, InlineEngine()) if event.failure] == []
         results = collect(suite, store, None, work.images.fingerprint)
+        numbers = {given: seeds for (*_, given), seeds in store.versions(suite.dataset, suite.model).items()}
+    assert numbers == {each.given: {number} for number, each in enumerate(suite.networks)}
     assert results.complete
     assert isinstance(work.explained[2].trained()[4], nn.Linear)
     pixels, mean = torch.from_numpy(work.images.test.pixels).float(), torch.tensor(work.images.mean)[:, None, None]

@@ -9,22 +9,26 @@ import torch
 
 from roarbench.analysis.collecting import collect
 from roarbench.analysis.own_network import own_network_board
+from roarbench.errors import LostLease
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import twin_id
 from roarbench.execution import siblings
 from roarbench.execution.job_graph import steps
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.plan.keys import keys_of, reference_of
+from roarbench.plan.keys import keys_of, ranked_splits, reference_of
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Block
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
+from roarbench.protocols.roar import ROAR
 from roarbench.report.table import suite_table
 from roarbench.report.table_values import flat_rows
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network import OwnNetworkVerdict
 from roarbench.stats.replication import replication
+from roarbench.store.leases import Owner, Wanted
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Order, Split, Unit
+from roarbench.terms import OTHER_REFERENCE, Order, Split, Unit
 from tests.helpers import tiny_suite
 from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
 
@@ -133,6 +137,47 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
     assert sorted(run.key for step in steps(work, left) for run in step.runs) == sorted(run.key for run in left)
+
+
+def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done):
+    """It knew of other networks or levels, so that it has some runs of a job and not all."""
+    work, runs, _, results = done
+    stored = {row.run.key: row for row in results.results.values()}
+    engine = InlineEngine()
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        events = complete(work, runs, store, engine)
+        first = next(events)
+        others = [run.key for run in runs if run not in first.step.runs][::3]
+        store.add_all(stored[key] for key in others)
+        ended = [first, *events]
+        assert [event.failure for event in ended if event.failure] == []
+        assert store.done(list(stored)) == stored.keys()
+    did = [run.key for event in ended if not event.elsewhere for run in event.step.runs]
+    assert sorted(did) == sorted(stored.keys() - set(others))
+
+
+def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
+    *_, results = done
+    one, two = list(results.results.values())[:2]
+    keys, owner = (one.run.key, two.run.key), Owner.here()
+    with ResultsStore.open(default_url(tmp_path)) as store:
+        (number,) = store.claim([Wanted(keys)], owner, 1).granted.values()
+        store.release([two.run.key], owner)
+        with pytest.raises(LostLease):
+            store.add_all([one, two], number)
+        assert store.done(keys) == set()
+        with pytest.raises(LostLease):
+            store.failures.add_all([one.run, two.run], "no room", number)
+        assert store.failures.stopped(keys) == {}
+
+
+def test_training_images_are_ranked_by_the_references_of_trainings_alone():
+    suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, ("random", "grad"), (0.3,), seeds=1)))
+    grad, both = find_estimator("grad"), (Split.TRAIN, Split.TEST)
+    assert [ranked_splits(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
+    twin = replace(suite.blocks[-1], estimators=("random", twin_id("grad", OTHER_REFERENCE)))
+    lent = replace(suite, blocks=(*SUITE.blocks, twin))
+    assert [ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
 
 
 def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
