@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from roarbench.api.check import CheckTable, check
     from roarbench.api.curve import Curve, curve
     from roarbench.api.evaluate import evaluate
     from roarbench.api.finding import load
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
+    "api.check": ("CheckTable", "check"),
     "api.curve": ("Curve", "curve"),
     "api.evaluate": ("evaluate",),
     "api.functions": ("submission",),
@@ -37,6 +39,7 @@ _HOMES = {
 }
 __all__ = [
     "CallerError",
+    "CheckTable",
     "Curve",
     "Difference",
     "OwnNetworkTable",
@@ -46,6 +49,7 @@ __all__ = [
     "RunError",
     "Suite",
     "bootstrap",
+    "check",
     "curve",
     "degraded",
     "evaluate",

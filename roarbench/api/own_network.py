@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,6 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.explainers import Explained, Explainer, read_explainers
+from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import images_of
 from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, ranked_for, score
 from roarbench.errors import CallerError
@@ -23,11 +23,10 @@ from roarbench.text import interval
 
 if TYPE_CHECKING:
     import pandas
-    from matplotlib.figure import Figure
 
 
-@dataclass(frozen=True, eq=False)
-class OwnNetworkTable:
+@dataclass(frozen=True, eq=False, repr=False)
+class OwnNetworkTable(GainTable):
     """Own-network gains of several estimators, shown as a table.
 
     Attributes:
@@ -58,7 +57,7 @@ class OwnNetworkTable:
         import pandas
 
         rows = []
-        for name in sorted(self.gains, key=lambda name: -(self.gain(name).value or 0.0)):
+        for name in self._sorted():
             found = self.gains[name]
             row = {"estimator": name, **self.gain(name)._asdict(), "verdict": str(self.verdicts[name])}
             row["p_permutation"] = found.permutation if found else None
@@ -77,30 +76,17 @@ class OwnNetworkTable:
             "networks; verdicts are adjusted for all rows."
         )
 
-    def __repr__(self) -> str:
-        frame = self.to_dataframe()
-        cells = [
-            ("estimator", "gain [95 %]", "verdict"),
-            *((name, interval(self.gain(name)), str(self.verdicts[name])) for name in frame["estimator"]),
-        ]
-        wide, long = (max(len(row[column]) for row in cells) for column in (0, 1))
-        return "\n".join([*(f"{one:{wide}}  {two:>{long}}  {three}" for one, two, three in cells), self.caption])
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the rows of the table as text, headings first."""
+        rows = ((name, interval(self.gain(name)), str(self.verdicts[name])) for name in self._sorted())
+        return [("estimator", "gain [95 %]", "verdict"), *rows]
 
-    def _repr_html_(self) -> str:
-        from html import escape
+    def bars(self) -> dict[str, dict[str, Estimate]]:
+        """Return the gains, the largest first."""
+        return {"own-network gain, points": {name: self.gain(name) for name in self._sorted()}}
 
-        return f"{self.to_dataframe().to_html(index=False, float_format='{:+.1f}'.format)}<p>{escape(self.caption)}</p>"
-
-    def plot(self, file: str | Path | None = None) -> "Figure":
-        """Draw the gains with their intervals, the largest on top; also into a file, PNG, SVG or PDF by its ending."""
-        from roarbench.report.figures import save_figure
-        from roarbench.report.gain_bars import draw_gains
-
-        names = list(self.to_dataframe()["estimator"])
-        figure = draw_gains({name: self.gain(name) for name in names}, "own-network gain, points")
-        if file is not None:
-            save_figure(figure, Path(file))
-        return figure
+    def _sorted(self) -> list[str]:
+        return sorted(self.gains, key=lambda name: -(self.gain(name).value or 0.0))
 
 
 def own_network_gain(
@@ -139,14 +125,14 @@ def own_network_gain(
     removal = Removal.read(order, levels, unit)
     with evaluating(models):
         models = [checked(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
-        agreed, targets = _agreed(models, pixels)
+        agreed, targets = agreed_images(models, pixels)
         kept, same = _answers(models, pixels, agreed, targets, explainers, removal, value)
     gains = {name: None if same[name] else gain_of(kept[name], removal.order, Bootstrap()) for name in kept}
     verdicts = own_network_verdicts({name: found and found.gain for name, found in gains.items()})
     return OwnNetworkTable(gains, verdicts, len(models), len(agreed), len(pixels), removal.levels, removal.order)
 
 
-def _agreed(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
+def agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the numbers of the images that all networks put into one class, and those classes."""
     logits = [score(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:

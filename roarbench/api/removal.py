@@ -21,7 +21,7 @@ from roarbench.models.checks import check_network
 from roarbench.models.outputs import logits_of, with_two_classes
 from roarbench.terms import FILLS, Order, Unit
 
-_PIXELS = 2**19  # of the images that a network sees at once: activations of more leave a processor's cache
+_PIXELS = 2**18  # of the images that a network sees at once: activations of more leave a processor's cache
 _FEW = 4  # images that a network is checked on
 
 _Choice = TypeVar("_Choice", bound=StrEnum)

@@ -1,0 +1,288 @@
+"""Plain questions about the maps of one network, without training: accuracy under removal, and own-network gain."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.api.explainers import Explained, Explainer, read_explainers
+from roarbench.api.gain_table import GainTable
+from roarbench.api.inputs import check_labels, images_of, labels_of
+from roarbench.api.own_network import agreed_images, are_equal, cross_scores
+from roarbench.api.primitives import samples
+from roarbench.api.removal import (
+    Removal,
+    Replace,
+    batches,
+    checked,
+    evaluating,
+    fill_of,
+    ids_of,
+    ranked_for,
+    removed_of,
+    replacing,
+    score,
+)
+from roarbench.errors import CallerError
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.curves import POINTS, area_weights
+from roarbench.stats.own_network import own_network_gain
+from roarbench.stats.verdicts import Verdict, compare
+from roarbench.terms import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
+from roarbench.text import counted, interval
+
+if TYPE_CHECKING:
+    import pandas
+
+CHECK_LEVELS = (0.1, 0.3, 0.5)
+CONTROLS = ("random", "sobel")
+OWN = "own network"
+_SHOWN = 4  # pairs of rows that a sentence names
+
+
+class _Column(NamedTuple):
+    """One question: accuracy with the features of a ranking's end replaced by a fill."""
+
+    order: Order
+    fill: str
+    levels: tuple[float, ...]
+
+    @property
+    def title(self) -> str:
+        return f"{self.order} {self.fill}"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CheckTable(GainTable):
+    """Gains of several estimators and two controls by several questions; above 0 is better in every column.
+
+    Attributes:
+        gains: By column and by name, in accuracy points, with draws over the images (and networks, where these are
+            several).
+        levels: Fractions of features removed, by column.
+        images: Images in all.
+        agreed: How many of them all networks put into one class, which count for own-network gain; None without it.
+    """
+
+    gains: Mapping[str, Mapping[str, Sample]]
+    levels: Mapping[str, tuple[float, ...]]
+    images: int
+    agreed: int | None = None
+    networks: int = 1
+    fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns and names of 0 by construction
+
+    def gain(self, column: str, name: str) -> Estimate:
+        """Return a gain in accuracy points with its interval of 95 %; 0 without one where it is 0 by construction."""
+        if (column, name) in self.fixed:
+            return Estimate(0.0)
+        return estimate(self.gains[column][name], Bootstrap().confidence)
+
+    def to_dataframe(self) -> "pandas.DataFrame":
+        """Return one row for each estimator: each column's gain and the ends of its interval."""
+        import pandas
+
+        return pandas.DataFrame(
+            [
+                {"estimator": name}
+                | {
+                    f"{column}{end}": value
+                    for column in self.gains
+                    for end, value in zip(("", " low", " high"), self.gain(column, name), strict=True)
+                }
+                for name in self._names()
+            ]
+        )
+
+    def cells(self) -> list[tuple[str, ...]]:
+        """Return the rows of the table as text, headings first."""
+        rows = ((name, *(interval(self.gain(column, name)) for column in self.gains)) for name in self._names())
+        return [("estimator", *self.gains), *rows]
+
+    def bars(self) -> dict[str, dict[str, Estimate]]:
+        """Return a panel for each column."""
+        return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
+
+    @property
+    def leaders(self) -> dict[str, str]:
+        """Return the estimator with the largest gain of each column."""
+        return {column: max(rows, key=lambda name: rows[name].value) for column, rows in self.gains.items()}
+
+    @property
+    def reversed(self) -> list[tuple[str, str]]:
+        """Return pairs of rows that one column puts in one order and another in the other, both clearly.
+
+        Differences are paired and adjusted for all pairs and columns, at a false discovery rate of 5 %.
+        """
+        pairs = list(combinations(self._names(), 2))
+        family = {
+            (column, one, two): rows[one].minus(rows[two]) for column, rows in self.gains.items() for one, two in pairs
+        }
+        found = compare(family)
+        both = {Verdict.BETTER, Verdict.WORSE}
+        return [pair for pair in pairs if both <= {found[column, *pair].verdict for column in self.gains}]
+
+    @property
+    def disagreement(self) -> str:
+        """Say in one sentence which row leads each column, and which pairs of rows change their order."""
+        leads = ", ".join(f"{name} leads {column}" for column, name in self.leaders.items())
+        pairs = self.reversed
+        if not pairs:
+            return f"{leads}; no pair of rows changes its order with both intervals clear of 0."
+        named = ", ".join(f"{one} and {two}" for one, two in pairs[:_SHOWN])
+        more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
+        return f"{leads}; {counted(len(pairs), 'pair')} of rows change order, both intervals clear: {named}{more}."
+
+    @property
+    def caption(self) -> str:
+        """Say what was measured, and what the intervals cover."""
+        levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
+        own = f" {OWN}: the {self.agreed} images that all {self.networks} networks put into one class."
+        return (
+            f"{self.disagreement}\n{counted(self.images, 'image')}; {levels}.\n"
+            "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls further, "
+            f"lerf: less far).{own if self.agreed else ''}\n"
+            f"95 % intervals over images{f'; those of {OWN} over networks, too' if self.agreed else ''}."
+        )
+
+    def _names(self) -> list[str]:
+        return list(next(iter(self.gains.values())))
+
+
+def check(
+    model: nn.Module,
+    images: Any,
+    labels: Any,
+    estimators: Any,
+    siblings: Sequence[nn.Module] = (),
+    levels: Sequence[float] = CHECK_LEVELS,
+    fills: Sequence[str] = ("mean", "linear"),
+) -> CheckTable:
+    """Judge maps of one trained network by several plain questions at once, beside two controls; nothing is trained.
+
+    Maps are made once for each estimator and network, of the class that the network predicts. Fills other than `mean`
+    are measured at the middle level alone: ROAD's fill costs several times as much as the network.
+
+    Args:
+        model: Any network, logits out; its evaluation mode is used.
+        images: Float (n, c, h, w), as the network takes them.
+        labels: Whole numbers (n,), the true classes.
+        estimators: By name, as `own_network_gain` takes them; arrays of maps are one for each network.
+        siblings: Two or more networks of the same classes and inputs add a column, own-network gain.
+        levels: Fractions of features to remove, ascending in (0, 1].
+        fills: Of `mean`, `linear` (ROAD's) and the other fills of suites.
+
+    Raises:
+        CallerError: These do not fit together.
+    """
+    pixels = images_of(images)
+    classes = torch.from_numpy(labels_of(labels, len(pixels)))
+    steps, models = Removal.read(Order.MORF, levels).levels, [model, *siblings]
+    if not fills or isinstance(fills, str):
+        raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
+    if len(models) == FEWEST_NETWORKS - 1:
+        raise CallerError(f"there is 1 sibling, expected none or {FEWEST_NETWORKS - 1} and more")
+    replace = {fill: replacing(pixels, fill) for fill in fills}
+    columns = [_Column(order, fill, _levels_of(fill, steps)) for fill in fills for order in Order]
+    explainers = read_explainers(list(CONTROLS), pixels, len(models))
+    explainers |= read_explainers(estimators, pixels, len(models))
+    with evaluating(models):
+        networks = [checked(each, pixels, _name(number)) for number, each in enumerate(models)]
+        predicted = score(networks[0], pixels)
+        check_labels(classes.numpy(), predicted.shape[1])
+        agreed = _agreed(networks, pixels)
+        asked = _Asked(networks, pixels, classes, predicted.argmax(1), agreed, columns, replace)
+        answers = {name: _answers(asked, explain) for name, explain in explainers.items()}
+    untouched = (predicted.argmax(1) == classes).numpy()
+    return _table(answers, untouched, asked)
+
+
+def _name(number: int) -> str:
+    return f"sibling {number}" if number else "the network"
+
+
+def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
+    return levels if fill == "mean" else (levels[len(levels) // 2],)
+
+
+def _agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bool_]:
+    """Mark the images that count for own-network gain, none for a network alone."""
+    found = np.zeros(len(pixels), np.bool_)
+    if len(networks) > 1:
+        found[agreed_images(networks, pixels)[0].numpy()] = True
+    return found
+
+
+class _Asked(NamedTuple):
+    """All that the maps of one estimator are judged on."""
+
+    networks: Sequence[nn.Module]
+    pixels: Tensor
+    labels: Tensor
+    targets: Tensor  # classes that the first network predicts
+    agreed: NDArray[np.bool_]
+    columns: Sequence[_Column]
+    replace: Mapping[str, Replace]
+
+    def explained(self, explain: Explainer, part: slice) -> Iterator[NDArray[np.int64]]:
+        """Rank the features of some images by the map of each network in turn."""
+        rows, images = torch.arange(part.start, part.stop), self.pixels[part]
+        for number, network in enumerate(self.networks):
+            asked = Explained(number, network, images, self.targets[part], rows, ids_of(images))
+            yield ranked_for(images, explain(asked))
+
+
+class _Answers(NamedTuple):
+    """Answers of the networks under the maps of one estimator, a list over the batches of images."""
+
+    correct: dict[str, list[NDArray[np.bool_]]]  # by column, (levels, images)
+    kept: list[NDArray[np.bool_]]  # (maps, networks, levels, images that count)
+    same: list[bool]  # whether the networks' masks are equal
+
+
+def _answers(asked: _Asked, explain: Explainer) -> _Answers:
+    found = _Answers({column.title: [] for column in asked.columns}, [], [])
+    own, fill = Removal.read(Order.MORF, OWN_NETWORK_LEVELS), fill_of(asked.pixels, None)
+    for part in batches(asked.pixels):
+        ranked = list(asked.explained(explain, part))
+        for column in asked.columns:
+            shape, labels = asked.pixels.shape, asked.labels[part]
+            removed = (removed_of(ranked[0], shape, t, column.order) for t in column.levels)
+            logits = [score(asked.networks[0], asked.replace[column.fill](part, mask)) for mask in removed]
+            found.correct[column.title].append(np.stack([(one.argmax(1) == labels).numpy() for one in logits]))
+        if (counts := asked.agreed[part]).any():
+            images, targets = asked.pixels[part][counts], asked.targets[part][counts]
+            masks = [own.masks(each[counts], images.shape) for each in ranked]
+            found.kept.append(cross_scores(asked.networks, masks, images, targets, fill))
+            found.same.append(are_equal(masks))
+    return found
+
+
+def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], asked: _Asked) -> CheckTable:
+    """Turn answers into gains over Random, paired over the images, and own-network gains."""
+    gains: dict[str, dict[str, Sample]] = {}
+    levels = {column.title: column.levels for column in asked.columns}
+    fixed = {(column, CONTROLS[0]) for column in levels}
+    for column in asked.columns:
+        weights = np.asarray(area_weights((0.0, *column.levels)))
+        areas = np.stack(
+            [weights @ np.vstack([untouched, np.hstack(each.correct[column.title])]) for each in answers.values()]
+        )
+        over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
+        gains[column.title] = dict(zip(answers, samples(over, Bootstrap()), strict=True))
+    if asked.agreed.any():
+        nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
+        equal = {name for name, each in answers.items() if all(each.same)}
+        gains[OWN] = {name: nothing if name in equal else _own_gain(one) for name, one in answers.items()}
+        levels[OWN] = OWN_NETWORK_LEVELS
+        fixed |= {(OWN, name) for name in equal}
+    count = int(asked.agreed.sum()) or None
+    return CheckTable(gains, levels, len(untouched), count, len(asked.networks), frozenset(fixed))
+
+
+def _own_gain(answers: _Answers) -> Sample:
+    return own_network_gain(np.concatenate(answers.kept, 3), Order.MORF, Bootstrap()).gain
