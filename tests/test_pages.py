@@ -17,7 +17,6 @@ import pytest
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.protocols import SHOWN
 from roarbench.stats.verdicts import Verdict
-from roarbench.submissions.file import read_submission
 from roarbench.text import SAME, interval, markdown_table, size
 
 ROOT = Path(__file__).parents[1]
@@ -76,7 +75,6 @@ def test_the_page_has_the_table(page):
 
 PUBLISHED = ("quick-2", "quick-specific-1")
 RESULTS = {  # suite and protocol of each table: where it stands, and how many rows it has
-    ("quick-matched", "matched"): ("README.md", 8),
     ("quick-specific", "specific"): ("docs/results.md", 8),
     ("quick@2", "roar"): ("docs/results.md", 9),
 }
@@ -109,8 +107,7 @@ def told(page, gain):
 @pytest.mark.parametrize(("suite", "protocol"), RESULTS)
 def test_tables_of_pages_are_those_of_the_published_rows(published, call, suite, protocol):
     page, count = RESULTS[suite, protocol]
-    folder = ROOT / "demo" if suite == "quick-matched" else published
-    rows = rows_of(call, "table", "--suite", suite, "--protocol", protocol, "--store", folder)
+    rows = rows_of(call, "table", "--suite", suite, "--protocol", protocol, "--store", published)
     said = told(page, f"{protocol} gain" if protocol != "roar" else " gain [95 %] | beats all controls |")
     assert len(said) == count
     for name, (place, _, gain, beats, *more) in said.items():
@@ -147,9 +144,17 @@ def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published,
         assert f"{100 * checked[name]['mask_only']['0.9']['accuracy']['value']:.1f}" in results.read_text("utf-8")
 
 
-def test_the_readme_has_the_submission_of_this_folder_and_its_commands_share_the_store_of_make_run():
-    page, shown = (ROOT / "README.md").read_text("utf-8"), read_submission(ROOT / "submissions" / "class_evidence.py")
-    assert f"| `{shown.id}` |" in page
+@pytest.mark.slow
+def test_the_readme_has_the_table_that_make_run_prints(tmp_path, call):
+    assert call("import", ROOT / "results" / "quick" / "7" / "roarbench.parquet", "--store", tmp_path).code == 0
+    printed = call("table", "--suite", "quick", "--format", "markdown", "--store", tmp_path).out
+    (table,) = re.findall(r"(?m)(?:^\|.*\n)+", printed)
+    assert table.count("\n") == 15
+    assert table in (ROOT / "README.md").read_text("utf-8")
+
+
+def test_the_commands_of_the_readme_share_the_store_of_make_run():
+    page = (ROOT / "README.md").read_text("utf-8")
     recipe = (ROOT / "Makefile").read_text("utf-8").partition("\nrun: ")[2].partition("\n\n")[0]
     commands = re.findall("(?m)^    roarbench .*", page)
     assert "roarbench run " in recipe and len(commands) == 5

@@ -168,9 +168,15 @@ class Result:
         """
         from roarbench.report.curve_chart import chart
         from roarbench.report.figures import make_figure, save_figure
+        from roarbench.report.gain_bars import draw_gains
+        from roarbench.report.two_questions import asks_two_questions, two_questions
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
-        figure = make_figure(chart(drawn.table(protocol, unit), published))
+        both = not (protocol or unit or published) and asks_two_questions(self.stored.suite)
+        if both:
+            figure = draw_gains(two_questions(self.stored, drawn.rows).pictures)
+        else:
+            figure = make_figure(chart(drawn.table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure

@@ -16,7 +16,7 @@ _ABOVE, _BELOW, _OPEN = COLOURS[4], COLOURS[5], "#999999"
 def draw_gains(panels: Mapping[str, Mapping[str, Estimate]]) -> Figure:
     """Draw a panel for each label, with one bar for each of the same names from top to bottom.
 
-    Bars are blue above 0, orange below, grey where the interval holds 0.
+    Bars are blue above 0, orange below, grey where the interval holds 0; without a gain stands `not run`.
     """
     rows = max(map(len, panels.values()))
     size = (_FIRST + _FURTHER * (len(panels) - 1), _MARGINS + _ROW * rows)
@@ -30,9 +30,13 @@ def draw_gains(panels: Mapping[str, Mapping[str, Estimate]]) -> Figure:
 
 def _draw_panel(axes: Axes, gains: Mapping[str, Estimate], label: str) -> None:
     for height, (value, low, high) in enumerate(gains.values()):
-        start, end = (value or 0.0, value or 0.0) if low is None or high is None else (low, high)
+        if not value:
+            word = " not run" if value is None else " 0"
+            axes.text(0, height, word, color=_OPEN, fontsize=FONT_POINTS, va="center_baseline")
+            continue
+        start, end = (value, value) if low is None or high is None else (low, high)
         colour = _ABOVE if start > 0 else _BELOW if end < 0 else _OPEN
-        axes.barh(height, value or 0.0, color=colour, height=0.62)
+        axes.barh(height, value, color=colour, height=0.62)
         axes.plot([start, end], [height, height], color=INK, linewidth=1.1, solid_capstyle="butt")
     axes.set_yticks(range(len(gains)), list(gains), fontsize=FONT_POINTS)
     axes.axvline(0, color=INK, linewidth=0.8)

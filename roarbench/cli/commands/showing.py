@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from roarbench.cli.commands.terminal import err, out, print_report, print_table
+from roarbench.cli.commands.terminal import err, out, print_report, print_table, print_two_questions
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, option
 from roarbench.cli.proposals import propose, what_else, worded
@@ -61,11 +61,16 @@ def table(
     """Rank the estimators and compare them with the controls."""
     found = source.load(suite).read_rows(board.estimators)
     from roarbench.report.status import failure_lines
+    from roarbench.report.two_questions import asks_two_questions, two_questions
 
+    led = found.stored.suite
     shown = found.table(board.protocol, board.unit)
     if format not in ("json", "csv") and not (found.stored.results or found.failures):
         _refuse_nothing(found.stored, "table")
-    print_table(shown, format, notes)
+    if not (board.protocol or board.unit or notes) and format in ("text", "markdown") and asks_two_questions(led):
+        print_two_questions(two_questions(found.stored, found.rows), format)
+    else:
+        print_table(shown, format, notes)
     names = {row.estimator for row in shown.rows}
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(worded(line), soft_wrap=True)

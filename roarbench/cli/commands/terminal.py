@@ -21,6 +21,7 @@ from roarbench.workers.logs import write_log
 
 if TYPE_CHECKING:
     from roarbench.report.table import SuiteTable
+    from roarbench.report.two_questions import TwoQuestions
 
 
 class PlainConsole(Console):
@@ -99,6 +100,16 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
     else:
         shown = text(record)
         out.print(shown, soft_wrap=isinstance(shown, str))
+
+
+def print_two_questions(table: "TwoQuestions", format: TableFormat) -> None:
+    """Print the one table of ROAR and own-network gain, as text or Markdown."""
+    from roarbench.report.two_questions import as_markdown, as_text
+
+    if format == "text":
+        out.print(as_text(table), crop=False)
+    else:
+        print(as_markdown(table), file=out.file)
 
 
 def print_table(shown: "SuiteTable", format: TableFormat, notes: bool = False) -> None:
