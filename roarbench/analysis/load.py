@@ -134,7 +134,9 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """
     suite, found = suite_results.suite, suite_results.results
     begins = {point: result.run.key for point, result in found.items() if point.cell.estimator != CLEAN}
-    own = {point: key for point, key in begins.items() if point.cell.estimator not in suite.entered}
+    # a row's maps are also handed to other images, under names of their own
+    added = {point for point in begins if (row := point.cell.ranked_by) and row.id in suite.entered}
+    own = {point: key for point, key in begins.items() if point not in added}
     place = (suite.dataset, suite.model)
     kin = [other for other in all_suites(results.database) if (other.dataset, other.model) == place]
     titles = [other.title for other in kin]
