@@ -150,6 +150,8 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert all(name in text.out and f" {name} |" in page.out for name in names)
     assert "| truth |" in call("validity", *SMALL, "--store", made, "--format", "markdown").out
     kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
+    assert record(call, "table", *SMALL, "--store", made, "--fill", "mean")["fill"] == "mean"
+    assert "with the fill 'linear'; it has: mean" in call("table", *SMALL, "--store", made, "--fill", "linear").err
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
 

@@ -55,6 +55,9 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
+    fill: Annotated[
+        str, option("What replaces removed features, such as linear, ROAD's.", "NAME", "the suite's first")
+    ] = "",
     notes: Annotated[bool, option("Say below the table all about its numbers.", flags="--notes")] = False,
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
@@ -64,10 +67,11 @@ def table(
     from roarbench.report.two_questions import asks_two_questions, two_questions
 
     led = found.stored.suite
-    shown = found.table(board.protocol, board.unit)
+    shown = found.table(board.protocol, board.unit, fill)
     if format not in ("json", "csv") and not (found.stored.results or found.failures):
         _refuse_nothing(found.stored, "table")
-    if not (board.protocol or board.unit or notes) and format in ("text", "markdown") and asks_two_questions(led):
+    narrowed = board.protocol or board.unit or fill or notes
+    if not narrowed and format in ("text", "markdown") and asks_two_questions(led):
         print_two_questions(two_questions(found.stored, found.rows), format)
     else:
         print_table(shown, format, notes)
