@@ -146,7 +146,7 @@ class Result:
         Raises:
             CallerError: There is no such row, or the suite does not have the protocol.
         """
-        one, two = self._row(first), self._row(second)
+        one, two = self.find_row(first), self.find_row(second)
         table = self.table(protocol, unit)
         evidence = Evidence(self.stored, table.unit, Bootstrap())
         points, found, *_ = pair(evidence, table.board.protocol, table.unit, one, two)
@@ -189,7 +189,7 @@ class Result:
         alone = {name: row for row in held if counts[name := row.partition("@")[0]] == 1}
         return {**{name: row for name, row in alone.items() if row not in self.names.values()}, **self.names}
 
-    def _row(self, name: str) -> str:
+    def find_row(self, name: str) -> str:
         """Return the id of a row of the store by its name, its id, or the name of a submission."""
         known = self.stored.suite.estimators
         if name in self._called:

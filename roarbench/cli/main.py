@@ -51,6 +51,7 @@ _TABLE = (  # in the order of the help, each with an example
     ("keys", single_runs.keys, "`roarbench keys --suite quick --estimators sgsq-grad`"),
     ("show", single_runs.show, "`roarbench show 1a2b3c4d`"),
     ("table", showing.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
+    ("compare", showing.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
     ("validity", showing.validity, "`roarbench validity --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
     ("report", showing.report, "`roarbench report --suite quick-matched -o report.html`"),

@@ -152,6 +152,15 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
     assert record(call, "table", *SMALL, "--store", made, "--fill", "mean")["fill"] == "mean"
     assert "with the fill 'linear'; it has: mean" in call("table", *SMALL, "--store", made, "--fill", "linear").err
+    rows = {
+        row["estimator"]: row for row in record(call, "table", *SMALL, "--store", made, "--protocol", "kar")["rows"]
+    }
+    found = record(call, "compare", "truth", "random", *SMALL, "--store", made, "--protocol", "kar")
+    assert found["protocol"] == "kar" and found["gains"]["truth"]["value"] == rows["truth"]["gain"]
+    assert found["difference"]["points"] == pytest.approx(rows["truth"]["gain"] - rows["random"]["gain"])
+    assert "truth - random: " in call("compare", "truth", "random", *SMALL, "--store", made).out
+    code, _, err = call("compare", "truth", "nobody", *SMALL, "--store", made)
+    assert code == 2 and err.startswith("roarbench: no row 'nobody' here; there are: ") and err.count("\n") == 1
     assert (kar["protocol"], [row["estimator"] for row in kar["rows"]]) == ("kar", ["truth"])
     assert kar["rows"][0]["gain"] is not None  # Random is read though it is not shown
 

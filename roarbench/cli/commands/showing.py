@@ -7,13 +7,14 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report, print_table, print_two_questions
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, option
+from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, argument, option
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.suites import SUITES
+from roarbench.protocols import SHOWN
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
-from roarbench.text import folded
+from roarbench.text import decimals, folded, interval
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
@@ -79,6 +80,39 @@ def table(
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(worded(line), soft_wrap=True)
     _tell_what_else(found.stored, "table")
+
+
+def compare(
+    first: Annotated[str, argument("A row of the suite, by its name in `table`.", "A")],
+    second: Annotated[str, argument("The row that it is compared with.", "B")],
+    *,
+    suite: SuiteName,
+    protocol: Annotated[
+        str, option("Compare by this protocol.", "NAME", "that of the table", autocompletion=lambda: [*SHOWN])
+    ] = "",
+    unit: UnitName = None,
+    source: ResultsOptions,
+    format: Report = "text",
+) -> None:
+    """Compare two rows of a suite, paired, by the test of its tables."""
+    found = source.load(suite).read_rows(None)
+    if not found.stored.results:
+        _refuse_nothing(found.stored, "table")
+    difference, table = found.compare(first, second, protocol, unit), found.table(protocol, unit)
+    measured = {row.estimator: row.gain for row in table.rows}
+    gains = {name: measured[found.find_row(name)] for name in (first, second)}
+    record = {
+        "suite": found.stored.title,
+        "protocol": table.board.protocol.name,
+        "unit": table.unit,
+        "gains": {name: gain._asdict() for name, gain in gains.items()},
+        "difference": difference._asdict(),
+    }
+    adjusted = f"adjusted p {decimals(difference.p_adjusted, 4)}: {difference.verdict or 'no verdict'}"
+    lines = [f"{name}: gain {interval(gain)}" for name, gain in gains.items()]
+    lines.append(f"{first} - {second}: {interval(difference[:3])} accuracy points, {adjusted}")
+    heading = f"{record['suite']}, {record['protocol']}"
+    print_report(format, record, lambda _: "\n  ".join([heading, *lines]))
 
 
 def validity(
