@@ -1,0 +1,147 @@
+"""Networks, images and answers that the programs of this study share."""
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from roarbench.api.removal import Removal, score
+from roarbench.datasets.decoded import ImageData, open_decoded
+from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.fill import replaced
+from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.train import fit
+from roarbench.models.build import build
+from roarbench.plan.recipes import find_recipe
+from roarbench.store.references import StoredNetwork
+from roarbench.terms import OWN_NETWORK_LEVELS, Order, Precision, Unit
+
+Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
+RESULTS = Path(__file__).with_name("results.npz")
+BATCH, TEST_IDS = 128, 2**32
+MORF = Removal(Order.MORF, OWN_NETWORK_LEVELS, Unit.SCALAR)
+MODEL = partial(build, "resnet-quick", 10, 3, 64)
+
+
+def read_results(path: Path = RESULTS) -> dict[str, Kept]:
+    """Read the answers that are kept, by `experiment/row`."""
+    found = {}
+    for key, bits in np.load(path).items() if path.exists() else ():
+        name, shape = key.rsplit("/", 1)
+        sizes = [int(size) for size in shape.split("x")]
+        found[name] = np.unpackbits(bits, count=int(np.prod(sizes))).astype(bool).reshape(sizes)
+    return found
+
+
+def keep_results(found: Mapping[str, Kept], path: Path = RESULTS) -> None:
+    """Write answers, packed, with their shape in the name."""
+    named = {f"{name}/{'x'.join(map(str, kept.shape))}": np.packbits(kept) for name, kept in found.items()}
+    partial_file = path.with_name(f".{path.name}")
+    np.savez_compressed(partial_file, **named)  # type: ignore[arg-type]
+    partial_file.replace(path)
+
+
+class Lab:
+    """Photographs of a store, its references of one recipe, and further networks of the same recipe.
+
+    Args:
+        store: A folder with decoded photographs and references.
+        networks: A folder for networks that this study trains.
+    """
+
+    def __init__(self, store: Path, networks: Path) -> None:
+        (decoded,) = (path for path in (store / "data").iterdir() if path.is_dir())
+        self.data: ImageData = open_decoded(decoded)
+        self.norm, self.mean = Normalisation.of(self.data), torch.tensor(self.data.mean)
+        self._store, self._networks = store, networks
+
+    def references(self) -> list[nn.Module]:
+        """Return the references of the store, in the order of their seeds."""
+        found = {}
+        for path in (self._store / "references").glob("*resnet-quick*"):
+            seed = json.loads((path / "manifest.json").read_text())["reference"]["seed"]
+            found[seed] = _loaded(StoredNetwork(path.parent, "", path.name))
+        return [found[seed] for seed in sorted(found)]
+
+    def others(self, count: int = 5) -> list[nn.Module]:
+        """Return networks of the same recipe with other seeds, trained where they are missing."""
+        return [self._other(3000 + 2 * number) for number in range(count)]
+
+    def _other(self, seed: int) -> nn.Module:
+        stored = StoredNetwork(self._networks, str(seed))
+        if not stored.has():
+            model, labels = untrained(seed), torch.from_numpy(self.data.train.labels)
+            pixels = torch.from_numpy(self.data.train.pixels)
+            fit(model, DegradedImages(pixels, None, self.mean, Unit.SCALAR), labels, self.norm, RECIPE, seed)
+            stored.save(model, {"seed": seed})
+        return _loaded(stored)
+
+    def group(self, models: Sequence[nn.Module], first: int, last: int) -> "Group":
+        """Return the test images first … last - 1 that these networks put into one class."""
+        pixels = torch.from_numpy(self.data.test.pixels[first:last])
+        said = torch.stack([score(model, normalise(pixels, self.norm), BATCH).argmax(1) for model in models])
+        rows = torch.nonzero((said == said[0]).all(0)).flatten()
+        return Group(self, list(models), pixels[rows], said[0, rows], TEST_IDS + first + rows)
+
+
+RECIPE = find_recipe("quick@2")
+
+
+def untrained(seed: int) -> nn.Module:
+    """Return a network before training."""
+    return MODEL(torch.Generator().manual_seed(seed)).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+
+
+def _loaded(stored: StoredNetwork) -> nn.Module:
+    model = untrained(0)
+    model.load_state_dict(stored.weights())
+    return model
+
+
+class Group(NamedTuple):
+    """Networks, and the images that all of them put into one class."""
+
+    lab: Lab
+    models: list[nn.Module]
+    pixels: Tensor  # uint8 (n, c, h, w)
+    targets: Tensor  # int64 (n,)
+    ids: Tensor
+
+    @property
+    def images(self) -> Tensor:
+        """The images as the networks take them."""
+        return normalise(self.pixels, self.lab.norm)
+
+    def maps(
+        self, names: Iterable[str], models: Sequence[nn.Module] = (), precision: Precision = Precision.FLOAT32
+    ) -> dict[str, list[Tensor]]:
+        """Return the maps of estimators of the table by name, one tensor for each network."""
+        rows, made = [find_estimator(name) for name in names], []
+        for model in models or self.models:
+            batch = Batch(self.images, self.targets, self.ids)
+            parts = [
+                importance_maps(rows, model, batch.part(slice(at, at + EXPLAINED)), self.lab.norm.black, precision)
+                for at in range(0, len(self.ids), EXPLAINED)
+            ]
+            made.append({row.id: torch.cat([part[row.id] for part in parts]) for row in rows})
+        return {row.id: [each[row.id] for each in made] for row in rows}
+
+    def kept(self, maps: Sequence[Tensor], removal: Removal = MORF, fill: str = "mean") -> Kept:
+        """Return whether each network still predicts the class without what each map ranks first."""
+        count, images = len(self.models), self.images
+        found = np.zeros((len(maps), count, len(removal.levels), len(images)), np.bool_)
+        for number, one in enumerate(maps):
+            for level, mask in enumerate(removal.masks(removal.rank(one, images, self.ids), images)):
+                left = normalise(replaced(self.pixels, mask, fill, self.lab.mean, self.ids), self.lab.norm)
+                for judge, model in enumerate(self.models):
+                    found[number, judge, level] = (score(model, left, BATCH).argmax(1) == self.targets).numpy()
+        return found

@@ -1,0 +1,193 @@
+"""The answers of studies.own_network.run: every network under every network's map, by experiment and row.
+
+Run: roarbench run --suite quick --store DIR makes the five references; python -m studies.own_network.make --store DIR
+--networks FOLDER adds to results.npz what it lacks, in 20 core-minutes; FOLDER keeps five more networks.
+"""
+
+import argparse
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from roarbench import degraded
+from roarbench.api.removal import Removal
+from roarbench.estimators.baselines import blurred
+from roarbench.kernels.inputs import normalise
+from roarbench.plan.suite_file import read_suite
+from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
+from roarbench.store.references import checksum
+from roarbench.terms import OWN_NETWORK_LEVELS, Order, Precision, Unit
+from studies.own_network import adversaries
+from studies.own_network.lab import MORF, Group, Kept, Lab, keep_results, read_results, untrained
+from studies.page import opened, program
+
+ROWS = ("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb", "gb-sq", "ig", "ig(baseline=mean)",
+    "gradcam", "occlusion")  # fmt: skip
+TWINS = ("grad", "grad-sq", "sgsq-grad", "input-x-grad", "gb-sq", "gradcam")
+MIXED = ("input-x-grad", "ig(baseline=mean)", "sgsq-grad")
+SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
+NOISE, SEEDS, FITTED = 33, 6, 1024
+LERF, PIXEL = MORF._replace(order=Order.LERF), MORF._replace(unit=Unit.PIXEL)
+Row = tuple[str, Callable[[], Kept]]
+
+
+def attacked(lab: Lab) -> Iterator[Row]:
+    """Yield maps of estimators that are made to win."""
+    group = lab.group(lab.references(), 0, 300)
+    for name, make in adversaries.ALL.items():
+        yield name, lambda make=make: group.kept(make(group))
+
+
+def known_order(lab: Lab) -> Iterator[Row]:
+    """Yield maps that are mixed with those of a sibling, and with another image's."""
+    group, maps = lab.group(lab.references(), 0, 300), dict[str, list[Tensor]]()
+    def mixed(name: str, kind: str, share: float) -> list[Tensor]:
+        own = maps.get(name) or maps.setdefault(name, group.maps([name])[name])
+        if kind == "image":
+            return [degraded(one, one.roll(1, 0), share) for one in own]
+        return [degraded(one, own[(number + 1) % len(own)], share) for number, one in enumerate(own)]
+
+    for name, kind, share in product(MIXED, ("sibling", "image"), SHARES):
+        yield f"{name}:{kind}:{share:g}", lambda name=name, kind=kind, share=share: group.kept(mixed(name, kind, share))
+
+
+def meaningless(lab: Lab) -> Iterator[Row]:
+    """Yield maps that depend on the network and do not explain it: four networks, for less time."""
+    group = lab.group(lab.references()[:4], 0, 300)
+    for form, seed in product(FORMS, range(NOISE)):
+        yield f"{form}:{seed}", lambda form=form, seed=seed: group.kept(noise(group, form, seed))
+    for variant, make in (("untrained", untrained_twin), ("shuffled", shuffled_twin)):
+        for seed in range(SEEDS):
+            made = dict[str, list[Tensor]]()
+
+            def explain(name: str, make=make, seed=seed, made=made) -> Kept:  # type: ignore[no-untyped-def]
+                if not made:
+                    made.update(group.maps(TWINS, [make(group, number, seed) for number in range(4)]))
+                return group.kept(made[name])
+
+            for name in TWINS:
+                yield f"{variant} {name}:{seed}", lambda name=name, explain=explain: explain(name)
+
+
+def coarse(images: Tensor, drawn: Tensor) -> Tensor:
+    """Return noise of 8 x 8 squares."""
+    return drawn[:, :1, ::8, ::8].repeat_interleave(8, 2).repeat_interleave(8, 3).expand(images.shape)
+
+
+FORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "noise": lambda images, drawn: drawn,
+    "noise, blurred": lambda images, drawn: blurred(drawn),
+    "noise, coarse": coarse,
+    "noise x deviation": lambda images, drawn: drawn * images.abs(),
+}
+
+
+def noise(group: Group, form: str, seed: int) -> list[Tensor]:
+    """Return noise that is seeded by the checksum of the network's weights."""
+    made = []
+    for model in group.models:
+        generator = torch.Generator().manual_seed(int(checksum(model.state_dict())[:15], 16) + seed)
+        made.append(FORMS[form](group.images, torch.rand(group.images.shape, generator=generator)))
+    return made
+
+
+def untrained_twin(group: Group, number: int, seed: int) -> nn.Module:
+    """Return a network before training; with seed 0 the one that the reference was before its own."""
+    return untrained(1000 + 2 * number if seed == 0 else 10_000 * seed + number)
+
+
+def shuffled_twin(group: Group, number: int, seed: int) -> nn.Module:
+    """Return a reference with the entries of each parameter permuted, its batch norms fitted again."""
+    model, generator = untrained(0), torch.Generator().manual_seed(100 * seed + number)
+    model.load_state_dict(group.models[number].state_dict())
+    with torch.no_grad():
+        for parameter in model.parameters():
+            order = torch.randperm(parameter.numel(), generator=generator)
+            parameter.copy_(parameter.flatten()[order].view_as(parameter))
+        for module in model.modules():
+            if isinstance(module, nn.BatchNorm2d):
+                module.reset_running_stats()
+                module.momentum = None  # the mean over all batches
+        model.train()
+        for part in torch.from_numpy(group.lab.data.train.pixels[:FITTED]).split(128):
+            model(normalise(part, group.lab.norm))
+    return model.eval()
+
+
+def varied(lab: Lab) -> Iterator[Row]:
+    """Yield the estimators in the standard setting and in each other one."""
+    settings: dict[str, tuple[Removal, str]] = {
+        "standard": (MORF, "mean"),
+        "lerf": (LERF, "mean"),
+        "pixel": (PIXEL, "mean"),
+        "black": (MORF, "zero"),
+        "blur": (MORF, "blur"),
+        "linear": (MORF, "linear"),
+    }
+    references, others = lab.references(), list[nn.Module]()
+    yield from of_group(lambda: lab.group(references, 0, 400), settings)
+    yield from of_group(lambda: lab.group(references, 400, 800), {"other images": (MORF, "mean")})
+    yield from of_group(lambda: lab.group(references, 0, 400), {"bf16": (MORF, "mean")}, Precision.BF16)
+    yield from of_group(lambda: lab.group(others or lab.others(), 0, 400), {"other networks": (MORF, "mean")})
+
+
+def of_group(
+    make: Callable[[], Group], settings: dict[str, tuple[Removal, str]], precision: Precision = Precision.FLOAT32
+) -> Iterator[Row]:
+    """Yield the rows of one group of networks and images in some settings."""
+    found, maps = list[Group](), dict[str, list[Tensor]]()
+
+    def kept(name: str, setting: str) -> Kept:
+        if not found:
+            found.append(make())
+        if name not in maps:
+            maps.clear()
+            maps.update(found[0].maps([name], precision=precision))
+        return found[0].kept(maps[name], *settings[setting])
+
+    for name, setting in product(ROWS, settings):
+        yield f"{setting}:{name}", lambda name=name, setting=setting: kept(name, setting)
+
+
+EXPERIMENTS = {"adversary": attacked, "mixed": known_order, "null": meaningless, "order": varied}
+
+
+def add(found: dict[str, Kept], experiment: str, rows: Iterator[Row]) -> None:
+    """Add the rows of an experiment that are missing; what is made is kept every minute."""
+    saved = time.monotonic()
+    for name, make in rows:
+        if (key := f"{experiment}/{name}") not in found:
+            start = time.process_time()
+            found[key] = make()
+            print(f"{key}: {time.process_time() - start:.1f} core-seconds", flush=True)
+        if time.monotonic() - saved > 60:
+            keep_results(found)
+            saved = time.monotonic()
+    keep_results(found)
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of this program."""
+    made = program(__doc__)
+    made.add_argument("--store", type=Path, required=True, help="a folder with the references of quick 7")
+    made.add_argument("--networks", type=Path, required=True, help="a folder for five more networks")
+    made.add_argument("--only", choices=EXPERIMENTS, nargs="*", default=list(EXPERIMENTS))
+    return made
+
+
+def main() -> None:
+    """Add what results.npz lacks."""
+    asked = parser().parse_args()
+    torch.set_num_threads(1)
+    found, lab = read_results(), Lab(asked.store, asked.networks)
+    for experiment in asked.only:
+        add(found, experiment, EXPERIMENTS[experiment](lab))
+
+
+if __name__ == "__main__":
+    main()
