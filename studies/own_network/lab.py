@@ -59,20 +59,20 @@ class Lab:
     """
 
     def __init__(self, store: Path, networks: Path) -> None:
-        (decoded,) = (path for path in (store / "data").iterdir() if path.is_dir())
-        self.data: ImageData = open_decoded(decoded)
+        held = [open_decoded(path) for path in (store / "data").glob("imagenette64-1000-*") if path.is_dir()]
+        self.data: ImageData = max(held, key=lambda data: len(data.test.labels))  # others were limited
         self.norm, self.mean = Normalisation.of(self.data), torch.tensor(self.data.mean)
         self._store, self._networks = store, networks
 
     def references(self) -> list[nn.Module]:
         """Return the references of the store, in the order of their seeds."""
         found = {}
-        for path in (self._store / "references").glob("*resnet-quick*"):
+        for path in (self._store / "references").glob("imagenette64-1000-resnet-quick-*"):
             seed = json.loads((path / "manifest.json").read_text())["reference"]["seed"]
             found[seed] = _loaded(StoredNetwork(path.parent, "", path.name))
         return [found[seed] for seed in sorted(found)]
 
-    def others(self, count: int = 5) -> list[nn.Module]:
+    def others(self, count: int = 3) -> list[nn.Module]:
         """Return networks of the same recipe with other seeds, trained where they are missing."""
         return [self._other(3000 + 2 * number) for number in range(count)]
 

@@ -6,8 +6,7 @@ Run: roarbench run --suite quick --store DIR makes the five references; python -
 
 import argparse
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator
 from itertools import product
 from pathlib import Path
 
@@ -15,18 +14,22 @@ import torch
 from torch import Tensor, nn
 
 from roarbench import degraded
+from roarbench.analysis.collecting import collect
+from roarbench.analysis.own_network import kept_predictions
 from roarbench.api.removal import Removal
 from roarbench.estimators.baselines import blurred
 from roarbench.kernels.inputs import normalise
+from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suites import find_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.store.references import checksum
-from roarbench.terms import OWN_NETWORK_LEVELS, Order, Precision, Unit
+from roarbench.terms import Order, Precision, Unit
 from studies.own_network import adversaries
 from studies.own_network.lab import MORF, Group, Kept, Lab, keep_results, read_results, untrained
 from studies.page import opened, program
 
-ROWS = ("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb", "gb-sq", "ig", "ig(baseline=mean)",
+ROWS = ("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb", "gb-sq", "ig(baseline=mean)",
     "gradcam", "occlusion")  # fmt: skip
 TWINS = ("grad", "grad-sq", "sgsq-grad", "input-x-grad", "gb-sq", "gradcam")
 MIXED = ("input-x-grad", "ig(baseline=mean)", "sgsq-grad")
@@ -57,21 +60,21 @@ def known_order(lab: Lab) -> Iterator[Row]:
 
 
 def meaningless(lab: Lab) -> Iterator[Row]:
-    """Yield maps that depend on the network and do not explain it: four networks, for less time."""
-    group = lab.group(lab.references()[:4], 0, 300)
-    for form, seed in product(FORMS, range(NOISE)):
-        yield f"{form}:{seed}", lambda form=form, seed=seed: group.kept(noise(group, form, seed))
-    for variant, make in (("untrained", untrained_twin), ("shuffled", shuffled_twin)):
-        for seed in range(SEEDS):
-            made = dict[str, list[Tensor]]()
+    """Yield maps that depend on the network and do not explain it, each seed on other images."""
+    groups = [lab.group(lab.references()[:3], 100 * number, 100 * (number + 1)) for number in range(10)]
+    for seed, form in product(range(NOISE), FORMS):
+        group = groups[seed % 10]
+        yield f"{form}:{seed}", lambda form=form, seed=seed, group=group: group.kept(noise(group, form, seed))
+    for seed, (variant, make) in product(range(SEEDS), TWINNED.items()):
+        made, group = dict[str, list[Tensor]](), groups[seed]
 
-            def explain(name: str, make=make, seed=seed, made=made) -> Kept:  # type: ignore[no-untyped-def]
-                if not made:
-                    made.update(group.maps(TWINS, [make(group, number, seed) for number in range(4)]))
-                return group.kept(made[name])
+        def explain(name: str, make=make, seed=seed, made=made, group=group) -> Kept:  # type: ignore[no-untyped-def]
+            if not made:
+                made.update(group.maps(TWINS, [make(group, number, seed) for number in range(3)]))
+            return group.kept(made[name])  # type: ignore[no-any-return]
 
-            for name in TWINS:
-                yield f"{variant} {name}:{seed}", lambda name=name, explain=explain: explain(name)
+        for name in TWINS:
+            yield f"{variant} {name}:{seed}", lambda name=name, explain=explain: explain(name)
 
 
 def coarse(images: Tensor, drawn: Tensor) -> Tensor:
@@ -119,6 +122,9 @@ def shuffled_twin(group: Group, number: int, seed: int) -> nn.Module:
     return model.eval()
 
 
+TWINNED = {"untrained": untrained_twin, "shuffled": shuffled_twin}
+
+
 def varied(lab: Lab) -> Iterator[Row]:
     """Yield the estimators in the standard setting and in each other one."""
     settings: dict[str, tuple[Removal, str]] = {
@@ -129,11 +135,10 @@ def varied(lab: Lab) -> Iterator[Row]:
         "blur": (MORF, "blur"),
         "linear": (MORF, "linear"),
     }
-    references, others = lab.references(), list[nn.Module]()
-    yield from of_group(lambda: lab.group(references, 0, 400), settings)
-    yield from of_group(lambda: lab.group(references, 400, 800), {"other images": (MORF, "mean")})
-    yield from of_group(lambda: lab.group(references, 0, 400), {"bf16": (MORF, "mean")}, Precision.BF16)
-    yield from of_group(lambda: lab.group(others or lab.others(), 0, 400), {"other networks": (MORF, "mean")})
+    references = lab.references()[:3]
+    yield from of_group(lambda: lab.group(references, 0, 200), settings)
+    yield from of_group(lambda: lab.group(references, 0, 200), {"bf16": (MORF, "mean")}, Precision.BF16)
+    yield from of_group(lambda: lab.group(lab.others(), 0, 200), {"other networks": (MORF, "mean")})
 
 
 def of_group(
@@ -154,7 +159,18 @@ def of_group(
         yield f"{setting}:{name}", lambda name=name, setting=setting: kept(name, setting)
 
 
-EXPERIMENTS = {"adversary": attacked, "mixed": known_order, "null": meaningless, "order": varied}
+EXPERIMENTS = {"adversary": attacked, "null": meaningless, "mixed": known_order, "order": varied}
+
+
+def stored(found: dict[str, Kept], store: Path, suite: Suite, experiment: str) -> None:
+    """Take over the answers that a store has of a suite, of every row with all of them."""
+    with opened(store) as held:
+        results = collect(suite, held)
+    for protocol in (OWN_NETWORK, OWN_NETWORK_LERF):
+        if results.suite.shared(protocol, Unit.SCALAR)[1]:
+            for name, kept in kept_predictions(results, protocol, Unit.SCALAR)[1].items():
+                found[f"{experiment} {protocol.order}/{name}"] = kept.answers
+    keep_results(found)
 
 
 def add(found: dict[str, Kept], experiment: str, rows: Iterator[Row]) -> None:
@@ -176,6 +192,7 @@ def parser() -> argparse.ArgumentParser:
     made = program(__doc__)
     made.add_argument("--store", type=Path, required=True, help="a folder with the references of quick 7")
     made.add_argument("--networks", type=Path, required=True, help="a folder for five more networks")
+    made.add_argument("--corners", type=Path, help="a folder with the rows of levels.toml")
     made.add_argument("--only", choices=EXPERIMENTS, nargs="*", default=list(EXPERIMENTS))
     return made
 
@@ -185,6 +202,9 @@ def main() -> None:
     asked = parser().parse_args()
     torch.set_num_threads(1)
     found, lab = read_results(), Lab(asked.store, asked.networks)
+    stored(found, asked.store, find_suite("quick"), "quick")
+    if asked.corners:
+        stored(found, asked.corners, read_suite(Path(__file__).with_name("levels.toml")), "corners")
     for experiment in asked.only:
         add(found, experiment, EXPERIMENTS[experiment](lab))
 
