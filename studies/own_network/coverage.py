@@ -24,7 +24,7 @@ SETTINGS = ((0, 0, 0), (0, 0, 0.05), (0.3, 0.05, 0.05), (0.3, 0.15, 0.05), (0.3,
 
 def answers(chance: np.random.Generator, networks: int, harm: float, of_own: float, of_pairs: float) -> NDArray[np.bool_]:
     """Draw what networks keep, (maps, networks, levels, images): a normal number for each answer, cut at two levels."""
-    image, map_, network = chance.normal(size=IMAGES), *(chance.normal(size=networks) * 0.2 for _ in range(2))
+    image, network, map_ = chance.normal(size=IMAGES), *(chance.normal(size=networks) * 0.2 for _ in range(2))
     own = harm + of_own * chance.normal(size=networks)
     pairs = chance.normal(size=(networks, networks)) * of_pairs
     np.fill_diagonal(pairs, own)

@@ -5,6 +5,7 @@ Run: roarbench run --suite quick --store DIR makes the five references; python -
 """
 
 import argparse
+import json
 import time
 from collections.abc import Callable, Iterator
 from itertools import product
@@ -23,11 +24,12 @@ from roarbench.plan.suite import Suite
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
+from roarbench.protocols.roar import ROAR
 from roarbench.store.references import checksum
 from roarbench.terms import Order, Precision, Unit
 from studies.own_network import adversaries
 from studies.own_network.lab import MORF, Group, Kept, Lab, keep_results, read_results, untrained
-from studies.page import opened, program
+from studies.page import board, by_gain, opened, program
 
 ROWS = ("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb", "gb-sq", "ig(baseline=mean)",
     "gradcam", "occlusion")  # fmt: skip
@@ -170,6 +172,9 @@ def stored(found: dict[str, Kept], store: Path, suite: Suite, experiment: str) -
         if results.suite.shared(protocol, Unit.SCALAR)[1]:
             for name, kept in kept_predictions(results, protocol, Unit.SCALAR)[1].items():
                 found[f"{experiment} {protocol.order}/{name}"] = kept.answers
+    if results.suite.shared(ROAR, Unit.SCALAR)[1]:
+        gains = {name: round(row.gain.value or 0.0, 2) for name, row in by_gain(board(results, ROAR)).items()}
+        Path(__file__).with_name("roar.json").write_text(json.dumps(gains, indent=1) + "\n", "utf-8")
     keep_results(found)
 
 

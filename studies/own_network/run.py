@@ -1,0 +1,221 @@
+"""What own-network gain finds, and what fools it: the tables of the README, from the answers that are stored beside it.
+
+Run: python -m studies.own_network.run. The programs make, coverage and patch made results.npz, coverage.json and
+patch.json.
+"""
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+
+import roarbench as rb
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.own_network import own_network_gain
+from roarbench.stats.replication import agreement
+from roarbench.terms import Order
+from roarbench.text import interval, markdown_table
+from studies.own_network.lab import Kept, read_results
+from studies.page import Tables, write_recorded
+
+FOLDER = Path(__file__).parent
+CHOSEN = [2, 6]  # .05 and .5 among the seven levels of levels.toml
+CONFIDENCE = 0.95
+
+
+@lru_cache(maxsize=1)
+def answers() -> dict[str, Kept]:
+    """Return all answers that are kept."""
+    return read_results()
+
+
+def of(experiment: str) -> dict[str, Kept]:
+    """Return the answers of an experiment, by row."""
+    return {name.partition("/")[2]: kept for name, kept in answers().items() if name.startswith(f"{experiment}/")}
+
+
+def gain(kept: Kept, order: Order = Order.MORF, resamples: int = 2000) -> Sample:
+    """Return the gain of a row."""
+    return own_network_gain(kept, order, Bootstrap(resamples)).gain
+
+
+def shown(sample: Sample) -> Estimate:
+    """Return a gain with its interval."""
+    return estimate(sample, CONFIDENCE)
+
+
+def controls() -> str:
+    """Return gains on planted-corners, largest first: at the chosen levels, and at each level."""
+    heads = ("row", "own-network gain", "at .01, .02, .05, .1, .2, .3, .5", "own-network-lerf gain")
+    lines = []
+    lerf = of("corners lerf")
+    for name, kept in of("corners morf").items():
+        levels = own_network_gain(kept, Order.MORF, Bootstrap(10)).levels
+        found, other = (gain(each[:, :, CHOSEN], order) for each, order in ((kept, Order.MORF), (lerf[name], Order.LERF)))
+        each = ", ".join(f"{level.value:+.0f}" for level in levels)
+        lines.append((found.value, [f"`{name}`", interval(shown(found)), each, interval(shown(other))]))
+    return markdown_table(heads, (line for _, line in sorted(lines, key=lambda each: -each[0])))
+
+
+def patch() -> str:
+    """Return where maps put the patch."""
+    found = json.loads((FOLDER / "patch.json").read_text())
+    regions = ("own patch", "other patches", "elsewhere")
+    rows = [[f"`{name}`", *(f"{found[name][f'first, {one}']:.1%}" for one in regions)] for name in found]
+    return markdown_table(("map", *(f"{one} in the first 5 %" for one in regions)), rows)
+
+
+def meaningless() -> str:
+    """Return how many maps that do not explain the network have a gain other than 0."""
+    groups: dict[str, list[Estimate]] = {}
+    for name, kept in of("null").items():
+        groups.setdefault(name.rpartition(":")[0], []).append(shown(gain(kept)))
+    groups["all"] = [one for each in list(groups.values()) for one in each]
+    rows = []
+    for name, found in groups.items():
+        values = np.array([one.value for one in found], float)
+        above, below = (sum(sign * (bound or 0.0) > 0 for bound in bounds) for sign, bounds in
+            ((1, [one.low for one in found]), (-1, [one.high for one in found])))  # fmt: skip
+        error = values.std(ddof=1) / len(values) ** 0.5
+        rows.append([name, str(len(found)), f"{values.mean():+.2f} ± {error:.2f}", str(above), str(below)])
+    return markdown_table(("map", "maps", "mean gain ± standard error", "above 0", "below 0"), rows)
+
+
+def mixed() -> str:
+    """Return gains of maps that are mixed in steps, and how many pairs of steps are in the right order."""
+    groups: dict[str, list[Sample]] = {}
+    for name, kept in of("mixed").items():
+        groups.setdefault(name.rpartition(":")[0], []).append(gain(kept))
+    rows = []
+    for name, found in groups.items():
+        row, kind = name.split(":")
+        pairs = [shown(one.minus(two)) for k, one in enumerate(found) for two in found[k + 1 :]]
+        right = sum((pair.low or 0.0) > 0 for pair in pairs)
+        wrong = sum((pair.high or 0.0) < 0 for pair in pairs)
+        gains = ", ".join(f"{one.value:+.1f}" for one in found)
+        counts = (str(right), str(wrong), str(len(pairs) - right - wrong))
+        rows.append([f"`{row}`", kind, gains, *counts, interval(shown(found[-1]))])
+    heads = ("map", "mixed with", "gain at shares 0, .25, .5, .75, 1", "right", "wrong", "open", "gain at share 1")
+    return markdown_table(heads, rows)
+
+
+def gains_of(rows: Mapping[str, Kept], order: Order = Order.MORF) -> dict[str, Sample]:
+    """Return gains by row."""
+    return {name: gain(kept, order) for name, kept in rows.items()}
+
+
+def _agree(name: str, one: Mapping[str, Sample], other: Mapping[str, Sample]) -> list[str]:
+    found = agreement(one, other, CONFIDENCE)
+    assert found is not None, "there are three rows"
+    low, high = found.tau.low, found.tau.high
+    settled = "" if found.settled is None else f"{found.settled}, {found.opposed} opposed"
+    holds = "yes" if (found.tau.value or 0.0) >= 0.6 else "no"
+    return [name, str(found.rows), f"{found.tau.value:+.2f} [{low:+.2f}, {high:+.2f}]", settled, holds]
+
+
+def orders() -> str:
+    """Return whether the order of estimators holds in other settings, by Kendall's tau."""
+    asking = {name: kept for name, kept in of("quick morf").items() if kept.any() and _differs(kept)}
+    rows = [
+        _agree("quick 7: every other test image and the rest", *(
+            gains_of({name: kept[..., part] for name, kept in asking.items()}) for part in (slice(0, None, 2), slice(1, None, 2))
+        )),
+        _agree("quick 7: references 1, 2, 3 and 3, 4, 5", *(
+            gains_of({name: kept[part, part] for name, kept in asking.items()}) for part in (slice(0, 3), slice(2, 5))
+        )),
+    ]  # fmt: skip
+    settings: dict[str, dict[str, Kept]] = {}
+    for name, kept in of("order").items():
+        setting, row = name.split(":", 1)
+        settings.setdefault(setting, {})[row] = kept
+    standard = gains_of(settings.pop("standard")) if settings else {}
+    for setting, found in settings.items():
+        rows.append(_agree(setting, standard, gains_of(found, Order.LERF if setting == "lerf" else Order.MORF)))
+    return markdown_table(("variant", "rows", "Kendall's tau", "pairs settled in both", ".6 or more"), rows)
+
+
+def _differs(kept: Kept) -> bool:
+    return bool((kept != kept[:1]).any())
+
+
+def settings() -> str:
+    """Return the gains themselves in every setting."""
+    found: dict[str, dict[str, float]] = {}
+    names: list[str] = []
+    for name, kept in of("order").items():
+        setting, row = name.split(":", 1)
+        names += [] if setting in names else [setting]
+        order = Order.LERF if setting == "lerf" else Order.MORF
+        found.setdefault(row, {})[setting] = gain(kept, order, 10).value
+    rows = ([f"`{row}`", *(f"{each[name]:+.1f}" if name in each else "not run" for name in names)] for row, each in found.items())
+    return markdown_table(("row", *names), rows)
+
+
+def others() -> str:
+    """Return rank correlations with what other protocols say of the same estimators."""
+    rows = of("quick morf")
+    own = {name: gain(kept, resamples=10).value for name, kept in rows.items() if _differs(kept)}
+    each = np.arange(5)
+    morf = {name: -float(kept[each, each].mean()) for name, kept in rows.items()}
+    lerf = {name.split(":", 1)[1]: float(kept[range(len(kept)), range(len(kept))].mean()) for name, kept in of("order").items()
+        if name.startswith("lerf:")}  # fmt: skip
+    compared: list[tuple[str, Mapping[str, float]]] = [
+        ("ROAR, quick 7 (its references)", json.loads((FOLDER / "roar.json").read_text())),
+        ("predictions lost under own masks (MoRF), quick 7", morf),
+        ("predictions kept (LeRF), three references", lerf),
+    ]
+    for suite, protocol in (("quick@6", "roar"), ("quick@6", "morf"), ("quick@6", "lerf"), ("quick-matched", "matched")):
+        frame = rb.results(suite).to_dataframe()
+        frame = frame[frame["protocol"] == protocol]
+        compared.append((f"{protocol}, published rows of {suite}", dict(zip(frame["estimator"], frame["gain"], strict=True))))
+    return markdown_table(
+        ("beside", "rows", "Kendall's tau", "which"), (_rank(name, own, found) for name, found in compared)
+    )
+
+
+def _rank(name: str, own: Mapping[str, float], found: Mapping[str, float]) -> list[str]:
+    from scipy.stats import kendalltau
+
+    both = [row for row in own if row in found]
+    if len(both) < 3:
+        return [name, str(len(both)), "too few", ", ".join(both)]
+    tau = kendalltau([own[row] for row in both], [found[row] for row in both]).statistic
+    return [name, str(len(both)), f"{tau:+.2f}", ", ".join(both)]
+
+
+def adversaries() -> str:
+    """Return gains of estimators that are made to win."""
+    found = {name: own_network_gain(kept, Order.MORF, Bootstrap()) for name, kept in of("adversary").items()}
+    rows = ([name, interval(e := shown(one.gain)), ", ".join(f"{level.value:+.1f}" for level in one.levels),
+        "yes" if (e.low or 0.0) > 0 else "no"] for name, one in found.items())  # fmt: skip
+    return markdown_table(("estimator", "own-network gain", "at .05, .5", "succeeds"), rows)
+
+
+def covered() -> str:
+    """Return how often intervals hold the true gain."""
+    found = json.loads((FOLDER / "coverage.json").read_text())
+    rows = []
+    for name, one in found["settings"].items():
+        networks, *setting = name.split()
+        chance = "" if one["permutation"] is None else f"{one['permutation']:.3f}"
+        cells = (f"{one['gain']:+.2f}", f"{one['half']:.2f}", f"{one['held']:.3f}", f"{one['above']:.2f}", chance)
+        rows.append([networks, ", ".join(setting), *cells])
+    heads = ("networks", "harm, its spread over networks, over pairs", "gain", "half an interval", "holds", "above 0", "permutation p < .05")
+    return markdown_table(heads, rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "controls": controls, "patch": patch, "null": meaningless, "mixed": mixed, "orders": orders, "settings": settings,
+    "others": others, "adversaries": adversaries, "coverage": covered,
+}  # fmt: skip
+
+
+def tables(names: Iterable[str] = TABLES) -> Tables:
+    """Return the tables of the README by name."""
+    return {name: TABLES[name]() for name in names}
+
+
+if __name__ == "__main__":
+    write_recorded(__doc__, FOLDER / "README.md", tables)
