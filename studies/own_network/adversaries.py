@@ -58,7 +58,7 @@ def each(make: Callable[..., Tensor], group: Group) -> list[Tensor]:
 
 
 def _in_parts(make: Callable[[Tensor, Tensor], Tensor], group: Group) -> Tensor:
-    parts = zip(group.images.split(64), group.targets.split(64), strict=True)
+    parts = zip(torch.split(group.images, 64), torch.split(group.targets, 64), strict=True)
     return torch.cat([make(images, targets) for images, targets in parts])
 
 

@@ -22,7 +22,9 @@ IMAGES, RESAMPLES = 500, 400
 SETTINGS = ((0, 0, 0), (0, 0, 0.05), (0.3, 0.05, 0.05), (0.3, 0.15, 0.05), (0.3, 0.05, 0.15), (0, 0.1, 0.1))
 
 
-def answers(chance: np.random.Generator, networks: int, harm: float, of_own: float, of_pairs: float) -> NDArray[np.bool_]:
+def answers(
+    chance: np.random.Generator, networks: int, harm: float, of_own: float, of_pairs: float
+) -> NDArray[np.bool_]:
     """Draw what networks keep, (maps, networks, levels, images): a normal number for each answer, cut at two levels."""
     image, network, map_ = chance.normal(size=IMAGES), *(chance.normal(size=networks) * 0.2 for _ in range(2))
     own = harm + of_own * chance.normal(size=networks)

@@ -8,6 +8,7 @@ import argparse
 import json
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import product
 from pathlib import Path
 
@@ -45,20 +46,28 @@ def attacked(lab: Lab) -> Iterator[Row]:
     """Yield maps of estimators that are made to win."""
     group = lab.group(lab.references(), 0, 300)
     for name, make in adversaries.ALL.items():
-        yield name, lambda make=make: group.kept(make(group))
+        yield name, partial(_attack, group, make)
+
+
+def _attack(group: Group, make: Callable[[Group], list[Tensor]]) -> Kept:
+    return group.kept(make(group))
 
 
 def known_order(lab: Lab) -> Iterator[Row]:
     """Yield maps that are mixed with those of a sibling, and with another image's."""
     group, maps = lab.group(lab.references(), 0, 300), dict[str, list[Tensor]]()
+
     def mixed(name: str, kind: str, share: float) -> list[Tensor]:
         own = maps.get(name) or maps.setdefault(name, group.maps([name])[name])
         if kind == "image":
             return [degraded(one, one.roll(1, 0), share) for one in own]
         return [degraded(one, own[(number + 1) % len(own)], share) for number, one in enumerate(own)]
 
+    def kept(name: str, kind: str, share: float) -> Kept:
+        return group.kept(mixed(name, kind, share))
+
     for name, kind, share in product(MIXED, ("sibling", "image"), SHARES):
-        yield f"{name}:{kind}:{share:g}", lambda name=name, kind=kind, share=share: group.kept(mixed(name, kind, share))
+        yield f"{name}:{kind}:{share:g}", partial(kept, name, kind, share)
 
 
 def meaningless(lab: Lab) -> Iterator[Row]:
@@ -66,7 +75,7 @@ def meaningless(lab: Lab) -> Iterator[Row]:
     groups = [lab.group(lab.references()[:3], 100 * number, 100 * (number + 1)) for number in range(10)]
     for seed, form in product(range(NOISE), FORMS):
         group = groups[seed % 10]
-        yield f"{form}:{seed}", lambda form=form, seed=seed, group=group: group.kept(noise(group, form, seed))
+        yield f"{form}:{seed}", partial(_noise, group, form, seed)
     for seed, (variant, make) in product(range(SEEDS), TWINNED.items()):
         made, group = dict[str, list[Tensor]](), groups[seed]
 
@@ -76,7 +85,11 @@ def meaningless(lab: Lab) -> Iterator[Row]:
             return group.kept(made[name])  # type: ignore[no-any-return]
 
         for name in TWINS:
-            yield f"{variant} {name}:{seed}", lambda name=name, explain=explain: explain(name)
+            yield f"{variant} {name}:{seed}", partial(explain, name)
+
+
+def _noise(group: Group, form: str, seed: int) -> Kept:
+    return group.kept(noise(group, form, seed))
 
 
 def coarse(images: Tensor, drawn: Tensor) -> Tensor:
@@ -119,7 +132,7 @@ def shuffled_twin(group: Group, number: int, seed: int) -> nn.Module:
                 module.reset_running_stats()
                 module.momentum = None  # the mean over all batches
         model.train()
-        for part in torch.from_numpy(group.lab.data.train.pixels[:FITTED]).split(128):
+        for part in torch.split(torch.from_numpy(group.lab.data.train.pixels[:FITTED]), 128):
             model(normalise(part, group.lab.norm))
     return model.eval()
 
@@ -158,7 +171,7 @@ def of_group(
         return found[0].kept(maps[name], *settings[setting])
 
     for name, setting in product(ROWS, settings):
-        yield f"{setting}:{name}", lambda name=name, setting=setting: kept(name, setting)
+        yield f"{setting}:{name}", partial(kept, name, setting)
 
 
 EXPERIMENTS = {"adversary": attacked, "null": meaningless, "mixed": known_order, "order": varied}

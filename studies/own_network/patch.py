@@ -47,7 +47,9 @@ def measure(store: Path) -> dict[str, dict[str, float]]:
         where = patches(images.shape[1:], corners.own_corner(seed))
         rows = [find_estimator(name) for name in ROWS]
         starts = range(0, IMAGES, EXPLAINED)
-        made = [importance_maps(rows, model, batch.part(slice(at, at + EXPLAINED)), torch.zeros(3, 1, 1)) for at in starts]
+        made = [
+            importance_maps(rows, model, batch.part(slice(at, at + EXPLAINED)), torch.zeros(3, 1, 1)) for at in starts
+        ]
         parts.append(shares({name: torch.cat([one[name] for one in made]).flatten(1) for name in ROWS}, where))
     return {row: {what: round(sum(one[row][what] for one in parts) / len(parts), 3) for what in parts[0][row]}
         for row in parts[0]}  # fmt: skip
