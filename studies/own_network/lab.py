@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.removal import Removal, score
+from roarbench.api.removal import Removal, features_of, score
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
@@ -19,6 +19,7 @@ from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.fill import replaced
 from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.kernels.ranking import rank, tie_order
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
@@ -27,7 +28,7 @@ from roarbench.terms import OWN_NETWORK_LEVELS, Order, Precision, Unit
 
 Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
 RESULTS = Path(__file__).with_name("results.npz")
-BATCH, TEST_IDS = 128, 2**32
+TEST_IDS = 2**32
 MORF = Removal(Order.MORF, OWN_NETWORK_LEVELS, Unit.SCALAR)
 MODEL = partial(build, "resnet-quick", 10, 3, 64)
 
@@ -88,7 +89,7 @@ class Lab:
     def group(self, models: Sequence[nn.Module], first: int, last: int) -> "Group":
         """Return the test images first … last - 1 that these networks put into one class."""
         pixels = torch.from_numpy(self.data.test.pixels[first:last])
-        said = torch.stack([score(model, normalise(pixels, self.norm), BATCH).argmax(1) for model in models])
+        said = torch.stack([score(model, normalise(pixels, self.norm)).argmax(1) for model in models])
         rows = torch.nonzero((said == said[0]).all(0)).flatten()
         return Group(self, list(models), pixels[rows], said[0, rows], TEST_IDS + first + rows)
 
@@ -140,8 +141,10 @@ class Group(NamedTuple):
         count, images = len(self.models), self.images
         found = np.zeros((len(maps), count, len(removal.levels), len(images)), np.bool_)
         for number, one in enumerate(maps):
-            for level, mask in enumerate(removal.masks(removal.rank(one, images, self.ids), images)):
+            features = features_of(one.detach(), tuple(images.shape[1:]), removal.unit)
+            ranked = rank(features, tie_order(self.ids.numpy(), features.shape[1]))
+            for level, mask in enumerate(removal.masks(ranked, images.shape)):
                 left = normalise(replaced(self.pixels, mask, fill, self.lab.mean, self.ids), self.lab.norm)
                 for judge, model in enumerate(self.models):
-                    found[number, judge, level] = (score(model, left, BATCH).argmax(1) == self.targets).numpy()
+                    found[number, judge, level] = (score(model, left).argmax(1) == self.targets).numpy()
         return found
