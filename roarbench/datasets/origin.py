@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from roarbench.datasets import FOLDERS, DatasetRecord
+from roarbench.datasets import FOLDERS, DatasetRecord, idx
 from roarbench.datasets.stored import ENDINGS, files_below
 from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
+INSTALLED = {"fashion-mnist": Path("/usr/share/datasets/fashion-mnist")}  # by Debian's dataset-fashion-mnist
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:
@@ -25,7 +26,8 @@ def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, objec
     files = _files(path, record)
     if data is not None:
         return {"kind": "local", "folder": str(path.resolve()), "files": files}
-    return {"kind": "own" if record.own else "bundled", "files": files}
+    kind = "bundled" if record.bundled else "installed"
+    return {"kind": "own" if record.own else kind, "files": files}
 
 
 def table_file(record: DatasetRecord, data: Path | None) -> Path:
@@ -47,12 +49,18 @@ def images_folder(record: DatasetRecord, data: Path | None) -> Path | None:
             raise DataError(f"--data {data} is {what}; expected {wanted}")
         return data
     if not record.own:
-        return BUNDLED / record.bundled if record.bundled else None
+        return BUNDLED / record.bundled if record.bundled else installed_folder(record)
     folder = Path(record.folder)
     if not record.folder or not folder.is_dir():
         seen = f"{folder} is no folder" if record.folder else "it is not known here where they lie"
         raise DataError(f"the images of {record.name}: {seen}; write --data DIR, or --suite FILE.toml that names them")
     return folder
+
+
+def installed_folder(record: DatasetRecord) -> Path | None:
+    """Return the folder in which the system's packages have put a data set; None where they have not."""
+    folder = None if record.own else INSTALLED.get(record.name)
+    return folder if folder and idx.has_idx(folder) else None
 
 
 def _files(path: Path, record: DatasetRecord) -> list[list[object]]:

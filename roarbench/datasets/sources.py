@@ -13,7 +13,7 @@ from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, planted, stor
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.hub import brief, download, fetched_in_turn
 from roarbench.datasets.one_image import decode_image
-from roarbench.datasets.origin import images_folder, table_file
+from roarbench.datasets.origin import images_folder, installed_folder, table_file
 from roarbench.datasets.split_names import split_pairs
 from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
 from roarbench.datasets.tabular import in_steps, read_rows
@@ -53,8 +53,8 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
         splits = {split: _stamped(record, split) for split in Split}
     elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
-    elif data is not None and record.own != FOLDERS and idx.has_idx(data):
-        splits = {split: _from_arrays(record, *idx.read_idx(data, split)) for split in Split}
+    elif record.own != FOLDERS and (folder := data or installed_folder(record)) and idx.has_idx(folder):
+        splits = {split: _from_arrays(record, *idx.read_idx(folder, split)) for split in Split}
     else:
         splits = {}
         for split, (groups, labels) in _stored(record, data).items():

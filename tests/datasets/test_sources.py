@@ -13,13 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import errors
 
-from roarbench.datasets import FOLDERS, PARQUET
+from roarbench.datasets import FOLDERS, PARQUET, origin
 from roarbench.datasets import hub as hub_files
 from roarbench.datasets.catalogue import find_dataset
 from roarbench.datasets.loading import decode_dataset
 from roarbench.datasets.sources import counted, open_source
 from roarbench.errors import DataError
 from roarbench.execution.class_images import class_images
+from roarbench.terms import Split
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -280,3 +281,17 @@ def test_a_gated_hub_names_the_token(kind, monkeypatch):
     for help in ("https://huggingface.co/datasets/uoft-cs/cifar10", "hf auth login", "HF_TOKEN", "--data DIR"):
         assert help in str(complaint.value)
     assert "\n" not in str(complaint.value)
+
+
+def test_an_installed_data_set_is_read_where_no_folder_is_named(tmp_path, monkeypatch):
+    record = replace(find_dataset("fashion-mnist"), train_images=2, test_images=2)
+    for name in ("train", "t10k"):
+        header = bytes((0, 0, 8, 3)) + np.array([2, 28, 28], ">i4").tobytes()
+        (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(header + bytes(783) + b"\x07" + bytes(784))
+        (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1, 0, 0, 0, 2, 9, 4)))
+    monkeypatch.setitem(origin.INSTALLED, "fashion-mnist", tmp_path)
+    test = open_source(record, None)[Split.TEST]
+    assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
+    assert origin.describe_source(record, None)["kind"] == "installed"
+    monkeypatch.setitem(origin.INSTALLED, "fashion-mnist", tmp_path / "nowhere")
+    assert origin.describe_source(record, None)["kind"] == "hub"
