@@ -23,7 +23,7 @@ from roarbench.kernels import matching, ranking
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.draws import image_weights
-from roarbench.terms import FILLS, Order, Unit
+from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
 
 
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
@@ -73,6 +73,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     Returns:
         float32 (n, c, h, w), in [0, 255].
     """
+    by = FILL_WORDS.get(by, by)
     if by not in FILLS:
         raise UnknownName("fill", by, FILLS)
     pixels, gone = _bytes(images), tensor(removed, "the mask").bool()

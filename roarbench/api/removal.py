@@ -19,7 +19,7 @@ from roarbench.kernels.degrade import degrade, over_pixels
 from roarbench.kernels.fill import filled
 from roarbench.models.checks import check_network
 from roarbench.models.outputs import logits_of, with_two_classes
-from roarbench.terms import FILLS, Order, Unit
+from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
 
 _PIXELS = 2**18  # of the images that a network sees at once: activations of more leave a processor's cache
 _FEW = 4  # images that a network is checked on
@@ -149,6 +149,7 @@ def replacing(pixels: Tensor, fill: Any) -> Replace:
     if not isinstance(fill, str) or fill == "mean":
         value = fill_of(pixels, None if isinstance(fill, str) else fill)
         return lambda rows, removed: degrade(pixels[rows], removed, value)
+    fill = FILL_WORDS.get(fill, fill)
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
     low, high = kept = range_of(pixels.numpy())

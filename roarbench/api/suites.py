@@ -13,7 +13,7 @@ from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.weights import explaining
-from roarbench.terms import Split
+from roarbench.terms import FILL_WORDS, Split
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -136,7 +136,7 @@ class Suite:
 
         root, said = default_store() if store is None else Path(store), console()
         asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
-        asked |= {"levels": list(levels), "seeds": seeds, "fills": list(fills)}
+        asked |= {"levels": list(levels), "seeds": seeds, "fills": [FILL_WORDS.get(fill, fill) for fill in fills]}
         folder = write_arrays(model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True))
         named = str(folder / "suite.toml")
         return cls(planned(named, root), root, weights=(str(folder / "weights.pt"),), named=named)

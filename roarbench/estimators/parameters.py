@@ -45,7 +45,8 @@ PARAMETERS = {  # in the order in which names have them
     "steps": Parameter("points on the path to the image", *_count(1, 10_000)),
     "baseline": Parameter(
         "what an image is without its features: black, the mean of the training images, or the image blurred",
-        *_word("black|mean|blur", "black, mean or blur"),
+        "black, mean or blur",
+        lambda text: {"zero": "black", "black": "black", "mean": "mean", "blur": "blur"}.get(text),
     ),
     "patches": Parameter("squares along a side of the image that features are joined to", *_count(2, 64)),
     "layer": Parameter(

@@ -28,7 +28,7 @@ from roarbench.plan.toml_table import TomlTable
 from roarbench.plan.weights import title
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
-from roarbench.terms import FEWEST_NETWORKS, Making, Retrain, Split, Unit
+from roarbench.terms import FEWEST_NETWORKS, FILL_WORDS, Making, Retrain, Split, Unit
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
@@ -262,6 +262,7 @@ def _asked(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, An
     get = defaults or {"levels": None, "estimators": None, "seeds": 3, "units": (Unit.SCALAR,), "fills": ("mean",)}
     ids = section.texts("estimators", get["estimators"])
     units, fills = section.texts("units", get["units"]), section.texts("fills", get["fills"])
+    fills = tuple(dict.fromkeys(FILL_WORDS.get(fill, fill) for fill in fills))
     with section.naming():
         estimators = tuple(dict.fromkeys((*controls_on(dataset), *(_estimator(name, dataset) for name in ids))))
         units = tuple(_one(Unit, "units", unit) for unit in units)

@@ -26,7 +26,7 @@ from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.probability import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import Retrain, Unit
+from roarbench.terms import FILL_WORDS, Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
@@ -258,6 +258,7 @@ def _filled(suite_results: SuiteResults, protocol: Protocol, fill: str) -> Suite
     """Return the same results of a suite whose first fill is this one: tables are by the first."""
     suite, parts = suite_results.suite, protocol.made_of or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
+    fill = FILL_WORDS.get(fill, fill)
     if fill not in fills:
         has = f"it has: {', '.join(fills)}" if fills else "it does not have that protocol"
         raise CallerError(f"suite '{suite.name}' has no {protocol.name} with the fill '{fill}'; {has}")
