@@ -19,8 +19,11 @@ from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import copies, filled_images
 from roarbench.plan.common import tuning_cost
 from roarbench.plan.keys import ranked_splits, reference_epochs
-from roarbench.plan.points import Point, describe
+from roarbench.plan.points import Point, describe, protocol_name
+from roarbench.plan.runs import CLEAN
+from roarbench.protocols import PROTOCOLS
 from roarbench.store.ranking_spec import RankingSpec
+from roarbench.terms import Retrain
 from roarbench.text import duration, size
 
 _BAR = 20  # letters
@@ -198,7 +201,7 @@ class Watch(Meter):
         if event.failure:
             self._tell(event, text)
         else:
-            self.show(self._done, self.seconds_left, text)
+            self.show(self._done, self.seconds_left, _question(event) or text)
 
     def _tell(self, event: Event, text: str) -> None:
         """Say why a step failed; what a failed step takes with it has its reason and is not spoken of again."""
@@ -271,3 +274,15 @@ def _words(event: Event) -> str:
     else:
         text = "reference trained" if step.kind == "reference" else step.job.name
     return f"{text}, by another command" if event.elsewhere else text
+
+
+def _question(event: Event) -> str:
+    """Return which question a run belongs to, and what was done for it; empty for other steps and others' work."""
+    run = event.step.run
+    if run is None or event.elsewhere:
+        return ""
+    if (run.cell.estimator, run.cell.retrain) == (CLEAN, Retrain.NONE):
+        return "reference scored"
+    title = PROTOCOLS[protocol_name(run.cell)].title
+    row = run.cell.estimator if len(event.step.runs) > 1 else f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}"
+    return f"{title}: {'trained' if run.cell.retrain.trains else 'scored'} {row}"

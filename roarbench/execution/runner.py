@@ -38,8 +38,9 @@ from roarbench.models.build import build
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.runs import Run
+from roarbench.plan.runs import CLEAN, Run
 from roarbench.plan.suite import Suite
+from roarbench.protocols.roar import ROAR
 from roarbench.store.checksums import Checksums
 from roarbench.store.image_notes import decoded_notes, note_images, noted_images
 from roarbench.store.layout import Workspace
@@ -67,6 +68,8 @@ class Request:
     pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
     # when to stop, by `time.monotonic`, at the end of the next job; None for when all is done
     until: float | None = None
+    # told the results once ROAR is complete while another protocol goes on, if somebody asks
+    tell_roar: Callable[[SuiteResults], None] | None = None
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -108,10 +111,16 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(noted_by(work, results)))
 
     failed, planned = 0, partial(_planned, request, suite_results, lacking, console)
+    left, left_of_roar = set(todo), {run for run in todo if _is_of_roar(run)}
     with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
         for event in events:
             watch.note(event)
             failed += len(event.step.runs) if event.failure else 0
+            left -= set(event.step.runs)
+            if request.tell_roar and left_of_roar and left_of_roar.isdisjoint(left):
+                left_of_roar.clear()
+                if left:
+                    request.tell_roar(collected(suite, store, suite_results.data, suite_results.limit))
             if event.step.run in _scores(suite_results):
                 known = collected(suite, store, suite_results.data, suite_results.limit)
                 _tell_reference(known, console)
@@ -122,6 +131,11 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
     known = collected(suite, store, suite_results.data, suite_results.limit)
     _refuse_near_chance(known, work, console)
     return Finished(known, failed, work)
+
+
+def _is_of_roar(run: Run) -> bool:
+    """Return whether ROAR's table needs a run: one of its cells, or its networks on untouched images."""
+    return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
 
 
 def _planned(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:

@@ -114,7 +114,7 @@ def test_a_log_has_a_plain_line_with_share_and_time_left_every_ten_seconds_at_mo
             watch.note(Event(make_step(kind), "rank grad train 0 failed: no memory"))
         watch.note(Event(make_step("run"), "no memory"))
     *said, once, own = log.file.getvalue().splitlines()
-    assert said[0] == "  2%    about 4 min left  roar none t=0 scalar seed 0"
+    assert said[0] == "  2%    about 4 min left  ROAR: trained none t=0 seed 0"
     assert [line.split()[0] for line in said] == ["2%", "22%", "42%", "62%", "82%"]
     assert once == "rank grad train 0 failed: no memory"
     assert own == "failed: roar none t=0 scalar seed 0: no memory"

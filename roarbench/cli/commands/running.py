@@ -27,9 +27,11 @@ from roarbench.files import writing
 from roarbench.plan.choosing import part_of
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import find_suite
+from roarbench.protocols.roar import ROAR
 from roarbench.text import folded
 
 if TYPE_CHECKING:
+    from roarbench.analysis.boards import SuiteResults
     from roarbench.api.suites import Suite
     from roarbench.execution.entering import SubmissionMode
     from roarbench.execution.runner import Finished, Start
@@ -74,7 +76,8 @@ def run(
     count, start = _workers(place, work, workspace.logs if logged else None)
     with suite.opened(console) as results:
         part, pace = _entered(suite, asked, submitted, results, workspace, console)
-        request = replace(suite.request(part), workers=count, start=start, pace=pace)
+        tell = None if logged else partial(_show_roar, work.store, console)
+        request = replace(suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell)
         if course.until_decided:
             rule = StoppingRule(course.difference, budget)
             finished = run_until_decided(request, rule, workspace, results, console)
@@ -127,6 +130,18 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     from roarbench.execution.entering import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
+
+
+def _show_roar(store: Path, console: Console, suite_results: "SuiteResults") -> None:
+    """Show ROAR's table among the messages of a run while own-network gain, which stands beside it, is computed."""
+    from roarbench.analysis.collecting import with_kept
+    from roarbench.report.table import suite_table
+    from roarbench.report.table_formats import as_text
+    from roarbench.report.two_questions import asks_two_questions
+
+    if asks_two_questions(suite_results.suite):
+        table = suite_table(with_kept(suite_results, store), ROAR.name, None, None)
+        console.print(as_text(table, console.width), crop=False)
 
 
 def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableFormat) -> None:
