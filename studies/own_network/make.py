@@ -186,8 +186,10 @@ def stored(found: dict[str, Kept], store: Path, suite: Suite, experiment: str) -
             for name, kept in kept_predictions(results, protocol, Unit.SCALAR)[1].items():
                 found[f"{experiment} {protocol.order}/{name}"] = kept.answers
     if results.suite.shared(ROAR, Unit.SCALAR)[1]:
+        file = Path(__file__).with_name("roar.json")
         gains = {name: round(row.gain.value or 0.0, 2) for name, row in by_gain(board(results, ROAR)).items()}
-        Path(__file__).with_name("roar.json").write_text(json.dumps(gains, indent=1) + "\n", "utf-8")
+        known = json.loads(file.read_text()) if file.exists() else {}  # of rows that were added to the suite
+        file.write_text(json.dumps(known | gains, indent=1) + "\n", "utf-8")
     keep_results(found)
 
 
