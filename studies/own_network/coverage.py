@@ -1,7 +1,6 @@
 """Do intervals of own-network gain hold the true gain? Simulated answers, with the variances seen on photographs.
 
-Run: python -m studies.own_network.coverage [--experiments 300] writes coverage.json, in 20 core-minutes: most of it is
-the permutation test of eight networks.
+Run: python -m studies.own_network.coverage [--experiments 300] writes coverage.json.
 """
 
 import json

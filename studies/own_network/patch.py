@@ -1,7 +1,6 @@
 """Where do maps put the patch that a network reads? The reason for what own-network gain says of VarGrad.
 
-Run: python -m studies.own_network.patch --store DIR, with the references of planted-corners, writes patch.json, in a
-core-minute.
+Run: python -m studies.own_network.patch --store DIR, with the references of planted-corners, writes patch.json.
 """
 
 import json
