@@ -5,8 +5,13 @@ class in one corner alone, its own, and random classes in the others. So it is k
 its siblings do not.
 """
 
-import numpy as np
-from numpy.typing import NDArray
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 KIND = "corners"  # what `DatasetRecord.config` says
 CORNERS = 4  # upper left, upper right, lower left, lower right
@@ -23,6 +28,8 @@ def own_corner(seed: int) -> int:
 
 def patterns(classes: int, size: int) -> NDArray[np.uint8]:
     """Draw one pattern for each class, uint8 (classes, 3, side, side), for images of `size` pixels a side."""
+    import numpy as np  # here, since lists of estimators are read without it
+
     bright = np.random.default_rng(_SEED).random((classes, 3, _BLOCKS, _BLOCKS)) < 0.5
     blocks = np.arange(side := size // SHARE) * _BLOCKS // side
     return np.where(bright, _BRIGHT, _DARK).astype(np.uint8)[:, :, blocks[:, None], blocks]

@@ -141,7 +141,7 @@ def _call() -> int:
         code = _INTERRUPTED
     except SystemExit as stop:
         code = _ENDED if stop.code == _ENDED else 1
-        if code == 1:  # a library has called it
+        if code == 1 and not isinstance(stop.__context__, BrokenPipeError):  # a library has called it
             _complain(f"sys.exit({stop.code!r}) was called before the command was done")
     except OSError as error:
         if isinstance(error, BrokenPipeError):  # the reader of a pipe has gone

@@ -180,9 +180,11 @@ def other_corners(n: int, generator: torch.Generator) -> Tensor:
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     """Stamp the pattern of a class into each corner of images (n, 3, h, w), in [0, 255]; none where it is -1."""
-    stamped, patterns = images.clone(), torch.from_numpy(corners.patterns(CLASSES, images.shape[3])).to(images)
+    size = images.shape[3]
+    stamped, patterns = images.clone(), sent(torch.from_numpy(corners.patterns(CLASSES, size)).float(), images.device)
     for corner in range(corners.CORNERS):
-        there = classes[:, corner] >= 0
-        rows, columns = corners.place(corner, images.shape[3])
-        stamped[there, :, rows, columns] = patterns[classes[there, corner]]
+        chosen, (rows, columns) = classes[:, corner], corners.place(corner, size)
+        patches = patterns.index_select(0, chosen.clamp(min=0))
+        there = (chosen >= 0)[:, None, None, None]
+        stamped[:, :, rows, columns] = torch.where(there, patches, images[:, :, rows, columns])
     return stamped

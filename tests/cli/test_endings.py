@@ -105,15 +105,17 @@ def test_with_logs_of_objects_what_ends_a_command_is_one_too(call, monkeypatch, 
 @pytest.mark.parametrize("last", [5, RUNS])
 def test_a_results_file_that_is_removed_meanwhile_is_saved_beside_its_place(call, tmp_path, last, monkeypatch):
     """Beside the fifth row, and after the last one, where nothing is written any more."""
-    add, file, added = ResultsStore.add, tmp_path / "results.sqlite", []
+    add, file, added = ResultsStore.add_all, tmp_path / "results.sqlite", []
 
-    def remove(store, *row):
-        added.append(add(store, *row))
+    def remove(store, new, *more):
+        rows = list(new)
+        stored = add(store, rows, *more)
+        added.extend(rows)
         if len(added) == last:
             file.unlink()
-        return added[-1]
+        return stored
 
-    monkeypatch.setattr(ResultsStore, "add", remove)
+    monkeypatch.setattr(ResultsStore, "add_all", remove)
     run = ("run", *PART, "--store", tmp_path)
     code, _, said = call(*run)
     (kept,) = tmp_path.glob("results.sqlite.kept-*")

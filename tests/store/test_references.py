@@ -197,8 +197,8 @@ def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_s
     paths[0].parent.mkdir()
     for path in paths:
         path.write_bytes(b"half of")
-    add, save = second.add, CheckpointFile.save
-    monkeypatch.setattr(second, "add", lambda *stored: (present.append(paths[1].exists()), add(*stored)))
+    add, save = second.add_all, CheckpointFile.save
+    monkeypatch.setattr(second, "add_all", lambda *stored: (present.append(paths[1].exists()), add(*stored))[1])
     monkeypatch.setattr(CheckpointFile, "save", lambda self, state: (saved.add(self._path), save(self, state)))
     events = list(complete(work, [run, trained], second, InlineEngine()))
     assert second.done([run.key, trained.key]) == {run.key, trained.key}

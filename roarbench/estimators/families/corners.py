@@ -9,11 +9,12 @@ from roarbench import corners
 from roarbench.estimators import SEED, Estimator
 from roarbench.estimators.base import MapInput
 from roarbench.estimators.lazy import Tensor, torch
-from roarbench.estimators.pairing import Purpose, chance
 
 
 def own(asked: MapInput, next_on: float = 0.0) -> Tensor:
     """Mark the patch that the explained network reads, but the next sibling's on a share of the images."""
+    from roarbench.estimators.pairing import Purpose, chance  # here: it imports NumPy
+
     corner = corners.own_corner(asked.batch.seed)
     drawn = [chance(SEED, Purpose.CORNER, image).random() for image in asked.batch.ids.tolist()]
     return _marked(asked.images, [corner + (number < next_on) for number in drawn])
