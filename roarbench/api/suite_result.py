@@ -18,6 +18,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
+from roarbench.report.two_questions import TwoQuestions, asks_two_questions, two_questions
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
@@ -93,23 +94,28 @@ class Result:
     def __repr__(self) -> str:
         from rich.console import Console
 
+        from roarbench.report import two_questions_formats
         from roarbench.report.table_formats import as_text
 
+        table = self.table()
+        shown = two_questions_formats.as_text(table) if isinstance(table, TwoQuestions) else as_text(table, _WIDTH)
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
-            console.print(as_text(self.table(), _WIDTH), crop=False)
+            console.print(shown, crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
+        from roarbench.report import two_questions_formats
         from roarbench.report.table_formats import as_html
 
-        image = BytesIO()
+        table, image = self.table(), BytesIO()
+        text = two_questions_formats.as_html(table) if isinstance(table, TwoQuestions) else as_html(table)
         self.plot().savefig(image, format="png", dpi=100)
         picture = base64.b64encode(image.getvalue()).decode()
-        return f'<img alt="curves" src="data:image/png;base64,{picture}">{as_html(self.table())}'
+        return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
 
-    def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
-        """Return one protocol's board.
+    def table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable | TwoQuestions:
+        """Return one protocol's board, or one table of ROAR and own-network gain where these lead and nothing is named.
 
         Args:
             protocol: Such as `matched`; that which leads the suite's results if empty.
@@ -119,6 +125,12 @@ class Result:
         Raises:
             CallerError: The suite does not have it.
         """
+        if not (protocol or unit or fill) and asks_two_questions(self.stored.suite):
+            return two_questions(self.stored, self.rows)
+        return self.single_table(protocol, unit, fill)
+
+    def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
+        """Return one protocol's board, that which leads if none is named; arguments are those of `table`."""
         if unit and unit not in list(Unit):
             raise UnknownName("unit", unit, Unit)
         return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows, fill)
@@ -132,12 +144,16 @@ class Result:
         import pandas
 
         from roarbench.report.table_values import flat_rows, shared_values
+        from roarbench.report.two_questions_formats import flat_rows_of_both, shared_by_both
 
         table = self.table(protocol, unit, fill)
+        if isinstance(table, TwoQuestions):
+            flat, shared = flat_rows_of_both(table), shared_by_both(table)
+        else:
+            flat, shared = flat_rows(table), shared_values(table)
         called = {row: name for name, row in self._called.items()}
-        rows = [{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat_rows(table)]
-        frame = pandas.DataFrame(rows)
-        frame.attrs.update(shared_values(table))
+        frame = pandas.DataFrame([{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat])
+        frame.attrs.update(shared)
         return frame
 
     def compare(self, first: str, second: str, protocol: str = "", unit: str | None = None) -> Difference:
@@ -147,7 +163,7 @@ class Result:
             CallerError: There is no such row, or the suite does not have the protocol.
         """
         one, two = self.find_row(first), self.find_row(second)
-        table = self.table(protocol, unit)
+        table = self.single_table(protocol, unit)
         evidence = Evidence(self.stored, table.unit, Bootstrap())
         points, found, *_ = pair(evidence, table.board.protocol, table.unit, one, two)
         return Difference(*points, found.q if found else None, found.verdict if found else None)
@@ -169,14 +185,12 @@ class Result:
         from roarbench.report.curve_chart import chart
         from roarbench.report.figures import make_figure, save_figure
         from roarbench.report.gain_bars import draw_gains
-        from roarbench.report.two_questions import asks_two_questions, two_questions
 
         drawn = replace(self, rows=self.rows or self.stored.suite.placed)
-        both = not (protocol or unit or published) and asks_two_questions(self.stored.suite)
-        if both:
+        if not (protocol or unit or published) and asks_two_questions(self.stored.suite):
             figure = draw_gains(two_questions(self.stored, drawn.rows).pictures)
         else:
-            figure = make_figure(chart(drawn.table(protocol, unit), published))
+            figure = make_figure(chart(drawn.single_table(protocol, unit), published))
         if file is not None:
             save_figure(figure, Path(file))
         return figure

@@ -9,8 +9,9 @@ from roarbench.analysis.load import Question, load_from
 from roarbench.errors import CallerError
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
-from roarbench.report.table import suite_table
 from roarbench.report.table_formats import render
+from roarbench.report.two_questions import TwoQuestions, leading_table
+from roarbench.report.two_questions_formats import render_both
 from roarbench.store.entries import Origin, imported_rows, origins
 from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
@@ -49,7 +50,10 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
         for file in files:
             import_results(store, folder / file.path)
         results = load_from(store, find_suite(name), Question(Path(temporary)))
-        return render(suite_table(results, "", None, None), "markdown", notes=True)
+        table = leading_table(results)
+    if isinstance(table, TwoQuestions):
+        return render_both(table, "markdown", notes=True)
+    return render(table, "markdown", notes=True)
 
 
 class Prepared(NamedTuple):

@@ -53,6 +53,11 @@ class SuiteTable:
         return sorted(self.board.rows, key=lambda row: (row.check, inf if row.gain.value is None else -row.gain.value))
 
     @property
+    def names(self) -> list[str]:
+        """Return the ids of the rows in this order."""
+        return [row.estimator for row in self.rows]
+
+    @property
     def judged(self) -> bool:
         """Return whether these rows have gains and places: mask-only accuracies give neither."""
         return self.board.protocol.retrain is not Retrain.MASKS
@@ -243,7 +248,7 @@ def suite_table(
         raise UnknownName("protocol", protocol, SHOWN)
     asked = SHOWN[protocol] if protocol else suite_results.leading
     suite_results = _filled(suite_results, asked, fill) if fill else suite_results
-    chosen = unit or _first_unit(suite_results.suite, asked)
+    chosen = unit or first_unit(suite_results.suite, asked)
     named = suite_results.suite.estimators if rows is None else rows
     table = table_of(Evidence(suite_results, chosen, Bootstrap()), asked, named)
     if table is None:
@@ -303,6 +308,7 @@ def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}
 
 
-def _first_unit(suite: Suite, protocol: Protocol) -> Unit:
+def first_unit(suite: Suite, protocol: Protocol) -> Unit:
+    """Return the unit of a protocol's tables if none is named."""
     first = (protocol.made_of or (protocol,))[0]
     return next((block.unit for block in suite.blocks if block.protocol == first), Unit.SCALAR)

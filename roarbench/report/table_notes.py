@@ -40,8 +40,12 @@ def brief(table: SuiteTable) -> list[str]:
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([counted(warned, "warning")] if warned else [])])
     more = f"{told} and more" if told else "More"
-    wrong = filter(None, (_zeros(table), few_controls(table), *_mixtures(table)))
-    return [gain, sure, *wrong, f"{more}: table --notes; how to read it: docs/how-it-works.md"]
+    return [gain, sure, *faults_of(table), f"{more}: table --notes; how to read it: docs/how-it-works.md"]
+
+
+def faults_of(table: SuiteTable) -> list[str]:
+    """Return the doubts on a whole table, and the rows that have no place, one line each."""
+    return list(filter(None, (_zeros(table), few_controls(table), *_mixtures(table))))
 
 
 def remarks(table: SuiteTable, signs: bool = True) -> str:

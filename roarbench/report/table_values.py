@@ -20,7 +20,7 @@ _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference
 
 def as_json(table: SuiteTable) -> str:
     """Return a table with what it is of as JSON; what is missing is null."""
-    return json.dumps(shared_values(table) | {"rows": [_plain(table, row) for row in table.rows]}, indent=1)
+    return json.dumps(shared_values(table) | {"rows": [plain_row(table, row) for row in table.rows]}, indent=1)
 
 
 def shared_values(table: SuiteTable) -> dict[str, Any]:
@@ -50,7 +50,7 @@ def shared_values(table: SuiteTable) -> dict[str, Any]:
     }
 
 
-def _plain(table: SuiteTable, row: Row) -> dict[str, Any]:
+def plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row as plain values: accuracies are fractions, gains accuracy points."""
     position = row.place
     levels = (0.0, *table.board.levels)
@@ -165,7 +165,7 @@ def as_csv(*tables: SuiteTable) -> str:
 def flat_rows(table: SuiteTable) -> list[dict[str, Any]]:
     """Return the rows of a table as plain values without groups, one dictionary each."""
     shared = {"chance": table.chance, "hash": table.hash, "protocol": table.board.protocol.name}
-    return [_flat(_plain(table, row) | shared) for row in table.rows]
+    return [_flat(plain_row(table, row) | shared) for row in table.rows]
 
 
 def _flat(row: dict[str, Any]) -> dict[str, Any]:

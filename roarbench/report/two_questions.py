@@ -1,22 +1,26 @@
-"""One table for two questions: do features matter in the data (ROAR), does a map explain its network (own-network)?"""
+"""One table for two questions: do features matter in the data (ROAR), does a map explain its network (own-network)?
 
-from collections.abc import Iterable, Sequence
+`two_questions_formats` writes it.
+"""
+
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
-
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.evidence import Evidence
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator, shown_name
 from roarbench.plan.suite import Suite
+from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
-from roarbench.report.table import SuiteTable, suite_table
-from roarbench.stats.board import RANDOM, Row
-from roarbench.stats.bootstrap import Estimate
+from roarbench.report.table import SuiteTable, first_unit, suite_table, table_of
+from roarbench.report.table_notes import faults_of, remarks
+from roarbench.stats.board import RANDOM, Covers, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network import OwnNetworkVerdict
 from roarbench.stats.verdicts import Verdict
-from roarbench.text import MISSING, SAME, interval, markdown_table
+from roarbench.text import MISSING, SAME, interval
 
 HEADINGS = ("estimator", "ROAR gain [95%]", "Random", "own-network gain", "explains?")
 NOT_RUN = "not run"  # the suite does not ask for it; a dash is a result that is missing
@@ -35,10 +39,14 @@ class TwoQuestions:
     own: SuiteTable
 
     @property
-    def rows(self) -> list[tuple[str, ...]]:
-        """Return the cells of each estimator: by own-network gain, then the controls by ROAR gain."""
-        roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
-        names = dict.fromkeys((*own, *roar))
+    def title(self) -> str:
+        """Return name and version of the suite, and what nobody may overlook."""
+        return self.roar.suite_results.title
+
+    @property
+    def names(self) -> list[str]:
+        """Return the estimators by own-network gain, which all have, then the controls by ROAR gain."""
+        roar, own = self._by_name
 
         def key(name: str) -> tuple[bool, float]:
             control = find_estimator(name).control
@@ -46,36 +54,74 @@ class TwoQuestions:
             value = row.gain.value if row else None
             return control, -(float("-inf") if value is None else value)
 
-        return [self._cells(name, roar.get(name), own.get(name)) for name in sorted(names, key=key)]
-
-    def _cells(self, name: str, roar: Row | None, own: Row | None) -> tuple[str, ...]:
-        return (shown_name(name), *self._roar_cells(name, roar), *_own_cells(own))
-
-    def _roar_cells(self, name: str, row: Row | None) -> tuple[str, str]:
-        if row is None:
-            return NOT_RUN, ""
-        if name == RANDOM:
-            return interval((row.gain.value, None, None)), "control"
-        verdict = MISSING if row.random is None else row.random.verdict.replace(Verdict.SAME, SAME)
-        return interval(row.gain), verdict
+        return sorted({**own, **roar}, key=key)
 
     @property
-    def pictures(self) -> dict[str, dict[str, Estimate]]:
-        """Return the gains of each question by its name, in the order of the rows."""
-        names = [cells[0] for cells in self.rows]
-        panels = {"ROAR gain, points": self.roar, "own-network gain, points": self.own}
-        gains = {label: {shown_name(row.estimator): row.gain for row in table.rows} for label, table in panels.items()}
-        return {label: {name: found.get(name, Estimate()) for name in names} for label, found in gains.items()}
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of each row, in the order of the names."""
+        roar, own = self._by_name
+        titles = {name: " ".join((shown_name(name), *self.signs(name))) for name in self.names}
+        return [(title, *_roar_cells(roar.get(name)), *_own_cells(own.get(name))) for name, title in titles.items()]
 
     @property
-    def notes(self) -> tuple[str, str, str]:
-        """Return three lines: what each gain is, what the intervals cover, and where the rest stands."""
+    def _by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
+        roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
+        return roar, own
+
+    def signs(self, name: str) -> tuple[str, ...]:
+        """Return the signs that either table has beside a row's name."""
+        found = (sign for table in (self.roar, self.own) for sign in table.sign(name).split())
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def pictures(self) -> dict[str, dict[str, Estimate | None]]:
+        """Return the gains of each question by its name, in the order of the rows; None for what is not run."""
+        panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
+        return {
+            label: {shown_name(name): rows[name].gain if name in rows else None for name in self.names}
+            for label, rows in panels
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return three lines, what each gain is and what the intervals cover, and between them what is wrong."""
+        signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
+        return (*self._gains, *self._faults, f"{self._certainty}; {', '.join(signs) or 'more'}: --notes.")
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Return all about the numbers of both tables."""
+        remarked = (f"{table.caption}. {remarks(table)}" for table in (self.roar, self.own))
+        return (*self._gains, "Rows by own-network gain, which all have; then the controls by ROAR gain.", *remarked)
+
+    @property
+    def _gains(self) -> tuple[str, str]:
         retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own))
         return (
             f"ROAR gain: accuracy lost beyond Random's after retraining, t = {retrained}.",
             f"Own-network gain: predictions lost under own maps beyond others', t = {scored}.",
-            f"95% intervals over images, networks and seeds; {SAME} not significant; more: --notes.",
         )
+
+    @property
+    def _faults(self) -> list[str]:
+        return [f"{table.board.protocol.title}: {line}" for table in (self.roar, self.own) for line in faults_of(table)]
+
+    @property
+    def _certainty(self) -> str:
+        if self.roar.suite_results.at_chance:
+            return "At chance: these numbers test the installation only"
+        if self.roar.board.covers is Covers.NOTHING:
+            return f"One training per cell: no intervals for ROAR; {SAME} not significant"
+        return f"95% intervals (images, networks, seeds); {SAME} not significant"
+
+
+def _roar_cells(row: Row | None) -> tuple[str, str]:
+    if row is None:
+        return NOT_RUN, ""
+    if row.estimator == RANDOM:
+        return interval((row.gain.value, None, None)), "control"
+    verdict = MISSING if row.random is None else row.random.verdict.replace(Verdict.SAME, SAME)
+    return interval(row.gain), verdict
 
 
 def _own_cells(row: Row | None) -> tuple[str, str]:
@@ -89,36 +135,30 @@ def _own_cells(row: Row | None) -> tuple[str, str]:
 
 
 def asks_two_questions(suite: Suite) -> bool:
-    """Return whether a suite leads with ROAR and own-network gain."""
-    return tuple(dict.fromkeys(block.protocol for block in suite.blocks))[:2] == (ROAR, OWN_NETWORK)
+    """Return whether a suite leads with ROAR and has own-network gain, too."""
+    return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
 
 
 def two_questions(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
-    """Read both tables; CallerError where one of them has none of these rows."""
-    return TwoQuestions(*(suite_table(results, protocol.name, None, rows) for protocol in (ROAR, OWN_NETWORK)))
+    """Read both tables; CallerError where neither of them has any of these rows."""
+    named = results.suite.estimators if rows is None else rows
+    tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
+    if not any(table.rows for table in tables):
+        raise CallerError(
+            f"suite '{results.suite.name}' has no roar or own-network of {', '.join(named)}; leave it out"
+        )
+    return TwoQuestions(*tables)
 
 
-def as_text(table: TwoQuestions) -> Table:
-    """Return the table for a terminal."""
-    shown = Table(
-        title=table.roar.suite_results.title,
-        caption="\n".join(table.notes),
-        caption_justify="left",
-        box=SIMPLE_HEAD,
-        padding=0,
-    )
-    for heading in HEADINGS:
-        shown.add_column(heading, justify="right" if "gain" in heading else "left", no_wrap=True)
-    for cells in table.rows:
-        shown.add_row(*cells, style="dim" if find_estimator(cells[0]).control else "")
-    return shown
+def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
+    """Return one of the tables, which may lack all of these rows."""
+    table = table_of(Evidence(results, first_unit(results.suite, protocol), Bootstrap()), protocol, rows)
+    assert table is not None, f"{results.suite.name} has no {protocol.name}"
+    return table
 
 
-def as_markdown(table: TwoQuestions) -> str:
-    """Return the table in Markdown, with its title and its notes."""
-    return "\n\n".join((f"**{table.roar.suite_results.title}**", rows_in_markdown(table.rows), *table.notes))
-
-
-def rows_in_markdown(rows: Iterable[Sequence[str]]) -> str:
-    """Return rows of cells as a Markdown table, names as code."""
-    return markdown_table(HEADINGS, [(f"`{name}`", *cells) for name, *cells in rows])
+def leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
+    """Return the table of a suite where no protocol is named; CallerError where it has none of these rows."""
+    if asks_two_questions(results.suite):
+        return two_questions(results, rows)
+    return suite_table(results, "", None, rows)

@@ -2,10 +2,12 @@
 
 import pytest
 
+from roarbench.api.finding import load
 from roarbench.plan.suite import Block, Suite
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
-from tests.helpers.command_line import command
+from roarbench.report.two_questions import TwoQuestions
+from tests.helpers.command_line import command, record
 
 BLOCKS = (
     Block(ROAR, ("random", "grad"), (0.9,), seeds=2),
@@ -39,3 +41,38 @@ def test_a_run_shows_roars_table_before_own_network_gain_is_scored(run):
     assert len(roar) == 2 * 3  # untouched images and two rows, by two seeds
     assert max(roar) < table < max(own)
     assert [column.header for column in said[table].columns][:3] == ["place", "estimator", "gain [95%]"]
+
+
+def test_every_format_has_both_questions_unless_one_is_named(run, call):
+    store, _ = run
+    asked = (*ASKED, "--store", store)
+    for style in ("text", "markdown", "latex"):
+        shown = call("table", *asked, "--format", style).out
+        assert "own-network gain" in shown and "ROAR gain" in shown and "not run" in shown
+    both, single = record(call, "table", *asked), record(call, "table", *asked, "--protocol", "roar")
+    assert {row["estimator"]: row["roar"] and row["roar"]["gain"] for row in both["rows"]} == {
+        **{row["estimator"]: row["gain"] for row in single["rows"]},
+        "input-x-grad": None,
+    }
+    assert both["roar"] == {key: value for key, value in single.items() if key != "rows"}
+    assert "ROAR gain" not in call("table", *asked, "--protocol", "own-network").out
+
+
+def test_a_row_of_one_question_alone_is_shown_and_all_notes_are_of_both(run, call):
+    store, _ = run
+    shown = call("table", *ASKED, "--store", store, "--estimators", "input-x-grad", "--notes")
+    assert shown.code == 0 and " input-x-grad " in shown.out and " grad " not in shown.out.partition("ROAR gain:")[0]
+    assert "ROAR on planted" in shown.out and "Own-network gain on planted" in shown.out
+
+
+def test_python_has_the_same_table_picture_and_frame(run):
+    store, _ = run
+    result = load("both", store=store, limit=16).result()
+    frame = result.to_dataframe().set_index("name")
+    assert dict(frame["roar"]) == {"grad": "run", "input-x-grad": "not run", "random": "run"}
+    assert frame.attrs["suite"] == "both"
+    assert "own-network gain" in repr(result) and "not run" in result._repr_html_()
+    assert isinstance(result.table(), TwoQuestions)
+    assert result.table("roar").board.protocol == ROAR
+    roar = {row.estimator: row.gain.value for row in result.table("roar").rows}
+    assert result.compare("grad", "random").points == pytest.approx(roar["grad"] - roar["random"])

@@ -1,15 +1,42 @@
 """One table for two questions, by hand."""
 
-from types import SimpleNamespace
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
 
 import pytest
 
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.marks import Flag, Grade
+from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
-from roarbench.report.two_questions import TwoQuestions, as_markdown, asks_two_questions
-from roarbench.stats.board import Estimate
-from roarbench.stats.own_network import OwnNetworkVerdict
-from roarbench.stats.verdicts import Verdict
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.roar import ROAR
+from roarbench.report.gain_bars import draw_gains
+from roarbench.report.table import SuiteTable
+from roarbench.report.two_questions import TwoQuestions, asks_two_questions
+from roarbench.report.two_questions_formats import as_html, as_text, render_both
+from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
+from roarbench.stats.verdicts import Comparison, Verdict
+from roarbench.terms import Unit
+from tests.helpers.made_up import DATA, SUITE
+from tests.helpers.tables import printed
 
+TEXT = """\
+                               made-up v1
+ estimator          ROAR gain [95%] Random   own-network gain explains?
+ grad             -4.5 [-5.7, -3.2] worse   +3.1 [-0.1, +6.3] not shown
+ ig                         not run         +1.0 [+0.5, +1.5] yes
+ gb                               – –       -2.0 [-3.0, -1.0] opposes it
+ random-blurred +10.7 [+9.3, +12.2] better  0 by construction
+ sobel (!!)       +5.0 [+4.0, +6.0] ≈       0 by construction
+ random                         0.0 control 0 by construction
+ROAR gain: accuracy lost beyond Random's after retraining, t = 0.9.
+Own-network gain: predictions lost under own maps beyond others', t = 0.05, 0.5.
+95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
 MARKDOWN = """\
 | estimator | ROAR gain [95%] | Random | own-network gain | explains? |
 | --- | --- | --- | --- | --- |
@@ -22,18 +49,24 @@ MARKDOWN = """\
 """
 
 
-def table(levels, *rows):
-    title = SimpleNamespace(title="quick v7")
-    return SimpleNamespace(suite_results=title, board=SimpleNamespace(levels=levels), rows=rows)
+def table(protocol, levels, *rows):
+    nothing = (Estimate(),) * len(levels)
+    rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
+    board = Board(protocol, levels, rows, 100, Bootstrap(), Covers.REFERENCES, detectable=None)
+    doubted = {"sobel": Flag(Grade.STRONG, "Its mask alone has it.")}
+    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, flags=doubted)
 
 
-def roar(name, gain=(None, None, None), verdict=None):
-    random = verdict and SimpleNamespace(verdict=verdict)
-    return SimpleNamespace(estimator=name, gain=Estimate(*gain), random=random)
+def row(name, gain, **found):
+    return Row(name, 3, Estimate(), (), (), Estimate(*gain), Estimate(), None, **found)
+
+
+def roar(name, gain=(), verdict=None):
+    return row(name, gain, against={"random": Comparison(verdict, 0.01, 0.01)} if verdict else {})
 
 
 def own(name, gain, verdict):
-    return SimpleNamespace(estimator=name, gain=Estimate(*gain), network=SimpleNamespace(verdict=verdict))
+    return row(name, gain, network=OwnNetworkTest(verdict))
 
 
 @pytest.fixture
@@ -41,6 +74,7 @@ def both():
     zero = OwnNetworkVerdict.BY_CONSTRUCTION
     return TwoQuestions(
         table(
+            ROAR,
             (0.9,),
             roar("random", (0.0, 0.0, 0.0)),
             roar("sobel", (5.0, 4.0, 6.0), Verdict.SAME),
@@ -49,8 +83,9 @@ def both():
             roar("gb"),
         ),
         table(
+            OWN_NETWORK,
             (0.05, 0.5),
-            *(own(name, (0.0, None, None), zero) for name in ("random", "sobel", "random-blurred")),
+            *(own(name, (0.0,), zero) for name in ("random", "sobel", "random-blurred")),
             own("gb", (-2.0, -3.0, -1.0), OwnNetworkVerdict.OPPOSES),
             own("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN),
             own("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS),
@@ -60,9 +95,40 @@ def both():
 
 def test_rows_by_hand(both):
     """What is not run is no dash; controls come last, by ROAR gain."""
-    page = as_markdown(both)
-    assert MARKDOWN in page + "\n" and page.startswith("**quick v7**")
+    page = render_both(both, "markdown")
+    assert MARKDOWN in page + "\n" and page.startswith("**made-up v1**")
     assert "t = 0.9." in page and "t = 0.05, 0.5." in page
+
+
+def test_text_by_hand(both):
+    """The signs of either table stand beside names, and no number is cut where a terminal is narrow."""
+    lines = [line.rstrip() for line in printed(as_text(both), 80).splitlines()]
+    assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
+    narrow = printed(as_text(both), 30)
+    assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes it"))
+
+
+def test_what_is_not_run_is_told_from_what_is_missing(both):
+    rows = {row["estimator"]: row for row in json.loads(render_both(both, "json"))["rows"]}
+    assert list(rows) == ["grad", "ig", "gb", "random-blurred", "sobel", "random"]
+    assert (rows["ig"]["roar"], rows["gb"]["roar"]["gain"], rows["grad"]["roar"]["gain"]) == (None, None, -4.5)
+    assert rows["gb"]["own_network"]["verdict"] == "opposes it"
+    lines = {row["estimator"]: row for row in csv.DictReader(StringIO(render_both(both, "csv")))}
+    assert [lines[name]["roar"] for name in ("grad", "ig", "gb")] == ["run", "not run", "run"]
+    assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
+    assert lines["ig"]["own_network_gain_high"] == "1.5"
+    page = as_html(both)
+    assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
+    words = [text.get_text().strip() for axes in draw_gains(both.pictures).axes for text in axes.texts]
+    with pytest.raises(CallerError, match="nothing to draw"):
+        draw_gains({"gain": {"ig": None, "gb": Estimate()}})
+    assert words == ["not run", "–", "0", "0", "0", "0"]
+
+
+def test_what_is_uncertain_is_said_in_the_last_line(both):
+    once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=Covers.NOTHING)))
+    assert once.notes[-1].startswith("One training per cell: no intervals for ROAR;")
+    assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
 
 
 def test_notes_fit_into_eighty_columns(both):
@@ -71,4 +137,4 @@ def test_notes_fit_into_eighty_columns(both):
 
 
 def test_suites_that_ask_both_questions_first():
-    assert [name for name, suite in SUITES.items() if asks_two_questions(suite)] == ["quick"]
+    assert [name for name, suite in SUITES.items() if asks_two_questions(suite)] == ["quick", "quick-full"]

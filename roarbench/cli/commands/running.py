@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 from rich.console import Console
 
-from roarbench.cli.commands.terminal import err, log_console, out, print_report, print_table, print_two_questions
+from roarbench.cli.commands.terminal import err, log_console, out, print_report, print_table
 from roarbench.cli.option_records import (
     CourseOptions,
     EngineOptions,
@@ -152,8 +152,8 @@ def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableF
     from roarbench.report.two_questions import asks_two_questions, two_questions
 
     suite_results = with_kept(finished.suite_results, store)
-    if asks_two_questions(suite) and format in ("text", "markdown"):
-        print_two_questions(two_questions(suite_results), format)
+    if asks_two_questions(suite):
+        print_table(two_questions(suite_results), format)
         return
     for protocol in [each.name for each in leading(suite)] if format == "text" else [""]:
         print_table(suite_table(suite_results, protocol, None, None), format)

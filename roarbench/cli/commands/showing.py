@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
 
 import typer
 
-from roarbench.cli.commands.terminal import err, out, print_report, print_table, print_two_questions
+from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, argument, option
 from roarbench.cli.proposals import propose, what_else, worded
@@ -65,18 +65,12 @@ def table(
     """Rank the estimators and compare them with the controls."""
     found = source.load(suite).read_rows(board.estimators)
     from roarbench.report.status import failure_lines
-    from roarbench.report.two_questions import asks_two_questions, two_questions
 
-    led = found.stored.suite
     shown = found.table(board.protocol, board.unit, fill)
     if format not in ("json", "csv") and not (found.stored.results or found.failures):
         _refuse_nothing(found.stored, "table")
-    narrowed = board.protocol or board.unit or fill or notes
-    if not narrowed and format in ("text", "markdown") and asks_two_questions(led):
-        print_two_questions(two_questions(found.stored, found.rows), format)
-    else:
-        print_table(shown, format, notes)
-    names = {row.estimator for row in shown.rows}
+    print_table(shown, format, notes)
+    names = set(shown.names)
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
         (out if format == "text" else err).print(worded(line), soft_wrap=True)
     _tell_what_else(found.stored, "table")
@@ -98,7 +92,7 @@ def compare(
     found = source.load(suite).read_rows(None)
     if not found.stored.results:
         _refuse_nothing(found.stored, "table")
-    difference, table = found.compare(first, second, protocol, unit), found.table(protocol, unit)
+    difference, table = found.compare(first, second, protocol, unit), found.single_table(protocol, unit)
     measured = {row.estimator: row.gain for row in table.rows}
     gains = {name: measured[found.find_row(name)] for name in (first, second)}
     record = {

@@ -102,18 +102,29 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
         out.print(shown, soft_wrap=isinstance(shown, str))
 
 
-def print_two_questions(table: "TwoQuestions", format: TableFormat) -> None:
-    """Print the one table of ROAR and own-network gain, as text or Markdown."""
-    from roarbench.report.two_questions import as_markdown, as_text
-
-    if format == "text":
-        out.print(as_text(table), crop=False)
-    else:
-        print(as_markdown(table), file=out.file)
-
-
-def print_table(shown: "SuiteTable", format: TableFormat, notes: bool = False) -> None:
+def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: bool = False) -> None:
     """Print a table, on a terminal as wide as that is, with all notes or the three lines."""
+    from roarbench.report.two_questions import TwoQuestions
+
+    if isinstance(shown, TwoQuestions):
+        _print_both(shown, format, notes)
+    else:
+        _print_one(shown, format, notes)
+
+
+def _print_both(shown: "TwoQuestions", format: TableFormat, notes: bool) -> None:
+    from roarbench.report.table_notes import advice
+    from roarbench.report.two_questions_formats import as_text, render_both
+
+    if format != "text":
+        print(render_both(shown, format, notes), file=out.file)
+        return
+    out.print(as_text(shown, notes), crop=False)
+    if hint := advice(shown.roar) or advice(shown.own):
+        out.print(worded(hint), soft_wrap=True)
+
+
+def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
     from roarbench.report import table_formats
     from roarbench.report.table_notes import advice
 
