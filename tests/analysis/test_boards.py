@@ -234,7 +234,7 @@ def test_the_reference_is_told_where_it_is_known():
     accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
     assert accuracy == pytest.approx(0.8, abs=0.03)
     assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
-    assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown")
+    assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown", notes=True)
     found = held()
     rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
     for weights, known in (("a" * 64, True), ("b" * 64, False)):
