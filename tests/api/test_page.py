@@ -45,7 +45,7 @@ def test_every_line_of_the_page_runs(suite, small, capsys):
     assert held["x_test"].shape == (3, 3, 224, 224)
     assert set(held["frame"]["name"]) >= {"ig", "mine", "random"} and held["difference"].points is not None
     assert "saved" in set(held["result"].to_dataframe("morf")["name"])
-    assert held["own"].name == "mine" and len(held["published"]) == 21  # with six untrained twins
+    assert held["own"].name == "mine" and len(held["published"]) == 13  # of quick 7
     assert "mine@" in capsys.readouterr().out
 
 
