@@ -30,7 +30,7 @@ MATCHED = Protocol(
     zeros=("random", "random-blurred", "centre", "deviation"),
     limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
     "keeps about a point",
-    use="To judge whether a map beats every control that never sees the network: it leads",
+    use="To judge whether a map beats every control that never sees the network",
 )
 MATCHED_LERF = replace(
     MATCHED,
