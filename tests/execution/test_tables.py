@@ -22,7 +22,7 @@ def test_every_protocol_has_its_rows_which_say_what_is_left_out_and_are_no_pictu
         assert {"random", "grad"} <= set(found)
         assert all(found["grad"][t] > 0 for t in ("0.1", "0.5", "0.9")), protocol
         assert protocol == "mask-only" or found["grad"]["0.0"] > 0.8, protocol  # a guess is right on one of two
-    said = " ".join(call(*words).out.split())
+    said = " ".join(call(*words, "--notes").out.split())
     assert f"Left out: sobel, random-blurred: {NO_NEIGHBOURS}." in said
     answer = call("run", *SMALL, "--estimators", "ig(baseline=blur)", "--store", tmp_path)
     refused = f"roarbench: suite 'breast-cancer' has no 'ig(baseline=blur)': {NO_NEIGHBOURS}\n"

@@ -80,7 +80,7 @@ def test_rows_whose_verdict_is_there_stop_and_the_others_go_on(begun, store, tmp
     plain = replace(later, watched={})
     one, other = (rows_of(each)["grad"].gain for each in (later, plain))
     assert one.low < other.low < other.high < one.high
-    text = render(suite_table(later, "roar", None, None), "markdown")
+    text = render(suite_table(later, "roar", None, None), "markdown", notes=True)
     assert "| grad ‡ |" in text and "| ig |" in text and "‡ Stopped early." in text
 
 
