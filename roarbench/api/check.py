@@ -108,9 +108,14 @@ class CheckTable(GainTable):
         return {f"{column}, points": {name: self.gain(column, name) for name in self._names()} for column in self.gains}
 
     @property
-    def leaders(self) -> dict[str, str]:
-        """Return the estimator with the largest gain of each column."""
-        return {column: max(rows, key=lambda name: rows[name].value) for column, rows in self.gains.items()}
+    def leaders(self) -> dict[str, str | None]:
+        """Return the estimator with the largest gain of each column; None where several have it."""
+        found: dict[str, str | None] = {}
+        for column, rows in self.gains.items():
+            best = max(row.value for row in rows.values())
+            first, *others = (name for name, row in rows.items() if row.value == best)
+            found[column] = None if others else first
+        return found
 
     @property
     def reversed(self) -> list[tuple[str, str]]:
@@ -129,7 +134,7 @@ class CheckTable(GainTable):
     @property
     def disagreement(self) -> str:
         """Say in one sentence which row leads each column, and which pairs of rows change their order."""
-        leads = ", ".join(f"{name} leads {column}" for column, name in self.leaders.items())
+        leads = ", ".join(f"{name or 'no row alone'} leads {column}" for column, name in self.leaders.items())
         pairs = self.reversed
         if not pairs:
             return f"{leads}; no pair of rows changes its order with both intervals clear of 0."

@@ -106,6 +106,8 @@ def test_the_sentence_tells_where_columns_disagree():
     assert against.disagreement.startswith("a leads x, b leads y; 1 pair of rows change")
     unclear = CheckTable({"x": column(9, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
     assert "no pair of rows changes" in unclear.disagreement
+    tied = CheckTable({"x": column(0, 0), "y": column(0, 1)}, {"x": (0.5,), "y": (0.5,)}, 9)
+    assert tied.disagreement.startswith("no row alone leads x, b leads y; ")
 
 
 @pytest.mark.parametrize(
