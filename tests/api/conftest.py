@@ -3,6 +3,8 @@
 from dataclasses import replace
 
 import pytest
+import torch
+from torch import nn
 
 import roarbench
 from roarbench.execution import local_workers
@@ -20,6 +22,13 @@ def suite(tmp_path_factory):
     """Eight planted images of each split, in a store of these tests."""
     few = replace(find_suite("planted"), name="few", blocks=BLOCKS)
     return roarbench.Suite(few, tmp_path_factory.mktemp("api"), limit=8)
+
+
+@pytest.fixture(scope="module")
+def networks():
+    """Three networks of two classes for images of 2 x 6 x 6, each with weights of its own."""
+    torch.manual_seed(0)  # of the networks' own weights
+    return [nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)) for _ in range(3)]
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 import torch
-from torch import nn
 
 import roarbench as rb
 from roarbench.api.check import CheckTable
@@ -11,12 +10,6 @@ from roarbench.api.explainers import Explained, read_explainers
 from roarbench.api.removal import ids_of
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Sample
-
-
-@pytest.fixture(scope="module")
-def networks():
-    torch.manual_seed(0)  # of the networks' own weights
-    return [nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)) for _ in range(3)]
 
 
 @pytest.fixture(scope="module")

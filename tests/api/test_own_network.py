@@ -15,12 +15,6 @@ LEVELS = (0.1, 0.4)
 
 
 @pytest.fixture(scope="module")
-def networks():
-    torch.manual_seed(0)  # of the networks' own weights
-    return [nn.Sequential(nn.Conv2d(2, 4, 3), nn.ReLU(), nn.Flatten(), nn.Linear(64, 2)) for _ in range(3)]
-
-
-@pytest.fixture(scope="module")
 def images():
     return torch.randn(60, 2, 6, 6, generator=torch.Generator().manual_seed(1)) + 0.5
 
