@@ -1,6 +1,7 @@
 """One stored run again, from nothing but its frozen record, and how it compares with the stored row."""
 
 import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -20,7 +21,7 @@ from roarbench.execution.suite_work import SuiteWork
 from roarbench.plan.keys import reference_of, reference_points, scored_network
 from roarbench.plan.points import Point
 from roarbench.plan.runs import Run
-from roarbench.plan.suite import REPLICATION, Suite
+from roarbench.plan.suite import REPLICATION, SIBLINGS, Suite
 from roarbench.plan.suites import with_given
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.protocols import PROTOCOLS
@@ -81,7 +82,7 @@ class RerunRequest:
 
     key: str  # of the run, or its beginning
     data: Path | None = None  # folder to read the images from
-    reference: str = ""  # where given weights are that the row explains, unless they are published ones
+    references: tuple[str, ...] = ()  # where given weights are of the networks that the run needs, unless published
     workers: int = 1
     trusted: str = ""  # hash of the network's file, if it came with imported results
 
@@ -97,7 +98,9 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     """
     stored = _find(store, request.key)
     run = stored.run
-    suite, weights = _suite(store, run), _weights(run.given, request.reference)
+    named = {title(each): each for each in request.references}
+    suite = _suite(store, run, named)
+    weights = _weights(suite, run, named)
     check_network(suite, request.trusted, workspace.root)
     with DecodeWatch(console) as watch:
         record = suite.dataset_record
@@ -109,7 +112,7 @@ def reproduce(request: RerunRequest, workspace: Workspace, store: ResultsStore, 
     with tempfile.TemporaryDirectory(dir=workspace.root, prefix="reproduce-") as folder:
         fresh = Workspace(Path(folder))
         _keep_source(store, run, fresh)
-        again = _again(SuiteWork(fresh, images, suite, (weights,) if weights else ()), run, request.workers, console)
+        again = _again(SuiteWork(fresh, images, suite, weights), run, request.workers, console)
     made = Reproduction(stored, again, _margin(store, suite, stored, again))
     note_reproduction(store.database, run.key, made.verdict, again.correct)
     return made
@@ -131,14 +134,16 @@ def _find(store: ResultsStore, key: str) -> Result:
     return stored[found]
 
 
-def _suite(store: ResultsStore, run: Run) -> Suite:
+def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> Suite:
     """Return a suite that the run may belong to: same images, networks, recipe and reference, given weights or not.
 
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
+    stored = (given for *_, given in store.versions(run.cell.dataset, run.cell.model))
+    titles = [given for given in dict.fromkeys((*named, *stored)) if given]
     for suite in sorted(all_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
-        asked = replace(with_given(asked, run.given), maps=run.maps) if run.reference else asked
+        asked = replace(_explaining(asked, run, titles), maps=run.maps) if run.reference else asked
         explained = reference_of(asked, run.data, asked.explained(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
@@ -147,21 +152,54 @@ def _suite(store: ResultsStore, run: Run) -> Suite:
         network = scored_network(asked, Point(run.cell, run.seed), run.data)
         if place and does and run.reference in ("", explained.key) and run.network == network:
             return asked
+    if run.given and run.network and not run.cell.retrain.trains:
+        seen = f"this run explains {run.given} and scores another network, which this store does not know"
+        raise CallerError(f"{seen}; write --reference FILE for each of the two")
     raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
 
 
-def _weights(given: str, reference: str) -> str:
-    """Return where a row's given weights are: what `--reference` names, or the published name that the row has."""
-    name = given.partition("@")[0]
-    if not reference:
-        if given and name not in PUBLISHED:
-            raise CallerError(f"this run explains {given}; write --reference FILE, the file of that checksum")
-        return name
-    if not given:
-        raise CallerError("this run explains no weights that were given; leave --reference out")
-    if (seen := title(reference)) != given:
-        raise CallerError(f"--reference {reference} is {seen}, this run explains {given}; name that one")
-    return reference
+def _explaining(suite: Suite, run: Run, titles: Iterable[str]) -> Suite:
+    """Return a suite that explains what the run explains; where that was given, with what it scores beside it.
+
+    These are as few references as the run's seed takes two different ones of. A suite that says which weights it
+    explains has them already.
+    """
+    alone = with_given(suite, run.given)
+    others = (each for each in titles if reference_of(replace(suite, given=each), run.data).key == run.network)
+    scored = "" if suite.networks else next(others, "")
+    if not scored:
+        return alone
+    wider = (replace(alone, references=count) for count in range(2, SIBLINGS + 1))
+    apart = next(each for each in wider if len(_numbers(each, run)) == 2)
+    given = [run.given] * apart.references
+    given[apart.scored(run.cell, run.seed)] = scored
+    return replace(apart, given=",".join(given))
+
+
+def _numbers(suite: Suite, run: Run) -> list[int]:
+    """Return the numbers of the references that a run needs: the explained one, and the one that is scored as it is."""
+    scored = () if run.cell.retrain.trains else (suite.scored(run.cell, run.seed),)
+    return list(dict.fromkeys((suite.explained(run.cell, run.seed), *scored)))
+
+
+def _weights(suite: Suite, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where each reference's given weights are, of those that the run needs; nothing where none were given.
+
+    They are where `--reference` says, or have a published name.
+    """
+    if not run.given:
+        if named:
+            raise CallerError("this run explains no weights that were given; leave --reference out")
+        return ()
+    needed = [suite.given_to(number) for number in _numbers(suite, run)]
+    own = {each.given: each.weights for each in suite.networks}
+    published = {each: name for each in needed if (name := each.partition("@")[0]) in PUBLISHED}
+    known = {given: place for given, place in {**own, **published, **named}.items() if place}
+    if lacking := [each for each in needed if each not in known]:
+        other = next((f"--reference {place} is {each}, " for each, place in named.items() if each not in needed), "")
+        seen = f"{other}this run {' and '.join(map(' '.join, zip(('explains', 'scores'), needed, strict=False)))}"
+        raise CallerError(f"{seen}; write --reference FILE, the file of that checksum, for {' and '.join(lacking)}")
+    return tuple(known[each] if each in needed else "" for each in suite.given.split(","))
 
 
 def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:

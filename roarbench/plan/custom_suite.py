@@ -69,7 +69,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     """Return the suite that `suite_record` was made of."""
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
-    networks = tuple(GivenNetwork(**each) for each in values.get("networks", ()))
+    networks = tuple(_network(each) for each in values.get("networks", ()))
     found = _dataset(dataset) if isinstance(dataset, dict) else None
     if found is None:
         find_dataset(dataset)
@@ -92,6 +92,12 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     suite = without(own_suite(made), dict(values["left_out"]))
     check_record(suite.own)
     return suite
+
+
+def _network(values: Mapping[str, Any]) -> GivenNetwork:
+    """Return a network whose weights are found if their library publishes them; a file may lie elsewhere now."""
+    made = GivenNetwork(**values)
+    return replace(made, weights=made.published)
 
 
 def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]], blocks: tuple[Block, ...]) -> None:

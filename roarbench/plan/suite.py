@@ -50,6 +50,11 @@ class GivenNetwork:
     source: str = ""  # the Python file that makes it; empty for one that is known by its name
     weights: str = field(default="", compare=False)  # where they lie on this machine, or their published name
 
+    @property
+    def published(self) -> str:
+        """Return the published name of weights that `given` calls as their library does; empty for those of a file."""
+        return self.given.replace("/", "@") if "/" in self.given or self.given.startswith("timm:") else ""
+
 
 @dataclass(frozen=True)
 class CustomSuite:

@@ -44,7 +44,7 @@ class Row:
     place: Place | None  # None of a check and where the gain is missing
     check: bool = False  # it is a check of another row, and changes no verdict and no place
     # where the gain of a replication is expected, with the confidence of the board: the same test images and design,
-    # other references and trainings. Missing where nothing else than the images was repeated
+    # other references and trainings; of own-network gain other images, too. Missing where only images were repeated
     predicted: Estimate = Estimate()
     # its gain minus that of its maps handed to other images, in accuracy points: what it knows about this image.
     # Missing without that twin's curve

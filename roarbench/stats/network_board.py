@@ -14,7 +14,13 @@ from roarbench.stats.curves import POINTS, Scores
 from roarbench.stats.drawn import Drawn
 from roarbench.stats.draws import draw
 from roarbench.stats.judging import Judged, judge_gains
-from roarbench.stats.own_network import OwnNetworkGain, OwnNetworkTest, OwnNetworkVerdict, own_network_gain
+from roarbench.stats.own_network import (
+    OwnNetworkGain,
+    OwnNetworkTest,
+    OwnNetworkVerdict,
+    own_network_gain,
+    predict_again,
+)
 from roarbench.terms import OTHER_IMAGE, Order
 
 
@@ -60,6 +66,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
         differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
         gain=Estimate(0.0) if kept.same else drawn.area(name),
         place=judged.places.get(name),
+        predicted=Estimate() if kept.same else drawn.estimate(predict_again(found.gain), name),
         over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judged.against[name],
         over_twins=twins,

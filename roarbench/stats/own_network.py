@@ -121,6 +121,15 @@ def _draws(interactions: Floats, bootstrap: Bootstrap) -> Floats:
     return np.asarray((by_image + np.sqrt((count - 1) / count) * student @ influence).T)
 
 
+def predict_again(gain: Sample) -> Sample:
+    """Draw where the gain of a replication may lie: as many other networks, and other images.
+
+    Both experiments have their own networks and images, so the variance is twice that of one gain; the variance of the
+    networks is estimated from one experiment, which leaves its R - 1 degrees of freedom.
+    """
+    return Sample(gain.value, gain.value + np.sqrt(2) * (gain.draws - gain.value))
+
+
 def _influence(pairs: Floats) -> Floats:
     """Return the mean over pairs minus that over pairs without a network, for (pairs, levels): (networks, levels)."""
     count = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)

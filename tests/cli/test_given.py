@@ -66,7 +66,7 @@ def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_r
         assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
     again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
     wrong, right = (call(*again, *two.asked[at : at + 2]) for at in (0, 2))
-    assert (wrong.code, "name that one" in wrong.err) == (2, True)
+    assert (wrong.code, f"of that checksum, for {two.titles[1]}" in wrong.err) == (2, True)
     assert (right.code, right.out.startswith("equal: ")) == (0, True)
 
 

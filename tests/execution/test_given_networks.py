@@ -3,29 +3,42 @@
 import json
 import sys
 from dataclasses import replace
+from io import StringIO
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
+from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.collecting import collect
 from roarbench.errors import CallerError
-from roarbench.execution import given_weights
+from roarbench.execution import given_weights, local_workers
 from roarbench.execution.fitness import fitted
 from roarbench.execution.given_weights import load_given
+from roarbench.execution.reproduce import RerunRequest, reproduce
+from roarbench.execution.runner import Request, run_suite
 from roarbench.execution.scheduler import complete
 from roarbench.identity import canonical
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.models.build import build
 from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.keys import keys_of
+from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
-from roarbench.plan.weights import explaining
+from roarbench.plan.weights import explaining, title
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.unretrained import MORF
+from roarbench.store import kept_suites
+from roarbench.store.entries import ReproductionOutcome
+from roarbench.store.kept_suites import keep_suite
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.trusted import trust_network
 from roarbench.terms import Order, Split
-from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work, ranked_by, removed
+from tests.helpers.networks import randomised
+from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
 
 FILE = """
 from torch import nn
@@ -44,14 +57,19 @@ recipe = {like = "planted@1"}
 """
 
 
+def save(path, model, seed, source=""):
+    """Write the weights of a network whose answers differ from image to image."""
+    generator = torch.Generator().manual_seed(seed)
+    torch.save(randomised(build(model, 4, 3, 8, generator, source), generator).state_dict(), path)
+
+
 @pytest.fixture
 def path(tmp_path):
     """The suite's file beside the files that it names."""
     (tmp_path / "net.py").write_text(FILE)
-    for seed, (file, network) in enumerate({"one": "resnet-planted", "two": "resnet-planted", "three": ""}.items()):
-        name, source = (network, "") if network else ("net.make@0", FILE)
-        made = build(name, 4, 3, 8, torch.Generator().manual_seed(seed), source)
-        torch.save(made.state_dict(), tmp_path / f"{file}.pt")
+    save(tmp_path / "one.pt", "resnet-planted", 0)
+    save(tmp_path / "two.pt", "resnet-planted", 1)
+    save(tmp_path / "three.pt", "net.make@0", 2, FILE)
     (tmp_path / "mixed.toml").write_text(TEXT)
     return tmp_path / "mixed.toml"
 
@@ -75,9 +93,7 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
 def test_one_more_network_shares_all_runs(path):
     first = read_suite(path)
     path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))
-    torch.save(
-        build("resnet-planted", 4, 3, 8, torch.Generator().manual_seed(9)).state_dict(), path.with_name("four.pt")
-    )
+    save(path.with_name("four.pt"), "resnet-planted", 9)
     data = "0" * 32
     assert set(keys_of(first, data, None).values()) < set(keys_of(read_suite(path), data, None).values())
 
@@ -104,6 +120,69 @@ def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path
                 said = work.explained[scored].trained()(normalise(left, norm)).argmax(1).numpy()
                 asked = work.explained[explained].trained()(normalise(pixels, norm)).argmax(1).numpy()
             np.testing.assert_array_equal(result.answers, said == asked)
+
+
+@pytest.fixture
+def ran(tmp_path, monkeypatch):
+    """A call that runs a suite on eight images of each split: its rows by row, level and seed, and a call that does
+    one of them again.
+    """
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
+    monkeypatch.setattr(local_workers, "measured_rates", lambda *_, **__: None)
+    workspace, console = Workspace(tmp_path), Console(file=StringIO())
+    with ResultsStore.open(default_url(tmp_path)) as store:
+
+        def run(suite, files=()):
+            assert run_suite(Request(suite, limit=8, references=files), workspace, store, console).failed == 0
+            rows = store.results(store.keys("")).values()
+            assert len({row.bits for row in rows}) > 3  # so that equal rows are no matter of course
+            return {(row.run.cell.estimator, row.run.cell.t, row.run.seed): row for row in rows}
+
+        def again(row, *files, store=store):
+            return reproduce(RerunRequest(row.run.key, references=files), workspace, store, console).verdict
+
+        yield SimpleNamespace(run=run, again=again, store=store)
+
+
+PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.3, 101)]
+
+
+def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_that_they_need(path, ran):
+    suite = fitted(read_suite(path)).suite
+    keep_suite(ran.store.database, suite)
+    trust_network(suite)
+    rows = ran.run(suite)
+    one, two, three = (each.weights for each in suite.networks)
+    first, _, third = suite.given.split(",")
+    for row, files in zip(PAIRS, [(one, two), (three, one), (two, three, one), (two,)], strict=True):
+        assert ran.again(rows[row], *files) is ReproductionOutcome.EQUAL, row
+    said = rf"--reference {two} is {suite.given_to(1)}, this run explains {first} and scores {third}; .* for {third}$"
+    with pytest.raises(CallerError, match=said):
+        ran.again(rows["grad", 0.3, 2], one, two)
+
+
+def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_files_that_they_need(
+    path, ran, monkeypatch
+):
+    save(path.with_name("four.pt"), "resnet-planted", 5)
+    files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
+    blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
+    known = replace(SUITE, blocks=blocks)
+    monkeypatch.setattr(kept_suites, "VERSIONS", {(known.name, known.version): known})
+    rows = ran.run(explaining(known, files), tuple(files))
+    one, two, four = files
+    for row, needed in zip(PAIRS, [(two, one), (one, four), (two, four), (two,)], strict=True):
+        assert ran.again(rows[row], *needed) is ReproductionOutcome.EQUAL, row
+    lent = rows["grad~other-reference", 0.3, 2]  # network 2 scored under the maps of network 0
+    assert ran.again(lent, *files) is ReproductionOutcome.EQUAL
+    with pytest.raises(
+        CallerError, match=f"this run explains {title(one)} and scores {title(four)}; .* for {title(four)}"
+    ):
+        ran.again(lent, one)
+    with ResultsStore.open(default_url(path.parent / "other")) as store:
+        store.add_all([lent])
+        with pytest.raises(CallerError, match="scores another network, which this store does not know; write --ref"):
+            ran.again(lent, one, store=store)
 
 
 WRONG = (

@@ -190,3 +190,9 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     held = own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     found = replication(held, replace(held, images=held.images + 1))
     assert (found.verdicts, found.equal, len(found.rows)) == (1, 1, len(held.rows))  # twins have no verdict
+    assert (found.gains, found.inside) == (2 * len(ASKING), 2 * len(ASKING))
+    for row in held.rows:
+        if row.estimator in CONTROLS:
+            assert row.predicted.low is None
+        else:
+            assert row.predicted.high - row.gain.value == pytest.approx(np.sqrt(2) * (row.gain.high - row.gain.value))

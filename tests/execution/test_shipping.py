@@ -137,4 +137,4 @@ def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, mon
         assert reproduce(RerunRequest(key), workspace, store, console).verdict is ReproductionOutcome.EQUAL
     if not known[-1].given:
         with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
-            reproduce(RerunRequest(key, reference=str(published)), workspace, store, console)
+            reproduce(RerunRequest(key, references=(str(published),)), workspace, store, console)

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from roarbench.stats.bootstrap import Bootstrap, estimate
-from roarbench.stats.own_network import own_network_gain, own_network_verdicts
+from roarbench.stats.own_network import own_network_gain, own_network_verdicts, predict_again
 from roarbench.terms import Order
 
 FEW = Bootstrap(resamples=400)
@@ -124,3 +124,26 @@ def test_verdicts_name_the_side_of_0() -> None:
     unclear = own_network_gain(answers(5, images=300, own=0), Order.MORF, FEW).gain
     found = own_network_verdicts({"a": above, "b": below, "c": unclear, "d": None})
     assert list(found.values()) == ["explains its network", "opposes it", "not shown", "0 by construction"]
+
+
+@pytest.mark.parametrize("networks", [3, 5])
+def test_a_replication_with_other_networks_and_images_lies_where_it_is_predicted(networks: int) -> None:
+    """Networks differ in how much their own map hurts them; an interval of the gain itself is too short."""
+    chance, inside = np.random.default_rng(networks), []
+    for _ in range(250):
+        one, other = (varied_answers(chance, networks) for _ in range(2))
+        gain = own_network_gain(one, Order.MORF, FEW).gain
+        again = own_network_gain(other, Order.MORF, Bootstrap(resamples=2)).gain.value
+        ranges = [estimate(each, 0.95) for each in (gain, predict_again(gain))]
+        inside.append([each.low <= again <= each.high for each in ranges])
+    alone, predicted = np.mean(inside, 0)
+    assert alone < 0.91
+    assert 0.93 <= predicted < 0.99
+
+
+def varied_answers(chance: np.random.Generator, networks: int) -> np.ndarray:
+    """Draw answers of networks whose own maps hurt each of them by another share, on images of all kinds."""
+    kept = chance.random((networks, networks, 2, 60)) < chance.uniform(0.3, 1, 60)
+    own = np.arange(networks)
+    kept[own, own] &= chance.random((networks, 2, 60)) >= chance.uniform(0, 0.8, networks)[:, None, None]
+    return kept

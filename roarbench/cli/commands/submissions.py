@@ -98,7 +98,10 @@ def reproduce(
     db: Db = "",
     data: Data = None,
     workers: Workers = None,
-    reference: Annotated[str, option("Weights that the run explains, if they came from a file.", "FILE")] = "",
+    reference: Annotated[
+        list[str] | None,
+        option("Weights that the run explains or scores, if they came from a file. Repeatable.", "FILE", "none"),
+    ] = None,
     trust: Trust = False,
     trust_network: TrustNetwork = "",
 ) -> None:
@@ -110,7 +113,7 @@ def reproduce(
     from roarbench.store.entries import ReproductionOutcome
     from roarbench.store.layout import Workspace
 
-    request = RerunRequest(key, data, reference, workers_here(workers), trust_network)
+    request = RerunRequest(key, data, tuple(reference or ()), workers_here(workers), trust_network)
     with open_results(store, db, read_only=False) as results:
         if not trust:
             check_trust(results, key)
