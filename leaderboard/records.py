@@ -36,7 +36,7 @@ class BoardRow:
     place: Place | None
     # what the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains
     value: Estimate
-    # beside every control that never sees the network; None of a control and where there is no verdict
+    # beside every control; None of a control and where there is no verdict
     beating: Beating | None
     knows: tuple[str, ...]  # what it is shown to know: `image`, or that and `network`; nothing of a control
     roar: Place | None  # its place under ROAR; None where that is not known

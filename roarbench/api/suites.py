@@ -11,6 +11,7 @@ from platformdirs import user_data_path
 
 from roarbench.errors import CallerError
 from roarbench.plan.choosing import chosen_estimators, with_added
+from roarbench.plan.controls import few_controls
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.weights import explaining
 from roarbench.terms import FILL_WORDS, Split
@@ -173,8 +174,9 @@ class Suite:
 
     @property
     def warnings(self) -> list[str]:
-        """Return what speaks against one's own network, one line each; errors are those of `fitted`."""
-        return self._tried[1]
+        """Return what speaks against one's own suite and network, one line each; errors are those of `fitted`."""
+        few = (few_controls(self.plan, block.protocol) for block in self.plan.blocks)
+        return [*filter(None, [next(filter(None, few), "")]), *self._tried[1]]
 
     @cached_property
     def _tried(self) -> tuple[Plan, list[str]]:

@@ -164,7 +164,7 @@ class Estimator:
 
     @property
     def asks_nothing(self) -> bool:
-        """Return whether it never sees the network and knows no truth, so that a map that explains has to beat it."""
+        """Return whether it sees at most the predicted class and knows no truth: a map that explains has to beat it."""
         return self.control and self.placed and not self.told
 
     @property

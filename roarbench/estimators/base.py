@@ -74,7 +74,7 @@ class MapInput(NamedTuple):
     @property
     def model(self) -> nn.Module:
         """Return the network."""
-        assert self.network is not None, "a control never sees the network"
+        assert self.network is not None, "a control never asks the network"
         return self.network
 
     @property

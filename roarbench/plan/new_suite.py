@@ -80,7 +80,7 @@ name = {toml(name)}  # the suite's name; its version is a hash of what is comput
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [
-    # controls that never see the network, which the others have to beat
+    # controls, which the others have to beat: they see at most the class that the network predicts
     {silent},
     {asking},
 ]

@@ -9,10 +9,11 @@ from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Proto
 from roarbench.terms import MATCHED_IMAGE, Order, Retrain
 
 _OTHER = "than a mask that follows another image's map and changes the image as much"
+_ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks are rougher"
 _MATCHED = (
     "Both are scored on one network. The matched mask follows another image's map by the same row and changes the "
     "image as much: as many features of each stratum of |x - fill| and its blur. A map that ignores the image, or "
-    "follows |x - fill| alone, should have 0; a smooth map has more, because the matched mask is rougher than its own."
+    f"follows |x - fill| alone, should have 0; {_ROUGHER}."
 )
 MATCHED = Protocol(
     name="matched",
@@ -23,27 +24,28 @@ MATCHED = Protocol(
     tab="What can only a network know?",
     question="What does it know that no map without a network can?",
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
-    dot=f"{OWN}, matched to change this one as much. 0 = the map knows nothing about this image beyond its contrast.",
+    dot=f"{OWN}, matched to change this one as much. 0 = the map knows nothing about this image beyond its contrast; "
+    f"{_ROUGHER}.",
     gain="matched gain",
-    meaning=f"Gain: accuracy with a matched mask minus accuracy with the image's own. {_MATCHED}",
+    meaning=f"Gain: accuracy with a matched, rougher mask minus that with the image's own. {_MATCHED}",
     zero=IGNORES_IMAGE,
     zeros=("random", "random-blurred", "centre", "deviation"),
     limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
     "keeps about a point",
-    use="To judge whether a map beats every control that never sees the network",
+    use="To judge whether a map beats every control that sees at most the network's predicted class",
 )
 MATCHED_LERF = replace(
     MATCHED,
     name="matched-lerf",
     order=Order.LERF,
     title="Matched LeRF gain",
-    meaning=f"Gain: accuracy with the image's own mask minus accuracy with a matched one. {_MATCHED}",
+    meaning=f"Gain: accuracy with the image's own mask minus that with a rougher matched one. {_MATCHED}",
     tab="The rest, only networks know?",
     question="What does it know about what does not matter that no map without a network can?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
     dot="A mask removes the features that an estimator ranks last. Each dot: how many accuracy points less an image's "
     "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
-    "about this image beyond its contrast.",
+    f"about this image beyond its contrast; {_ROUGHER}.",
     limits="As `matched`",
     use="With `matched`",
 )
@@ -56,7 +58,7 @@ MATCHED_MORF = replace(
     question="What does it know that the explained network itself uses?",
     method=f"score the reference as it is, not retrained: how much more an image's own mask costs {_OTHER}",
     dot=f"{OWN}, matched to change this one as much, and the *explained network* answers. It never saw such images. "
-    "0 = the map knows nothing about this image beyond its contrast.",
+    f"0 = the map knows nothing about this image beyond its contrast; {_ROUGHER}.",
     limits="As `matched`, but a smooth map that ignores the image can have ten points: the matched mask is rougher, "
     "and the network never learnt either; degraded images are unlike all that it was trained on",
     use="With the twin `~other-reference`, to ask whether a map tells its network from another one of its kind",

@@ -78,6 +78,13 @@ class SuiteTable:
         found = (row.estimator for row in self.board.rows)
         return tuple(name for name in found if find_estimator(name).asks_nothing and find_estimator(name).answered)
 
+    @property
+    def blindness(self) -> str:
+        """Return what its controls see of the network, as the predicate of a sentence."""
+        verb = "is" if len(self.told) == 1 else "are"
+        but = f", but {' and '.join(self.told)} {verb} told the class that it predicts" if self.told else ""
+        return f"never see the network{but}"
+
     @cached_property
     def off_zero(self) -> dict[str, Estimate]:
         """Return the gains of controls that should have 0 and significantly have not."""
@@ -86,14 +93,17 @@ class SuiteTable:
     def knows(self, row: Row) -> tuple[str, ...]:
         """Return what a map that sees the network is shown to know, where one that ignores the image has a gain of 0.
 
-        It knows the image where it is better than Random and every control that is off 0, and the network where it is
-        above its untrained twin, too.
+        It knows the image where it is better than Random and every control that is off 0, and above every control that
+        should have 0; and the network where it is above its untrained twin, too.
         Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
         """
         protocol = self.board.protocol
         asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).asks_nothing
         below = (row.against.get(name) for name in (RANDOM, *self.off_zero))
         if not asks or any(found is None or found.verdict is not Verdict.BETTER for found in below):
+            return ()
+        nothing = (other.gain.value for other in self.board.rows if other.estimator in protocol.zeros)
+        if any(found is not None and found > (row.gain.value or 0) for found in nothing):
             return ()
         over = row.over("untrained")
         return ("image", "network") if over and over.verdict is Verdict.BETTER else ("image",)

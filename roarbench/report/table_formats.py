@@ -96,12 +96,12 @@ def _legend(table: SuiteTable, columns: list[Column]) -> str:
     headings = {column.heading: column.short for column in columns}
     said = []
     if beats := headings.get(_BEATS):
-        but = f", but {', '.join(table.told)} is told the class that it predicts" if table.told else ""
-        rival = f"the control that the row is not shown to beat; controls never see the network{but}"
+        rival = f"the control that the row is not shown to beat; controls {table.blindness}"
         said += [f"{beats.capitalize()}: yes, or {rival}."]
     if _KNOWS in headings:
         said.append(
-            "Knows: the image if better than Random and controls off 0; network: above its untrained twin, too."
+            "Knows: the image if better than Random and controls off 0 and above all that should have 0, else beside "
+            "Random; network: above its untrained twin, too."
         )
     if shown := [name for name in headings.values() if name in ("Random", "Sobel", "Blurred")]:
         said.append(f"{', '.join(shown)}: gain compared with theirs.")

@@ -9,7 +9,7 @@ from roarbench.analysis.faithfulness import IMAGES
 from roarbench.analysis.marks import floor_words, plain_doubts
 from roarbench.errors import Hint
 from roarbench.estimators.naming import human_name, lookup_estimator
-from roarbench.plan.suites.quick import beaten_on
+from roarbench.plan.controls import few_controls
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
@@ -45,7 +45,7 @@ def brief(table: SuiteTable) -> list[str]:
 
 def faults_of(table: SuiteTable) -> list[str]:
     """Return the doubts on a whole table, and the rows that have no place, one line each."""
-    return list(filter(None, (_zeros(table), few_controls(table), *_mixtures(table))))
+    return list(filter(None, (_zeros(table), _few_controls(table), *_mixtures(table))))
 
 
 def remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -58,7 +58,7 @@ def remarks(table: SuiteTable, signs: bool = True) -> str:
     parts = (
         _zeros(table),
         _certainty(table),
-        few_controls(table),
+        _few_controls(table),
         _watched(table),
         floors,
         *_mixtures(table),
@@ -77,15 +77,10 @@ def _zeros(table: SuiteTable) -> str:
     return words if found else ""
 
 
-def few_controls(table: SuiteTable) -> str:
-    """Return that a suite from a file has fewer controls than `new-suite` writes, which is easier to beat."""
-    suite, beating = table.suite_results.suite, next((row.beating for row in table.board.rows if row.beating), None)
-    if not suite.own or not beating or suite.dataset_record.tabular:
-        return ""
-    usual = beaten_on(suite.dataset_record.channels)
-    lacking = [name for name in usual if name not in beating.against]
-    words = f"{counted(len(beating.against), 'control')} here, fewer are easier to beat; `new-suite` also writes"
-    return f"{words} {', '.join(lacking)}." if lacking else ""
+def _few_controls(table: SuiteTable) -> str:
+    """Say that one's own suite has fewer controls than `new-suite` writes, where rows have to beat them."""
+    said = few_controls(table.suite_results.suite, table.board.protocol)
+    return f"{said}." if said and any(row.beating for row in table.board.rows) else ""
 
 
 def advice(table: SuiteTable) -> Hint | None:
@@ -220,7 +215,6 @@ def methods(table: SuiteTable) -> str:
     suite, data = results.suite, results.suite.dataset_record
     controls = [human_name(row.estimator).whole for row in table.rows if lookup_estimator(row.estimator).control]
     known = [results.references[number] for number in sorted(results.references)]
-    told = f" {', '.join(table.told)} is told the class that the network predicts." if table.told else ""
     right = ", ".join(f"{percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""
     return (
@@ -229,6 +223,6 @@ def methods(table: SuiteTable) -> str:
         f"networks ({suite.model}) trained on {data.train_images:,} images of {data.name} were explained{seen}. "
         f"{capital(protocol.method)}. Unit of features: {table.unit}. Removed features are set "
         f"to the {table.fill}; levels t = {', '.join(f'{t:g}' for t in table.board.levels)}. "
-        f"Controls, which never see the network: {', '.join(controls)}.{told} {table.caption}. "
+        f"Controls: {', '.join(controls)}; they {table.blindness}. {table.caption}. "
         f"{remarks(table, signs=False)}"
     )

@@ -101,7 +101,7 @@ def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, di
 
 
 def plain_beating(found: Beating | None) -> dict[str, Any]:
-    """Return a row beside the controls that never see the network, in accuracy points."""
+    """Return a row beside the controls that it has to beat, in accuracy points."""
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,

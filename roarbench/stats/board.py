@@ -52,7 +52,7 @@ class Row:
     # the comparisons with controls and with its twins, by their ids, Random's own with `ZERO`; nothing of a check,
     # without intervals or where a gain is missing
     against: Mapping[str, Comparison] = field(default_factory=dict)
-    # it beside every control of the suite that never sees the network; None of a control or a check, where a gain is
+    # it beside every control of the suite; None of a control or a check, where a gain is
     # missing, and without intervals
     beating: Beating | None = None
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired

@@ -49,7 +49,7 @@ class Scores:
     # estimators that the suite does not name, their twins among them: each is judged as if it alone joined the suite's
     # own rows, whose numbers it does not move
     strangers: frozenset[str] = frozenset()
-    silent: frozenset[str] = frozenset()  # controls that never see the network; the other rows are to beat each of them
+    silent: frozenset[str] = frozenset()  # controls, which the other rows are to beat each
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)

@@ -101,7 +101,7 @@ class Repeated(NamedTuple):
     inside: bool | None
     inside_again: bool | None  # whether `gain` is in `predicted_again`
     verdicts: tuple[Words, ...]  # those against single controls that both boards have
-    # whether it beats every control that never sees the network, on the one and on the other; empty for a control
+    # whether it beats every control, on the one and on the other; empty for a control
     beats: tuple[bool, ...]
 
 

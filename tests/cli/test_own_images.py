@@ -120,6 +120,14 @@ def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_sui
     assert title in (tmp_path / "site" / "index.html").read_text()
 
 
+def test_whoever_reads_a_file_with_few_controls_is_told_once(call, tmp_path):
+    suite = write_suite(tmp_path, TEXT.replace('["roar"]', '["matched"]'))
+    for asked in (("suites", suite), ("plan", "--suite", suite, "--store", tmp_path / "store")):
+        answer = call(*asked)
+        assert answer.code == 0 and answer.err.count("fewer are easier to beat") == 1, asked
+        assert answer.err.startswith("warning: 3 controls under matched")
+
+
 PRINTS = """
 from torch import nn
 print("imported")

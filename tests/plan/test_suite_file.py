@@ -13,12 +13,15 @@ from roarbench.errors import CallerError, DataError
 from roarbench.execution.fitness import fitted
 from roarbench.identity import canonical
 from roarbench.plan import new_suite
+from roarbench.plan.controls import few_controls
 from roarbench.plan.custom_suite import suite_of, suite_record, without
 from roarbench.plan.points import expand
 from roarbench.plan.preprocessing import published_preprocessing
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import read_suite
+from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.terms import Split, Unit
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
@@ -48,6 +51,38 @@ def on_table(tmp_path):
     write_table(tmp_path / "mine.csv")
     (tmp_path / "mine.toml").write_text(ON_TABLE)
     return tmp_path / "mine.toml"
+
+
+NINE = ("contrast", "deviation", "deviation-blurred", "colour-deviation", "saturation-deviation", "linear-classifier")
+
+
+@pytest.mark.parametrize(
+    ("estimators", "more", "count", "lacking"),
+    [
+        ('"grad"', "", 3, NINE),
+        ('"grad", "deviation", "colour-deviation"', "", 5, tuple(NINE[i] for i in (0, 2, 4, 5))),
+        ('"grad"', "channels = 1", 3, tuple(NINE[i] for i in (0, 1, 2, 5))),  # grey has no colour
+        (", ".join(f'"{name}"' for name in NINE), "", 9, ()),
+    ],
+)
+def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimators, more, count, lacking):
+    path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
+    suite = changed(path, "size = 8", f"size = 8\n{more}")
+    said = f"{count} controls under matched, and fewer are easier to beat; add {', '.join(lacking)} to `estimators`, "
+    assert few_controls(suite, MATCHED) == (f"{said}as `new-suite` does" if lacking else "")
+    assert few_controls(suite, ROAR) == "", "new-suite writes the same three"
+
+
+def test_a_table_of_numbers_lacks_two_controls(on_table):
+    said = "1 control under specific, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
+    assert few_controls(read_suite(on_table), SPECIFIC) == f"{said}as `new-suite` does"
+
+
+@pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
+def test_a_file_of_new_suite_lacks_no_control(write, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    suite = read_suite(new_suite.write_suite(write(tmp_path)))
+    assert suite.blocks[0].protocol == MATCHED and few_controls(suite, MATCHED) == ""
 
 
 def changed(path, old, new):

@@ -3,7 +3,6 @@
 import json
 from dataclasses import replace
 from html import unescape
-from types import SimpleNamespace
 
 import pytest
 
@@ -11,12 +10,12 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.marks import Flag, Grade, Mark
 from roarbench.cli.commands.terminal import print_table
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.suites.quick import beaten_on
+from roarbench.plan.suite_file import read_suite
 from roarbench.protocols import SHOWN
 from roarbench.report.latex import escaped, latex_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import as_html, as_text, render
-from roarbench.report.table_notes import advice, brief, few_controls, remarks
+from roarbench.report.table_notes import advice, brief, faults_of, remarks
 from roarbench.stats.board import Board, Covers, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place
@@ -24,6 +23,7 @@ from roarbench.stats.verdicts import Beating, Comparison, Verdict
 from roarbench.terms import Unit
 from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import SUITE, TWINS
+from tests.helpers.own_photos import TEXT, write_suite
 from tests.helpers.tables import printed, rows_of, words_of
 
 NONE = Estimate()
@@ -185,16 +185,14 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
     assert note in below if style != "html" else "var-grad (added) " in below, "a page has three lines"
 
 
-def test_a_file_with_fewer_controls_than_new_suite_writes_says_so():
-    """Three of the nine controls of colour images; a named suite, and a file with all nine, say nothing."""
+def test_a_table_with_fewer_controls_than_new_suite_writes_says_so_where_rows_have_to_beat_them(tmp_path):
+    suite = read_suite(write_suite(tmp_path, TEXT.replace('["roar"]', '["matched", "roar"]')))
     found = Comparison(Verdict.BETTER, 0.01, 0.01, Estimate(1.0, 0.5, 1.5))
-    nine = beaten_on(3)
-    for names, own, lacking in ((nine[:3], True, nine[3:]), (nine, True, ()), (nine[:3], False, ())):
-        row = replace(ROWS[3], beating=Beating(dict.fromkeys(names, found)))
-        suite = SimpleNamespace(own=own, dataset_record=SimpleNamespace(tabular=False, channels=3))
-        rows = SimpleNamespace(suite_results=SimpleNamespace(suite=suite), board=SimpleNamespace(rows=[row]))
-        said = few_controls(rows)
-        assert said.endswith(f"also writes {', '.join(lacking)}.") if lacking else said == ""
+    beats = replace(ROWS[3], beating=Beating({"random": found}))
+    for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
+        table = with_board(protocol=SHOWN[name], rows=(row,))
+        table = replace(table, suite_results=replace(table.suite_results, suite=suite))
+        assert [words.startswith("3 controls under matched") for words in faults_of(table)] == [True] * faults
 
 
 def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
@@ -213,6 +211,15 @@ def test_a_row_that_asks_a_network_knows_the_image_and_then_the_network():
         assert f" {words.removeprefix('image, ')} " in line_of(text(table, 200), row.estimator)
         assert rows[row.estimator] == (words if "image" in words else None)
     assert "Knows: the image if better than Random" in words_of(table)
+
+
+@pytest.mark.parametrize(("gain", "word"), [(9.9, "image"), (10.1, "better")])
+def test_a_row_below_a_control_that_should_have_0_does_not_know_the_image(gain, word):
+    """Blurred noise with an interval of [-1, +21] is not significantly off 0, and may stand above the row."""
+    noise = replace(ROWS[1], estimator="random-blurred", gain=Estimate(gain, -1.0, 21.0), against={"random": SAME})
+    row = replace(ROWS[3], gain=Estimate(10.0, 4.0, 16.0))
+    table = with_board(protocol=SHOWN["matched-morf"], rows=(noise, row))
+    assert f" {word} " in line_of(text(table, 200), row.estimator)
 
 
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):

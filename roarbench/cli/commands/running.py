@@ -237,6 +237,8 @@ def plan(
         return
     suite = work.load(asked.suite)
     part, data, decoded, seconds = _part(suite, asked), work.data, None, None
+    for warning in suite.warnings:
+        err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.load import load_if_any
     from roarbench.datasets.loading import decoded_already
     from roarbench.execution.local_workers import default_workers, rates_here

@@ -74,8 +74,10 @@ _EIGHT_CONTROLS = (  # of first versions; the last two are of studies/corpus
 BEATEN = (*_EIGHT_CONTROLS, "linear-classifier")  # the strongest of studies/corpus on images that no board has
 
 
-def beaten_on(channels: int) -> tuple[str, ...]:
-    """Return the controls that a row has to beat on images of so many channels: one alone has no colour."""
+def beaten_on(channels: int, tabular: bool = False) -> tuple[str, ...]:
+    """Return the controls that a row has to beat on images of so many channels: grey has no colour, a row no edges."""
+    if tabular:
+        return ("random", "deviation", "linear-classifier")
     return tuple(name for name in BEATEN if channels > 1 or name not in ("colour-deviation", "saturation-deviation"))
 
 
