@@ -2,13 +2,12 @@
 
 import ctypes
 import errno
-import gc
+import logging
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import cache, lru_cache
+from collections.abc import Callable
+from functools import cache
 
 import torch
 from torch import Tensor, nn
@@ -18,6 +17,7 @@ from roarbench.terms import Precision
 from roarbench.text import one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
+COMPILING = "ROARBENCH_COMPILE"  # set for each worker that is to compile the networks that it trains on a GPU
 _OUT_OF_MEMORY = ("out of memory", "not enough memory", "allocate memory")  # CUDA, Windows, Linux
 _LOST = ("CUDA error", "cuDNN error", "CUBLAS_STATUS")  # what torch says of a GPU that does not answer as it should
 _FAILED: list[str] = []  # why the compiler failed first in this process; every further try would take seconds
@@ -26,6 +26,7 @@ _KEEPING = {  # options of glibc's mallopt by their numbers in malloc.h, in byte
     -1: 2**31 - 1,  # trim threshold: what lies free at the end of the heap before it is given back
     -2: 2**26,  # top pad: by how much more than asked the heap grows
 }
+_log = logging.getLogger(__name__)
 VARIANTS = 64  # of one network in a process: sides, parts of a batch, channels, classes; a suite has up to six
 
 
@@ -72,50 +73,17 @@ def sent(tensor: Tensor, device: torch.device) -> Tensor:
     return tensor if there else tensor.pin_memory().to(device, non_blocking=True)
 
 
-def generator_state(device: torch.device) -> bytes:
-    """Return the state of the generators that layers on a device, or what chooses among them, draw from."""
-    states = [torch.get_rng_state(), *([torch.cuda.get_rng_state(device)] if device.type == "cuda" else [])]
-    return b"".join(state.numpy().tobytes() for state in states)
+def float32_layout(device: torch.device) -> torch.memory_format:
+    """Return the memory format in which exact float32 is faster: channels last on a processor, first on a GPU.
 
-
-@contextmanager
-def own_stream() -> Iterator[None]:
-    """Use a stream of this process's own, as recording wants, after what was launched before and before the rest.
-
-    One stream for all: the memory that is kept for one is not given to another.
+    A GPU's fast kernels for channels last need TF32 or shorter numbers.
     """
-    stream, before = _own_stream(), torch.cuda.current_stream()
-    stream.wait_stream(before)
-    try:
-        with torch.cuda.stream(stream):
-            yield
-    finally:
-        before.wait_stream(stream)
+    return torch.contiguous_format if device.type == "cuda" else torch.channels_last
 
 
-@lru_cache(maxsize=1)
-def _own_stream() -> torch.cuda.Stream:
-    return torch.cuda.Stream(device())  # type: ignore[no-untyped-call]
-
-
-def recorded(work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-    """Record what some work launches on this stream, without doing it, as a CUDA graph.
-
-    Returns:
-        What does it, as often as it is called, and the tensor that the work returned, which each call writes anew.
-
-    Raises:
-        RuntimeError: It cannot be recorded: it waits for the GPU, or there is no room.
-    """
-    graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
-    gc.disable()  # what Python collects meanwhile may call CUDA as it ends, which spoils a recording
-    try:
-        with torch.cuda.graph(graph, stream=torch.cuda.current_stream(), capture_error_mode="thread_local"):
-            made = work()
-    finally:
-        if collects:
-            gc.enable()
-    return graph.replay, made
+def compiles() -> bool:
+    """Return whether this process was asked to compile the networks that it trains on a GPU."""
+    return COMPILING in os.environ
 
 
 def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
@@ -127,22 +95,36 @@ def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
     its log alone; a worker that lives long meets more of them.
     """
     torch._dynamo.config.recompile_limit = VARIANTS
+    import torch._inductor.config as inductor  # takes a second, and no processor compiles
+
+    inductor.loop_reindexing_after_fusion = False  # with it convolutions can take six times as long (pytorch #189488)
     warnings.filterwarnings("ignore", "TensorFloat32 tensor cores")  # the compiler's advice to round float32
     forward: Callable[[Tensor], Tensor] = torch.compile(model, dynamic=False)
-    from torch._dynamo.exc import BackendCompilerFailed  # takes a second, and no processor compiles
+    met: set[torch.Size] = set()
 
     def compiled_or_not(images: Tensor) -> Tensor:
         if not _FAILED:
+            if images.shape not in met:
+                met.add(images.shape)
+                _log.warning("compiles the network for images of %s; this can take minutes", tuple(images.shape))
             try:
                 return forward(images)
-            except BackendCompilerFailed as error:  # before anything was computed
-                if machine_failed(error.inner_exception):
-                    raise error.inner_exception from None
-                _FAILED.append(str(error.inner_exception))
-        logits: Tensor = model(images)
+            except Exception as error:  # of the compiler, of many classes, before anything was computed
+                if machine_failed(cause := _innermost(error)):
+                    raise cause from None
+                _FAILED.append(str(cause))
+        logits: Tensor = model(images)  # an error of the network itself is raised here
         return logits
 
     return compiled_or_not
+
+
+def _innermost(error: BaseException) -> Exception:
+    """Return what the compiler wrapped in errors of its own."""
+    while isinstance(inner := getattr(error, "inner_exception", None) or error.__cause__, Exception):
+        error = inner
+    assert isinstance(error, Exception)
+    return error
 
 
 def uncompiled() -> str:

@@ -113,6 +113,9 @@ class EngineOptions:
     address: Annotated[
         str, option("Head of a Ray cluster; auto on one of its machines.", "HOST:PORT", "a new cluster on this machine")
     ] = ""
+    compile: Annotated[
+        bool, option("Compile the networks that GPUs train; `make first-gpu` measures whether that pays.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.address and self.engine != "ray":

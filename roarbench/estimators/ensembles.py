@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
+from roarbench.devices import float32_layout
 from roarbench.estimators import SEED
 from roarbench.estimators.base import PAPERS, Batch, Settings
 from roarbench.estimators.families.gradients import Note, base_maps
@@ -98,7 +99,8 @@ class _RunningMaps:
 
     def __init__(self, look: Look) -> None:
         self._look = look
-        self._images = look.batch.images.contiguous(memory_format=torch.channels_last)  # a third faster to convolve
+        images = look.batch.images
+        self._images = images.contiguous(memory_format=float32_layout(images.device))
         single, self._repeated = needs(look.wanted)
         self.samples = look.settings.samples if self._repeated else 0
         self._clean = self._bases(self._images, single)

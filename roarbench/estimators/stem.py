@@ -25,6 +25,7 @@ class InBf16(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Return logits, float32 (n, classes)."""
+        images = images.contiguous(memory_format=torch.channels_last)
         with torch.autocast(images.device.type, torch.bfloat16):
             logits: Tensor = self.model(images)
         return logits.float()

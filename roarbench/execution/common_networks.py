@@ -8,12 +8,11 @@ from torch import nn
 
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
-from roarbench.execution.placed_inputs import mean_of, pixels
+from roarbench.execution.placed_inputs import mean_of, placed_pixels
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import record
-from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.exchange import Cut, ExchangedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import CommonNetwork, tuned_key, tuning_of
 from roarbench.plan.recipes import find_recipe
@@ -31,7 +30,9 @@ def exchanged(
 ) -> ExchangedImages:
     """Return training images that carry removal masks of other images of a split by these cuts, drawn from a seed."""
     generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
-    return ExchangedImages(pixels(images, Split.TRAIN), tuple(cuts), mean_of(images), unit, generator, lent, fill)
+    held = placed_pixels(images, Split.TRAIN)
+    mean = mean_of(images).to(held.device)
+    return ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
 
 
 def train_common(work: SuiteWork, common: CommonNetwork) -> str:

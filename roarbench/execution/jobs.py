@@ -26,7 +26,7 @@ from roarbench.execution.placed_inputs import (
     degraded,
     matched_bits,
     mean_of,
-    pixels,
+    placed_pixels,
     removed_on_device,
     untouched,
     without,
@@ -35,10 +35,10 @@ from roarbench.execution.recursion import recursive_stage
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
+from roarbench.kernels.exchange import Cut
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.scoring import predict, scored_at_once
 from roarbench.kernels.smoothness import smoothness
-from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
@@ -181,7 +181,8 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     if rankings is None:
         check_fill(cell.fill, Retrain.RECURSIVE)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        return RedrawnImages(pixels(images, split), cell.t, mean_of(images), cell.unit, generator)
+        held = placed_pixels(images, split)
+        return RedrawnImages(held, cell.t, mean_of(images).to(held.device), cell.unit, generator)
     if cell.retrain is Retrain.EXCHANGED and split is Split.TRAIN:
         cut = Cut(rankings.planes(split), rankings.layout, cell.t, cell.order)
         return exchanged(images, [cut], cell.unit, run.seed, fill=cell.fill)

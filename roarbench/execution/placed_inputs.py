@@ -5,6 +5,7 @@ Matched masks of test images are made here: what another image's map removes, st
 
 import os
 from functools import lru_cache
+from tempfile import TemporaryFile
 from typing import Any
 
 import numpy as np
@@ -16,12 +17,13 @@ from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device, gpu_memory
 from roarbench.errors import CallerError
 from roarbench.execution.importance import image_ids
+from roarbench.files import writing
 from roarbench.kernels.bit_planes import bin_codes, removed_bits
 from roarbench.kernels.degrade import DegradedImages, unpack
 from roarbench.kernels.fill import change_numbers, filled, replaced
 from roarbench.kernels.inputs import Inputs
 from roarbench.kernels.matching import matched, matching_ties, strata
-from roarbench.kernels.streaming import Cut, StreamedImages
+from roarbench.kernels.streaming import StreamedImages
 from roarbench.plan.runs import Cell, Run
 from roarbench.store.provenance import cores
 from roarbench.store.rankings import Rankings
@@ -35,7 +37,7 @@ SHARE = 0.5  # of the memory that pixels and bits of a data set may take; the re
 def untouched(images: ImageData, split: Split) -> Inputs:
     """Return images with nothing removed."""
     if not fits(images, 0):
-        return _streamed(images, split, None)
+        return _streamed(images, split, None, Unit.SCALAR)
     return DegradedImages(pixels(images, split), None, mean_of(images), Unit.SCALAR)
 
 
@@ -43,12 +45,24 @@ def degraded(images: ImageData, split: Split, rankings: Rankings, cell: Cell) ->
     """Return images without the features that a cell removes."""
     layout, planes = rankings.layout, rankings.planes(split)
     if cell.fill == "mean" and not fits(images, layout.width):
-        return _streamed(images, split, Cut(planes, layout, cell.t, cell.order))
+        return _streamed(images, split, _extract(rankings, split, cell), cell.unit)
     return without(images, split, removed_bits(planes, cell.t, cell.order, layout), cell)
 
 
-def _streamed(images: ImageData, split: Split, cut: Cut | None) -> StreamedImages:
-    return StreamedImages(torch.from_numpy(images[split].pixels), cut, torch.tensor(images.mean), device())
+def _streamed(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
+    return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, device())
+
+
+def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
+    """Return the packed removed bits of a split, uint8 (n, width), in a file without a name, which ends with its map.
+
+    Each epoch reads this file: 24 GB for ImageNet, where the planes of five levels have 72 GB.
+    """
+    planes, layout = rankings.planes(split), rankings.layout
+    with writing(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
+        for start in range(0, len(planes), _AT_ONCE):
+            removed_bits(planes[start : start + _AT_ONCE], cell.t, cell.order, layout).tofile(file)
+        return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.width))
 
 
 def without(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
@@ -79,6 +93,11 @@ def removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
 def pixels(images: ImageData, split: Split) -> Tensor:
     """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy on a GPU."""
     return torch.from_numpy(images[split].pixels).to(device())
+
+
+def placed_pixels(images: ImageData, split: Split) -> Tensor:
+    """Return all pixels of a split, uint8 (n, c, h, w): as `pixels` does where a GPU can hold them, else as mapped."""
+    return pixels(images, split) if fits(images, 0) else torch.from_numpy(images[split].pixels)
 
 
 def mean_of(images: ImageData) -> Tensor:

@@ -206,7 +206,7 @@ def _too_large(suite: Suite, work: Work | None) -> tuple[tuple[str, str], ...]:
         batch = images_at_once(recipe, work.train if work else record.train_images)
         inputs, generator = _made_up(record, batch, device()), torch.Generator().manual_seed(0)
         model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
-        one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0)
+        one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
             fit(model, inputs, torch.zeros(batch, dtype=torch.int64), norm, one_step, 0)
         except NoRoom as error:

@@ -7,17 +7,27 @@ image that carries it. The idea of one network for all maps is that of EVAL-X (J
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.devices import sent
-from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.bit_planes import Layout, removed_bits
 from roarbench.kernels.degrade import rows_of, unpack
 from roarbench.kernels.fill import replaced
-from roarbench.kernels.streaming import Cut
-from roarbench.terms import Unit
+from roarbench.terms import Order, Unit
+
+
+class Cut(NamedTuple):
+    """Features removed at level t, by bit-planes uint8 (n, planes, width), memory-mapped."""
+
+    planes: NDArray[np.uint8]
+    layout: Layout
+    t: float
+    order: Order
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Inputs that are made once for all epochs of a training, on a processor: degraded, shrunk and normalised.
+"""Inputs that are made once for all epochs of a training: degraded, shrunk and normalised.
 
 Made anew in every step they took a third of a small network's training (docs/performance.md). An augmentation that
 only moves pixels gives the same bits before and after what is done to each pixel alone, so normalising and rounding
@@ -62,7 +62,7 @@ class Held:
         for start in range(0, n, _READ):
             part = self._make(shrink(self._inputs.batch(torch.arange(start, min(start + _READ, n))), size))
             if not start:
-                made = torch.empty((n, *part.shape[1:]), dtype=part.dtype)
+                made = torch.empty((n, *part.shape[1:]), dtype=part.dtype, device=part.device)
             made[start : start + len(part)] = part
         return made
 

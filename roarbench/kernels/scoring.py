@@ -1,14 +1,14 @@
 """The logits of trained networks: nothing follows degrade but normalise."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import device_of
+from roarbench.devices import device_of, float32_layout
 from roarbench.kernels.held import Fixed
-from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, on_device, scaled
+from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, on_device
 from roarbench.kernels.streaming import StreamedImages
 
 _READ = 32  # inputs that are made at once for a test on a processor
@@ -44,29 +44,40 @@ def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list
     """Return the logits of each of several networks on one device, as `predict` does; inputs are made once for all."""
     device = device_of(networks[0].model)
     for network in networks:
-        network.model.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload]
+        network.model.to(memory_format=float32_layout(device)).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
     scales = {norm: on_device(norm, device) for _, norm in networks}
     logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-        for number, index in enumerate(indices):
-            if isinstance(inputs, StreamedImages):
-                inputs.expect(indices[number:])
-            made = {norm: _normalised(inputs, index, scale) for norm, scale in scales.items()}
+        for made in _normalised(inputs, indices, scales, device):
             for (model, norm), found in zip(networks, logits, strict=True):
                 found.append(model(made[norm]))
         return [torch.cat(found)[: len(inputs)].cpu() for found in logits]
 
 
-def _normalised(inputs: Inputs, index: Tensor, scale: DeviceNormalisation) -> Tensor:
-    """Return some inputs as a network takes them, on the device of the normalisation.
+def _normalised(
+    inputs: Inputs, indices: Sequence[Tensor], scales: Mapping[Normalisation, DeviceNormalisation], device: torch.device
+) -> Iterator[dict[Normalisation, Tensor]]:
+    """Yield batch after batch of inputs as the networks take them, on the device, by each normalisation.
 
     On a processor in parts, whose intermediate results stay in its cache: the same numbers (docs/performance.md).
     """
-    device = scale.mean.device
-    if device.type != "cpu" or not isinstance(inputs, Fixed):
-        return scaled(inputs.batch(index).to(device), scale)
+    if device.type == "cpu" and isinstance(inputs, Fixed):
+        for index in indices:
+            yield {norm: _normalised_in_parts(inputs, index, scale) for norm, scale in scales.items()}
+        return
+    read = inputs.read(indices) if isinstance(inputs, StreamedImages) else map(inputs.batch, indices)
+    for images in read:
+        there = images.to(device)
+        yield {norm: _scaled(there, scale) for norm, scale in scales.items()}
+
+
+def _scaled(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+    return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=float32_layout(images.device))
+
+
+def _normalised_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:
     made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
     for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
         room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))

@@ -1,60 +1,25 @@
 """Degraded images that do not fit in memory: read from memory-mapped files while the network computes.
 
-Threads gather the pixels and bit-planes of the coming batches into a ring of buffers, one batch each: what is not in
-memory yet is waited for at several places of the file at once. On a machine with a GPU the buffers are pinned, so that
-the copy to the device runs beside the computation.
+Threads read the pixels and removed bits of the coming parts of batches. On a machine with a GPU they read into pinned
+memory, so that the copy to the device runs beside the computation.
 """
 
+import mmap
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from itertools import islice
-from math import prod
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.kernels.bit_planes import Layout, removed_bits
 from roarbench.kernels.degrade import degrade, unpack
-from roarbench.terms import Order
+from roarbench.terms import Unit
 
-RING = 4  # batches that are read ahead, or on their way to the device
-
-
-class _Buffer:
-    """Room for the pixels and removed bits of one batch."""
-
-    def __init__(self, pinned: bool) -> None:
-        self._pinned = pinned
-        self._rooms = [torch.empty(0, dtype=torch.uint8), torch.empty(0, dtype=torch.uint8)]
-        self._copied: torch.cuda.Event | None = None
-
-    def parts(self, *shapes: tuple[int, ...]) -> list[Tensor]:
-        """Return tensors of two shapes in the room, which is free again: nothing is on its way to the device."""
-        if self._copied:
-            self._copied.synchronize()
-        for number, shape in enumerate(shapes):
-            if len(self._rooms[number]) < prod(shape):
-                self._rooms[number] = torch.empty(prod(shape), dtype=torch.uint8, pin_memory=self._pinned)
-        return [room[: prod(shape)].view(shape) for room, shape in zip(self._rooms, shapes, strict=True)]
-
-    def sent(self) -> None:
-        """Remember what has to be over before the room is free: the copy that was launched last."""
-        if self._pinned:
-            self._copied = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._copied.record()
-
-
-class Cut(NamedTuple):
-    """Features removed from memory-mapped images at level t, by bit-planes uint8 (n, planes, width), memory-mapped."""
-
-    planes: NDArray[np.uint8]
-    layout: Layout
-    t: float
-    order: Order
+AHEAD = 4  # parts of batches that are read before they are needed
+READERS = 16  # threads; one part is read by all of them, because a disk answers many small reads at once faster
 
 
 class StreamedImages:
@@ -62,47 +27,87 @@ class StreamedImages:
 
     Args:
         pixels: uint8 (n, c, h, w), memory-mapped.
-        cut: What is removed; None removes nothing.
+        removed: Packed removed bits uint8 (n, ceil(d / 8)), memory-mapped; None removes nothing.
         fill: float32 (c,), what replaces a removed feature, in [0, 255].
+        unit: What one feature is.
         device: Where the degraded images are made.
     """
 
-    def __init__(self, pixels: Tensor, cut: Cut | None, fill: Tensor, device: torch.device) -> None:
-        self._pixels, self._cut, self._fill, self._device = pixels, cut, fill.to(device), device
-        self._readers = ThreadPoolExecutor(RING, thread_name_prefix="images")
-        self._ring = deque(_Buffer(device.type == "cuda") for _ in range(RING))
-        self._reading: deque[tuple[Tensor, _Buffer, Future[tuple[Tensor, Tensor]]]] = deque()
+    def __init__(
+        self,
+        pixels: NDArray[np.uint8],
+        removed: NDArray[np.uint8] | None,
+        fill: Tensor,
+        unit: Unit,
+        device: torch.device,
+    ) -> None:
+        self._pixels, self._removed, self._unit = pixels, removed, unit
+        self._fill, self._device = fill.to(device), device
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="images")
 
     def __len__(self) -> int:
         return len(self._pixels)
 
-    def expect(self, coming: Iterable[Tensor]) -> None:
-        """Read ahead, as far as the ring goes; those that are being read already are the first of `coming`."""
-        for index in islice(coming, len(self._reading), RING):
-            buffer = self._ring[0]
-            self._ring.rotate(-1)
-            self._reading.append((index, buffer, self._readers.submit(self._read, index, buffer)))
+    def read(self, parts: Iterable[Tensor]) -> Iterator[Tensor]:
+        """Yield the degraded images of each part, float32 (b, c, h, w) in [0, 255] on the device, for int64 (b,).
+
+        The next `AHEAD` parts are read meanwhile.
+        """
+        begun: deque[_Part] = deque()
+        for index in parts:
+            begun.append(self._begin(index))
+            if len(begun) > AHEAD:
+                yield self._finish(begun.popleft())
+        while begun:
+            yield self._finish(begun.popleft())
 
     def batch(self, index: Tensor) -> Tensor:
         """Return degraded images float32 (b, c, h, w) in [0, 255] on the device, for int64 indices (b,)."""
-        if not (self._reading and torch.equal(self._reading[0][0], index)):
-            for _, _, unused in self._reading:
-                unused.result()
-            self._reading.clear()
-            self.expect([index])
-        _, buffer, read = self._reading.popleft()
-        pixels, bits = (part.to(self._device, non_blocking=True) for part in read.result())
-        buffer.sent()
-        if self._cut is None:
-            return pixels.float()
-        return degrade(pixels, unpack(bits, self._cut.layout.shape, self._cut.layout.unit), self._fill)
+        return self._finish(self._begin(index))
 
-    def _read(self, index: Tensor, buffer: _Buffer) -> tuple[Tensor, Tensor]:
-        """Read pixels uint8 (b, c, h, w) and packed removed bits uint8 (b, width) into the buffer."""
-        width = self._cut.layout.width if self._cut else 0
-        pixels, bits = buffer.parts((len(index), *self._pixels.shape[1:]), (len(index), width))
-        torch.index_select(self._pixels, 0, index, out=pixels)
-        if self._cut:
-            rows = self._cut.planes.take(index.numpy(), axis=0)
-            bits.numpy()[:] = removed_bits(rows, self._cut.t, self._cut.order, self._cut.layout)
-        return pixels, bits
+    def _begin(self, index: Tensor) -> "_Part":
+        """Let the threads read the pixels and removed bits of some images."""
+        part, slices = _Part(), index.tensor_split(min(READERS, len(index)))
+        for source in (self._pixels, self._removed):
+            if source is not None:
+                # torch gives pinned memory to nobody else before the copies out of it are done
+                pinned = self._device.type == "cuda"
+                target = torch.empty((len(index), *source.shape[1:]), dtype=torch.uint8, pin_memory=pinned)
+                part.read.append(target)
+                for rows, out in zip(slices, target.tensor_split(len(slices)), strict=True):
+                    part.waiting.append(self._readers.submit(_read, source, rows.numpy(), out.numpy()))
+        return part
+
+    def _finish(self, part: "_Part") -> Tensor:
+        for reading in part.waiting:
+            reading.result()
+        pixels, *removed = (read.to(self._device, non_blocking=True) for read in part.read)
+        if not removed:
+            return pixels.float()
+        channels, height, width = self._pixels.shape[1:]
+        return degrade(pixels, unpack(removed[0], (channels, height, width), self._unit), self._fill)
+
+
+class _Part:
+    """Rows of the files that are being read."""
+
+    def __init__(self) -> None:
+        self.read: list[Tensor] = []
+        self.waiting: list[Future[None]] = []
+
+
+def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
+    """Copy rows of a memory-mapped array; the disk is asked for all of them before the first is waited for."""
+    if (mapped := _mapping(source)) is not None:
+        length = source[0].nbytes
+        for row in rows.tolist():
+            start = row * length // mmap.PAGESIZE * mmap.PAGESIZE
+            mapped.madvise(mmap.MADV_WILLNEED, start, row * length + length - start)
+    np.take(source, rows, axis=0, out=target)
+
+
+def _mapping(array: Any) -> mmap.mmap | None:
+    """Return the map that an array is a view of from its first byte on; None for an array in memory."""
+    while isinstance(array, np.ndarray | memoryview):
+        array = array.obj if isinstance(array, memoryview) else array.base
+    return array if isinstance(array, mmap.mmap) and hasattr(array, "madvise") else None

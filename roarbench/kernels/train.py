@@ -8,30 +8,28 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
-from itertools import chain
 from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from roarbench.devices import compiled, device_of, generator_state, own_stream, sent, uses_bf16
-from roarbench.errors import Diverged
-from roarbench.kernels.augment import Draws, augment, augment_by, draw, shrink
-from roarbench.kernels.cuda_graphs import LARGEST, DrawnPart, Graphs
+from roarbench.devices import compiled, compiles, device_of, gpu_memory, gpu_share, out_of_memory, sent, uses_bf16
+from roarbench.errors import Diverged, NoRoom
+from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.held import MOVING, Fixed, Held, fits, movable, moved
+from roarbench.kernels.held import MOVING, Held, fits, movable, moved
 from roarbench.kernels.inputs import Batches, Inputs, Normalisation, on_device, scaled
-from roarbench.kernels.room import find_room
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.weight_gradients import RightGradients
 from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
+from roarbench.text import size
 from roarbench.workers.stopping import ENDED, asked, deferred
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
+_OURS = 0.8  # of its share of a GPU that a process has at least where no other holds the memory that it lacks
 _LOOK_EVERY = 50  # steps on a GPU between looks at the loss: each look waits for all that was launched
 
 
@@ -70,13 +68,11 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
-    with deferred(), training.stream():
-        if device_of(model).type == "cuda":
-            find_room(training)
+    # float32 where the recipe says so; all batches of a size have one shape, so cuDNN may choose its fastest kernels
+    with deferred(), torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False):
         saved = time.monotonic()
         while training.step < training.steps:
-            with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):  # float32 where the recipe says so
-                training.advance()
+            training.advance()
             done = training.step
             if (done % look_every == 0 or done == training.steps) and not math.isfinite(
                 loss := training.losses[-1].item()
@@ -96,11 +92,9 @@ class Training:
     """A training under way: all that a checkpoint has to hold.
 
     Attributes:
-        step: How many are done.
-        losses: Of the last epoch's steps, scalars on the device.
-        at_once: Images that go through the network together; see `find_room`.
-        full_size: The next step takes images at full size, whatever the recipe says of it.
-        draws: The network has drawn by chance itself, which no graph repeats; looked at where steps may be recorded.
+        step: How many steps are done.
+        losses: Losses of the last epoch's steps, scalars on the device.
+        at_once: Images that go through the network together; halved where a GPU's memory runs out.
     """
 
     def __init__(
@@ -109,83 +103,82 @@ class Training:
         self._inputs, self._recipe, self._seed = inputs, recipe, seed
         self._model = model.to(memory_format=torch.channels_last).train()  # type: ignore[call-overload]
         self._device = device_of(model)
+        self._gpu = self._device.type == "cuda"
         self._bf16 = uses_bf16(recipe.precision, self._device)
         self._labels, self._scale = labels.to(self._device), on_device(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
-        self._forward = compiled(model) if self._device.type == "cuda" else model
+        self._forward = compiled(model) if self._gpu and compiles() else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
-        self.full_size = self.draws = False
         self._mended: dict[torch.Size, bool] = {}  # by an image's shape: whether there are gradients to be mended
         self._batches = Batches(len(inputs), self._batch, self._generator)
+        self._ahead: Iterator[Tensor] = iter(())  # streamed images of the coming parts
+        self._batches_ahead = 0
         self._steps_per_epoch = len(inputs) / self._batch
         self._held = self._hold(inputs)
-        self._graphs = Graphs(self._device) if self._recordable(inputs) else None
         self.steps = round(recipe.epochs * self._steps_per_epoch)
         self.step = 0
         self.losses: deque[Tensor] = deque(maxlen=math.ceil(self._steps_per_epoch))
 
     def advance(self) -> None:
-        """Do one step of the optimiser."""
-        rate = learning_rate(self._recipe, self.step, self._steps_per_epoch)
-        index = self._batches.next()
-        if isinstance(self._inputs, StreamedImages):
-            self._inputs.expect(part for batch in chain([index], self._batches.coming()) for part in self._parts(batch))
-        self.losses.append(self._do(self._parts(index), rate))
+        """Do one step of the optimiser; where a GPU's memory runs out, do it again with half as many images at once.
+
+        Parts share their draws, and add up to the gradients of the whole but for rounding, unless batch norm takes
+        mean and variance of each: then nothing is halved.
+
+        Raises:
+            NoRoom: The step takes more than this process's share of the GPU, and cannot be done in smaller parts.
+        """
+        while (error := self._try_step()) is not None:
+            self._halve(error)
+
+    def _try_step(self) -> RuntimeError | None:
+        """Do a step; return the error if a GPU's memory ran out, with all draws taken back."""
+        waiting, drawn = self._batches.waiting, [generator.get_state() for generator in self._generators()]
+        try:
+            self._do_step()
+        except RuntimeError as error:
+            if not (self._gpu and out_of_memory(error)):
+                raise
+            found = error.with_traceback(None)  # its frames would keep what filled the memory
+        else:
+            return None
+        self._rewind(waiting, drawn)
+        return found
+
+    def _halve(self, error: RuntimeError) -> None:
+        if gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
+            raise error
+        normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+        if normed or self.at_once == 1:
+            why = "; batch norm allows no smaller parts" if normed else ""
+            seen = f"a step of {self.at_once} images takes more than {size(gpu_share())} of GPU memory"
+            raise NoRoom(f"{seen}, the share of each worker{why}; write fewer --workers, or use a larger GPU")
+        self.at_once //= 2
+
+    def _do_step(self) -> None:
+        for group in self._optimiser.param_groups:
+            group["lr"] = learning_rate(self._recipe, self.step, self._steps_per_epoch)
+        parts = self._parts(self._next_batch())
+        self._optimiser.zero_grad()
+        with torch.random.fork_rng(devices=[]):  # layers that draw have no other generator than the global one
+            torch.manual_seed(self._seed * _DRAWS + self.step)
+            loss = torch.stack([self._add_gradients(index) for index in parts]).sum()
+        self._optimiser.step()
+        self.losses.append(loss)
         self.step += 1
 
-    def _do(self, parts: list[Tensor], rate: float) -> Tensor:
-        """Do a step on the images of a batch, by a graph where there is one; return its loss."""
-        if self._graphs is None or self.full_size:
-            return self.by_itself([DrawnPart(index) for index in parts], rate)
-        channels, full, _ = self._inputs.shape  # type: ignore[attr-defined]
-        size, kind = self._side(full), self._recipe.augmentation
-        drawn = [draw((len(index), channels, size, size), kind, self._generator) for index in parts]
-        return self._graphs.step(self, size, [DrawnPart(*pair) for pair in zip(parts, drawn, strict=True)], rate)
-
-    def by_itself(self, parts: list[DrawnPart], rate: float) -> Tensor:
-        """Do a step on these images; return its loss. What a network draws itself hangs on seed and step alone."""
-        with torch.random.fork_rng(devices=[]):  # layers have no other generator than the global one
-            torch.manual_seed(self._seed * _DRAWS + self.step)
-            if self._graphs is None:
-                return self.compute(parts, rate)
-            before = generator_state(self._device)
-            loss = self.compute(parts, rate)
-            self.draws |= generator_state(self._device) != before
-        return loss
-
-    def compute(self, parts: list[DrawnPart], rate: float | Tensor) -> Tensor:
-        """Do a step on these images at this learning rate; return its loss, a scalar on the device.
-
-        It can be recorded: nothing in it waits, or hangs on the processor's numbers.
-        """
-        for group in self._optimiser.param_groups:
-            group["lr"] = rate
-        self._optimiser.zero_grad()
-        loss = torch.stack([self._add_gradients(*part) for part in parts]).sum()
-        self._optimiser.step()
-        return loss
-
-    def changing(self) -> list[Tensor]:
-        """Return all tensors that a step changes: weights, what batch norm counts, momenta."""
-        momenta = (value for state in self._optimiser.state.values() for value in state.values())
-        return [*self._model.parameters(), *self._model.buffers(), *momenta]
-
-    @contextmanager
-    def stream(self) -> Iterator[None]:
-        """Let steps be recorded: on a stream of their own, until this ends."""
-        with own_stream() if self._graphs else nullcontext():
-            try:
-                yield
-            finally:
-                if self._graphs:
-                    self._graphs.forget()
-
-    @property
-    def normed(self) -> bool:
-        """Return whether batch norm takes mean and variance of what goes through the network together."""
-        return any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
+    def _next_batch(self) -> Tensor:
+        """Return the next batch's indices; streamed images are read ahead as far as batches are drawn."""
+        index = self._batches.next()
+        if isinstance(self._inputs, StreamedImages):
+            if not self._batches_ahead:
+                batches = [index, *self._batches.coming()]
+                self._ahead = self._inputs.read(part for batch in batches for part in self._parts(batch))
+                self._batches_ahead = len(batches)
+            self._batches_ahead -= 1
+        return index
 
     def state(self) -> dict[str, Any]:
         """Return what `restore` takes, to go on from here."""
@@ -200,16 +193,18 @@ class Training:
 
     def restore(self, state: dict[str, Any]) -> None:
         """Continue where this state was taken."""
-        if self._graphs:
-            self._graphs.forget()
         self._optimiser.zero_grad()
         self.losses.clear()
         self.step = state["step"]
         self._model.load_state_dict(state["model"])
         self._optimiser.load_state_dict(state["optimiser"])
         self.losses.extend(loss.to(self._device) for loss in state["losses"])
-        self._batches.waiting = state["waiting"]
-        for generator, kept in zip(self._generators(), state["generators"], strict=True):
+        self._rewind(state["waiting"], state["generators"])
+
+    def _rewind(self, waiting: Tensor, drawn: list[Tensor]) -> None:
+        """Return to the batches and draws of an earlier moment."""
+        self._batches.waiting, self._batches_ahead = waiting, 0
+        for generator, kept in zip(self._generators(), drawn, strict=True):
             generator.set_state(kept)
 
     def _generators(self) -> list[torch.Generator]:
@@ -223,9 +218,9 @@ class Training:
         size = self._recipe.micro_batch or self._batch
         return [index[start : start + size] for start in range(0, len(index), size)]
 
-    def _add_gradients(self, index: Tensor, drawn: Draws | None) -> Tensor:
+    def _add_gradients(self, index: Tensor) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
-        images, labels = self._images(index, drawn), self._labels.index_select(0, sent(index, self._device))
+        images, labels = self._images(index), self._labels.index_select(0, sent(index, self._device))
         pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
 
@@ -246,42 +241,44 @@ class Training:
             loss.backward()  # type: ignore[no-untyped-call]
         self._mended[shape] = mode.changed
 
-    def _images(self, index: Tensor, drawn: Draws | None = None) -> Tensor:
+    def _images(self, index: Tensor) -> Tensor:
         """Return augmented and normalised images at the size of this step, (b, c, side, side), on the device."""
         kind = self._recipe.augmentation
-        if drawn is not None:
-            return scaled(augment_by(self._read(index), kind, drawn), self._scale)
         if self._held is not None and kind in MOVING:
-            size = self._side(self._held.full)
-            return moved(self._held.at(size), index, size, kind, self._generator)
+            return self._moved(self._held, index)
         read = self._read(index)
-        if self._device.type == "cpu" and kind in MOVING:  # two thirds of the time of moving float32
+        if not self._gpu and kind in MOVING:  # two thirds of the time of moving float32
             return moved(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
         return scaled(augment(read, kind, self._generator), self._scale)
+
+    def _moved(self, held: Held, index: Tensor) -> Tensor:
+        """Return held images, which are normalised, as an augmentation that only moves pixels leaves them."""
+        kind, size = self._recipe.augmentation, self._side(held.full)
+        if self._gpu:
+            images = augment(held.at(size).index_select(0, sent(index, self._device)), kind, self._generator)
+            return images.contiguous(memory_format=torch.channels_last)
+        return moved(held.at(size), index, size, kind, self._generator)
 
     def _movable(self, images: Tensor) -> Tensor:
         """Return images normalised, in the type that the first convolution would round them to itself, to be moved."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
-        return movable(images.sub(mean).div_(std).to(taken), self._recipe.augmentation)
+        normalised = images.sub(mean).div_(std).to(taken)
+        return normalised if self._gpu else movable(normalised, self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
         """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
         if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
-            return self._held.at(size).index_select(0, index)
-        degraded = self._inputs.batch(index).to(self._device)
+            return self._held.at(size).index_select(0, sent(index, self._device))
+        streamed = isinstance(self._inputs, StreamedImages)
+        degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
         return shrink(degraded, self._side(degraded.shape[3]))
 
     def _side(self, full: int) -> int:
-        return full if self.full_size else side(self._recipe, self.step, self.steps, full)
-
-    def _recordable(self, inputs: Inputs) -> bool:
-        """Return whether a step can be recorded, and its kernels are so small that it pays."""
-        small = isinstance(inputs, Fixed) and inputs.shape[2] <= LARGEST
-        return self._device.type == "cuda" and small and self._recipe.optimiser is Optimiser.SGD
+        return side(self._recipe, self.step, self.steps, full)
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
-        if self._device.type != "cpu" or not fits(inputs):
+        if not fits(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
 

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import torch
 
-from roarbench.devices import SHARING, bound_compilers
+from roarbench.devices import COMPILING, SHARING, bound_compilers, compiles
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
 from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
@@ -83,6 +83,7 @@ class _Place(NamedTuple):
     folder: Path  # the working directory, which relative paths start from
     sharing: int  # how many workers share a GPU; 0 without GPUs
     logs: Path | None  # folder where each worker writes a log; none writes one if None
+    compiling: bool  # whether they compile the networks that they train on a GPU
 
 
 class _JobActor:
@@ -93,6 +94,8 @@ class _JobActor:
         if not place.mark.exists():
             node, store = ray.util.get_node_ip_address(), place.mark.parent
             return f"node {node} does not see {store}; mount that folder there, under the same path"
+        if place.compiling:
+            os.environ[COMPILING] = "1"
         if place.sharing:
             os.environ[SHARING] = str(place.sharing)
             bound_compilers(8 * place.sharing)  # an actor sees its own GPU alone; machines have 8 at most
@@ -136,7 +139,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         need = {"num_gpus": 10_000 // sharing / 10_000, "num_cpus": 0} if gpus else {"num_cpus": 1}
         self._actors = ray.remote(_JobActor).options(**need, max_restarts=0, scheduling_strategy="SPREAD")
         self._mark = NamedTemporaryFile(dir=shared.absolute(), prefix=".ray-")  # noqa: SIM115 (as long as the engine)
-        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs)
+        self._place = _Place(Path(self._mark.name), Path.cwd(), sharing, logs, compiles())
         self._wanted, self._follow, self._looked, self._last = workers, follow, time.monotonic(), ""
         self._idle: list[_RayWorker] = []
         self._starting: dict[Any, _RayWorker] = {}

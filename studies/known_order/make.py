@@ -18,9 +18,8 @@ from torch.nn import functional as F
 from roarbench import degraded
 from roarbench.kernels.bit_planes import removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.exchange import Cut, ExchangedImages
 from roarbench.kernels.inputs import Inputs
-from roarbench.kernels.streaming import Cut
 from roarbench.terms import Order, Unit
 from studies.known_order.run import BASES, KINDS, RESULTS, RETRAINED, SHARES
 from studies.matched.lab import LAYOUT, Lab, Maps, asking, keep, not_asking

@@ -29,13 +29,12 @@ from roarbench.estimators.noise import noisy_copies
 from roarbench.estimators.pairing import other_images
 from roarbench.kernels.bit_planes import Layout, bin_codes, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.exchange import Cut, ExchangedImages
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.matching import matched, strata
 from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
-from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.common import tuning_of

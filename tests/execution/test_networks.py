@@ -19,11 +19,10 @@ from roarbench.execution.placed_inputs import without
 from roarbench.execution.recursion import recursive_stage
 from roarbench.forecast.plan import missing_work
 from roarbench.kernels.bit_planes import removed_bits
-from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.exchange import Cut, ExchangedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import removed_count
 from roarbench.kernels.scoring import predict
-from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.common import common_network, tuning_of
 from roarbench.plan.points import expand

@@ -108,7 +108,7 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
         with register_module_forward_pre_hook(passed):
             return maps_together(*given)
 
-    note("trained", train.Training, "_add_gradients", lambda self, index, drawn: index)
+    note("trained", train.Training, "_add_gradients", lambda self, index: index)
     note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
     note("ranked", shards, "planes_of", lambda importance, *_: importance)
     note("drawn", ensembles, "noise_draws", lambda images, ids, *_: ids)
@@ -116,7 +116,7 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     events = complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
-    assert not any(event.failure for event in events)
+    assert [event.failure for event in events if event.failure] == []
     counted = count_work(suite, expand(suite))
     kinds = ("trained", "scored", "explained", "ranked")
     assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}

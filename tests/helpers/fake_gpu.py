@@ -7,8 +7,8 @@ It finds tensors on two devices, branches that raise, and waits: what makes the 
 find wrong numbers, the order of streams, pinned memory used again too early, what compiling does, or any time taken.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import Any
 from unittest.mock import patch
 
@@ -29,13 +29,14 @@ class FakeGpu(TorchFunctionMode):
         super().__init__()
         self.waits: list[str] = []  # what the processor waited with until the GPU had done all that was launched
         self.sent = 0  # copies to the GPU that nobody waited for
-        self.recordings = 0  # steps that were recorded as a graph
-        self.unrecordable = 0  # what these did that no graph can repeat
 
     def __torch_function__(self, call: Any, types: Any, arguments: Any = (), options: Any = None) -> Any:
         options = options or {}
         if call is Tensor.__getitem__:
             return _indexed(*arguments)
+        if call is Tensor.__setitem__:
+            assert arguments[0].device.type == arguments[2].device.type
+            return None
         if call is Tensor.contiguous:
             return aten.clone(arguments[0], memory_format=options.get("memory_format", torch.contiguous_format))
         if call is Tensor.pin_memory:
@@ -62,14 +63,6 @@ class FakeGpu(TorchFunctionMode):
         if call in (grid_sample, batch_norm):  # its shape is that of the images, and all must be in one place
             return sum((aten.sum(other) for other in arguments[1:5] if isinstance(other, Tensor)), arguments[0])
         return call(*arguments, **options)
-
-    def recorded(self, work: Callable[[], Tensor]) -> tuple[Callable[[], None], Tensor]:
-        """Do the work, and note what a recording could not: copies to the GPU, and waits."""
-        before = self.sent, len(self.waits)
-        made = work()
-        self.unrecordable += self.sent - before[0] + len(self.waits) - before[1]
-        self.recordings += 1
-        return lambda: None, made
 
     def _moved(self, tensor: Tensor, *wanted: Any, non_blocking: bool = False, **options: Any) -> Tensor:
         for one in wanted:
@@ -124,8 +117,6 @@ def _with_moved_weights(model: nn.Module, device: Any = None, memory_format: Any
 def fake_gpu() -> Iterator[FakeGpu]:
     """All tensors made here are fake; those on `GPU` lie on a GPU. Nothing is differentiated or compiled."""
     from roarbench.estimators import ensembles
-    from roarbench.kernels import cuda_graphs as graphs
-    from roarbench.kernels import train
 
     gpu = FakeGpu()
     with ExitStack() as stack:
@@ -137,10 +128,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "is_available", lambda: True),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
-            (train, "generator_state", lambda device: b""),
             (ensembles, "ahead", lambda items: items),  # the modes are of one thread
-            (train, "own_stream", nullcontext),
-            (graphs, "recorded", gpu.recorded),
         ):
             stack.enter_context(patch.object(place, name, instead))
         for mode in (torch.no_grad(), FakeTensorMode(), gpu):

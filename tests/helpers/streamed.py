@@ -6,7 +6,7 @@ import torch
 from roarbench.kernels.bit_planes import Layout, encode, removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import features, sort_keys, tie_order
-from roarbench.kernels.streaming import Cut, StreamedImages
+from roarbench.kernels.streaming import StreamedImages
 from roarbench.terms import Order, Unit
 
 CPU = torch.device("cpu")
@@ -30,4 +30,4 @@ def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):
     keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
     planes = encode(keys, layout)
     held = DegradedImages(pixels, torch.from_numpy(removed_bits(planes, t, order, layout)), FILL, unit)
-    return StreamedImages(pixels, Cut(planes, layout, t, order), FILL, CPU), held
+    return StreamedImages(pixels.numpy(), held.removed.numpy(), FILL, unit, CPU), held

@@ -4,19 +4,23 @@ import math
 import threading
 from dataclasses import replace
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import torch
 
+from roarbench.datasets.decoded import _map
+from roarbench.execution import common_networks, jobs
 from roarbench.execution import placed_inputs as inputs
+from roarbench.kernels import streaming
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
-from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.streaming import RING, Cut, StreamedImages
-from roarbench.terms import Order, Unit
+from roarbench.kernels.exchange import Cut, ExchangedImages
+from roarbench.kernels.streaming import AHEAD, StreamedImages, _mapping
+from roarbench.terms import Order, Split, Unit
 from tests.helpers.slow_pipeline import removed_features
-from tests.helpers.streamed import both, encoded, seeded
+from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
 
 FILL = torch.tensor([120.25, 1 / 3, 255.0])
@@ -122,33 +126,36 @@ def test_all_others_lenders_and_cuts_have_equal_chances(lenders):
 @pytest.mark.parametrize("unit", Unit)
 @pytest.mark.parametrize("order", Order)
 @pytest.mark.parametrize("t", [0.1, 0.5])
-def test_streamed_images_are_those_held_in_memory(t, order, unit):
-    """Whatever was expected, what is asked for comes."""
+def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
+    """Arrays in memory, and files."""
     batches = torch.randperm(20, generator=seeded(3)).split(3)  # the last one is smaller
-    for expected in ((), batches, batches[::-1]):
-        streamed, held = both(t, order, unit)
-        assert len(streamed) == len(held)
-        for number, index in enumerate(batches):
-            if expected:
-                streamed.expect(expected[number:])
-            torch.testing.assert_close(streamed.batch(index), held.batch(index), rtol=0, atol=0)
+    streamed, held = both(t, order, unit)
+    for array, path in ((streamed._pixels, tmp_path / "pixels"), (streamed._removed, tmp_path / "removed")):
+        array.tofile(path)
+    pixels = _map(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
+    removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
+    assert _mapping(pixels) and _mapping(removed) and not _mapping(streamed._pixels)
+    for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
+        assert len(images) == len(held)
+        for index, read in zip(batches, images.read(batches), strict=True):
+            torch.testing.assert_close(read, held.batch(index), rtol=0, atol=0)
+            torch.testing.assert_close(images.batch(index), held.batch(index), rtol=0, atol=0)
 
 
-def test_batches_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
+def test_parts_are_read_ahead_in_other_threads_and_once_each(monkeypatch):
     streamed, _ = both()
-    read, real = [], streamed._read
+    read, real = [], streaming._read
 
-    def noted(index, buffer):
-        read.append((index.tolist(), threading.get_ident()))
-        return real(index, buffer)
+    def noted(source, rows, target):
+        read.append((rows.tolist(), threading.get_ident()))
+        real(source, rows, target)
 
-    monkeypatch.setattr(streamed, "_read", noted)
-    batches = torch.arange(20).split(2)
-    for number, index in enumerate(batches):
-        streamed.expect(batches[number:])
-        assert len(streamed._reading) <= RING
-        streamed.batch(index)
-    assert sorted(index for index, _ in read) == [index.tolist() for index in batches]
+    monkeypatch.setattr(streaming, "_read", noted)
+    begun = []
+    parts = (begun.append(len(begun)) or index for index in torch.arange(20).split(2))
+    for number, _ in enumerate(streamed.read(parts)):
+        assert len(begun) == min(10, number + AHEAD + 1), "so many are read beyond the one that is delivered"
+    assert sorted(row for rows, _ in read for row in rows) == sorted(2 * list(range(20)))  # of pixels and of bits
     assert threading.get_ident() not in {thread for _, thread in read}
 
 
@@ -169,3 +176,29 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
     assert [score(work, run).bits for run in runs] == expected
     assert len(made) == 2 * (len(runs) - 1) == 4  # training and test images of ROAR and KAR; mask-only has none
+
+
+class Data(dict):
+    """Images of a data set, by split."""
+
+    __hash__ = object.__hash__
+
+
+def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
+    """Also those whose masks are swapped or drawn anew: nothing is sent whole."""
+    pixels = np.random.default_rng(0).integers(256, size=(4, 3, 8, 8), dtype=np.uint8)
+    split = SimpleNamespace(pixels=pixels)
+    images = Data({Split.TRAIN: split, Split.TEST: split})
+    cell = SimpleNamespace(estimator="random-redrawn", t=0.5, unit=Unit.SCALAR, fill="mean")
+    for place in (inputs, jobs, common_networks):
+        monkeypatch.setattr(place, "mean_of", lambda images: FILL)
+    monkeypatch.setattr(inputs, "device", lambda: torch.device("cuda"))
+    monkeypatch.setattr(inputs, "pixels", lambda images, split: "sent to the GPU")
+    for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
+        monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
+        if sent:
+            assert inputs.placed_pixels(images, Split.TRAIN) == "sent to the GPU"
+            continue
+        redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
+        swapped = common_networks.exchanged(images, [], Unit.SCALAR, 1)
+        assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]

@@ -1,116 +1,19 @@
-"""Steps for a GPU, on a processor: each does what fits in memory, or is launched again as it was recorded.
-
-`recorder` launches a recording again, which has to do what the step does; a network says when memory ran out.
-"""
+"""Steps that do not fit in a GPU's memory, on a processor: a network says when memory ran out."""
 
 from dataclasses import replace
 
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from roarbench.errors import NoRoom
-from roarbench.kernels import cuda_graphs as graphs
-from roarbench.kernels import degrade, room, train
-from roarbench.kernels.cuda_graphs import Graphs
-from roarbench.kernels.room import find_room
+from roarbench.kernels import train
+from roarbench.kernels.degrade import RedrawnImages
+from roarbench.kernels.held import MOVING
+from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training
-from roarbench.plan.recipe import Augmentation, Optimiser
-from roarbench.terms import Precision
 from tests.helpers.networks import Small
-from tests.helpers.recorder import recorded
-from tests.helpers.trainings import NORM, RECIPE, SIDE, network, pictures
-
-GROWING = replace(RECIPE, epochs=3, batch=10, precision=Precision.BF16, sides=(0.5, 1.0, 1.0))
-
-
-@pytest.fixture
-def training(monkeypatch):
-    """Trainings on a processor that takes the path of a GPU, at rates rounded to the float32 that a graph reads."""
-    exact = train.learning_rate
-    monkeypatch.setattr(train, "learning_rate", lambda *asked: torch.tensor(exact(*asked)).item())
-    monkeypatch.setattr(train, "fits", lambda inputs: False)
-    monkeypatch.setattr(degrade, "_unpacked", degrade._shifted)  # NumPy's operations are not dispatched
-    monkeypatch.setattr(graphs, "recorded", recorded)
-    monkeypatch.setattr(graphs, "_FAILED", [])
-
-    def make(recipe=GROWING, model=None):
-        return Training(model or network(), *pictures(40), NORM, recipe, seed=5)
-
-    return make
-
-
-def done(begun, by_graph):
-    """Do all its steps; return the tensors that they changed, and the losses."""
-    begun._graphs = Graphs(torch.device("cpu")) if by_graph else None
-    while begun.step < begun.steps:
-        begun.advance()
-    return begun.changing(), list(begun.losses)
-
-
-@pytest.mark.parametrize(
-    ("kind", "micro_batch"),
-    [(Augmentation.NOISE_FLIP, 0), pytest.param(Augmentation.CROP_FLIP, 4, marks=pytest.mark.slow)],
-)
-def test_trainings_by_graphs_are_those_without_bit_for_bit(training, kind, micro_batch):
-    recipe = replace(GROWING, augmentation=kind, micro_batch=micro_batch)
-    by_graph, alone = training(recipe), training(recipe)
-    torch.testing.assert_close(done(by_graph, True), done(alone, False), rtol=0, atol=0)
-    assert by_graph._graphs.sizes == (8, 16)
-    torch.testing.assert_close(by_graph._generator.get_state(), alone._generator.get_state(), rtol=0, atol=0)
-
-
-def test_a_state_that_is_taken_back_is_no_longer_the_graphs(training):
-    """Momenta are other tensors then, and a graph would go on with the old ones."""
-    begun, alone = training(), training()
-    begun._graphs = Graphs(torch.device("cpu"))
-    for _ in range(8):
-        begun.advance()
-    begun.restore(begun.state())
-    assert begun._graphs.sizes == ()
-    while begun.step < begun.steps:
-        begun.advance()
-    torch.testing.assert_close(begun.changing(), done(alone, False)[0], rtol=0, atol=0)
-
-
-class ByNumber(Training):
-    """A training whose learning rate goes into the graph as a number."""
-
-    def compute(self, parts, rate):
-        return super().compute(parts, float(rate))
-
-
-class Unrecordable(Training):
-    """A training with a kernel that cannot be recorded."""
-
-    def compute(self, parts, rate):
-        if isinstance(rate, Tensor):
-            raise RuntimeError("operation not permitted when stream is capturing")
-        return super().compute(parts, rate)
-
-
-@pytest.mark.parametrize(("kind", "reason"), [(ByNumber, "differs from the step"), (Unrecordable, "not permitted")])
-def test_a_graph_that_does_something_else_is_not_believed(training, kind, reason, caplog):
-    begun, alone = training(), training()
-    begun.__class__ = alone.__class__ = kind
-    torch.testing.assert_close(done(begun, True), done(alone, False), rtol=0, atol=0)
-    assert begun._graphs.sizes == ()
-    (line,) = caplog.messages
-    assert line.startswith("steps are launched kernel by kernel") and reason in line
-
-
-def test_only_small_resident_images_are_recorded_by_sgd_and_no_network_that_draws_itself(training):
-    drawing, alone = (training(model=nn.Sequential(nn.Dropout(0.5), network())) for _ in range(2))
-    torch.testing.assert_close(done(drawing, True), done(alone, False), rtol=0, atol=0)
-    assert (drawing._graphs.sizes, drawing.draws) == ((), True)
-    begun = training()
-    assert begun._graphs is None  # on a processor
-    begun._device = torch.device("cuda")
-    inputs = begun._inputs
-    large = replace(inputs, pixels=torch.zeros(4, 3, 65, 65, dtype=torch.uint8), removed=None)
-    assert [begun._recordable(some) for some in (inputs, large)] == [True, False]
-    begun._recipe = replace(GROWING, optimiser=Optimiser.ADAMW, precision=Precision.FLOAT32)
-    assert not begun._recordable(inputs)
+from tests.helpers.trainings import NORM, RECIPE, network, pictures
 
 
 def plain():
@@ -119,15 +22,17 @@ def plain():
     return nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(8, 4))
 
 
-def training_of(model, images):
+def training_of(model, images, on_gpu=True, inputs=None, micro_batch=0):
     """A training with memory for so many images."""
     limited = Small(model, images, torch.OutOfMemoryError("CUDA out of memory"))
-    return Training(limited, *pictures(24), NORM, replace(RECIPE, epochs=2, sides=(0.5, 1.0)), seed=3)
+    found, labels = pictures(24)
+    recipe = replace(RECIPE, epochs=2, sides=(0.5, 1.0), micro_batch=micro_batch)
+    training = Training(limited, inputs or found, labels, NORM, recipe, seed=3)
+    training._gpu, training._held = on_gpu, None
+    return training
 
 
-def weights_after(training, finding):
-    if finding:
-        find_room(training)
+def weights_after(training):
     while training.step < training.steps:
         training.advance()
     return training.state()["model"]
@@ -136,28 +41,33 @@ def weights_after(training, finding):
 @pytest.fixture(autouse=True)
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
-    monkeypatch.setattr(room, "gpu_share", lambda: memory["share"])
-    monkeypatch.setattr(room, "gpu_memory", lambda: memory["there"])
+    monkeypatch.setattr(train, "gpu_share", lambda: memory["share"])
+    monkeypatch.setattr(train, "gpu_memory", lambda: memory["there"])
     return memory
-
-
-@pytest.mark.parametrize("make", [plain, network])
-def test_what_fits_is_tried_and_taken_back(make):
-    """Weights, running means, momentum, draws: the training is the same bit for bit."""
-    tried, untried = training_of(make(), 8), training_of(make(), 8)
-    found, expected = weights_after(tried, True), weights_after(untried, False)
-    torch.testing.assert_close(found, expected, rtol=0, atol=0)
-    assert list(tried.losses) == list(untried.losses)
-    assert tried._model.seen == [8, *untried._model.seen]
-    assert tried._model.sides == [SIDE, *untried._model.sides], "the trial is as large as any step"
 
 
 @pytest.mark.parametrize(("images", "parts"), [(7, 4), (3, 2), (1, 1)])
 def test_without_batch_norm_parts_are_halved_and_the_training_stays(images, parts):
     training = training_of(plain(), images)
-    found, expected = weights_after(training, True), weights_after(training_of(plain(), 8), False)
+    found, expected = weights_after(training), weights_after(training_of(plain(), 8))
     assert training._model.seen[-1] == parts
     torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
+
+
+@pytest.mark.parametrize("micro_batch", [0, 3])
+def test_a_step_that_is_done_again_reads_and_draws_the_same(micro_batch):
+    """Streamed images, which are read ahead, and images whose removed features are drawn anew."""
+    fixed, _ = pictures(24)
+    pixels, removed = fixed.pixels.numpy(), fixed.removed.numpy()
+    for make in (
+        lambda: StreamedImages(pixels, removed, fixed.fill, fixed.unit, torch.device("cpu")),
+        lambda: RedrawnImages(fixed.pixels, 0.5, fixed.fill, fixed.unit, torch.Generator().manual_seed(7)),
+    ):
+        halved = training_of(plain(), 2, inputs=make(), micro_batch=micro_batch)
+        found = weights_after(halved)
+        assert halved.at_once == (2 if micro_batch == 0 else 1)
+        expected = weights_after(training_of(plain(), 8, inputs=make(), micro_batch=micro_batch))
+        torch.testing.assert_close(found, expected, rtol=1e-5, atol=1e-6)  # float32, in sums of another order
 
 
 @pytest.mark.parametrize(
@@ -170,7 +80,26 @@ def test_without_batch_norm_parts_are_halved_and_the_training_stays(images, part
 def test_what_cannot_be_halved_is_refused_unless_others_hold_the_memory(make, images, said, gpu):
     """Then the machine failed, and the job is tried again."""
     with pytest.raises(NoRoom, match=said):
-        find_room(training_of(make(), images))
+        training_of(make(), images).advance()
     gpu["there"] = 1e9
     with pytest.raises(torch.OutOfMemoryError):
-        find_room(training_of(make(), images))
+        training_of(make(), images).advance()
+
+
+def test_on_a_processor_nothing_is_halved():
+    with pytest.raises(torch.OutOfMemoryError):
+        training_of(plain(), 7, on_gpu=False).advance()
+
+
+@pytest.mark.parametrize("kind", sorted(MOVING))
+@pytest.mark.parametrize("sides", [(1.0, 1.0), (0.5, 1.0)])
+def test_images_held_on_a_gpu_are_those_held_on_a_processor(kind, sides):
+    inputs, labels = pictures(24)
+    made = []
+    for on_gpu in (False, True):
+        training = Training(network(), inputs, labels, NORM, replace(RECIPE, augmentation=kind, sides=sides), seed=3)
+        training._gpu = on_gpu
+        training._held = training._hold(inputs)
+        made.append([training._images(torch.arange(start, start + 8)) for start in (0, 8, 16)])
+    torch.testing.assert_close(made[1], made[0], rtol=0, atol=0)
+    assert all(images.is_contiguous(memory_format=torch.channels_last) for images in made[1])

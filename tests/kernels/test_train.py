@@ -16,10 +16,9 @@ from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import RedrawnImages
-from roarbench.kernels.exchange import ExchangedImages
+from roarbench.kernels.exchange import Cut, ExchangedImages
 from roarbench.kernels.inputs import normalise
 from roarbench.kernels.scoring import predict, scored_at_once
-from roarbench.kernels.streaming import Cut
 from roarbench.kernels.train import fit
 from roarbench.plan.recipe import Augmentation, Optimiser, learning_rate, side
 from roarbench.plan.recipes import find_recipe

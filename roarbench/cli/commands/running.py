@@ -1,6 +1,7 @@
 """Run a suite, or say what it takes."""
 
 import json
+import os
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import replace
@@ -161,8 +162,11 @@ def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableF
 
 def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":
     """Return how many workers there are, and what starts them, with logs in a folder, made here, if that is named."""
+    from roarbench.devices import COMPILING
     from roarbench.execution.local_workers import start_local, workers_here
 
+    if place.compile:
+        os.environ[COMPILING] = "1"  # workers inherit it
     if logs:  # before hours of work: a worker without its log does not start
         with writing(logs):
             logs.mkdir(parents=True, exist_ok=True)
