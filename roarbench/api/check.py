@@ -1,6 +1,6 @@
 """Plain questions about the maps of one network, without training: accuracy under removal, and own-network gain."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,10 +10,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import Explained, Explainer, read_explainers
+from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import check_labels, images_of, labels_of
-from roarbench.api.own_network import agreed_images, are_equal, cross_scores
+from roarbench.api.own_network import OwnNetworkTable, agreed_images, are_equal, cross_scores, own_network_table
 from roarbench.api.primitives import samples
 from roarbench.api.removal import (
     Removal,
@@ -23,7 +23,6 @@ from roarbench.api.removal import (
     evaluating,
     fill_of,
     ids_of,
-    ranked_for,
     removed_of,
     replacing,
     score,
@@ -31,7 +30,6 @@ from roarbench.api.removal import (
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, area_weights
-from roarbench.stats.own_network import own_network_gain
 from roarbench.stats.verdicts import Verdict, compare
 from roarbench.terms import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.text import counted, interval
@@ -66,14 +64,13 @@ class CheckTable(GainTable):
             several).
         levels: Fractions of features removed, by column.
         images: Images in all.
-        agreed: How many of them all networks put into one class, which count for own-network gain; None without it.
+        own_network: The column of own-network gain as a table of its own, with verdicts; None without siblings.
     """
 
     gains: Mapping[str, Mapping[str, Sample]]
     levels: Mapping[str, tuple[float, ...]]
     images: int
-    agreed: int | None = None
-    networks: int = 1
+    own_network: OwnNetworkTable | None = None
     fixed: frozenset[tuple[str, str]] = field(default_factory=frozenset)  # columns and names of 0 by construction
 
     def gain(self, column: str, name: str) -> Estimate:
@@ -83,20 +80,21 @@ class CheckTable(GainTable):
         return estimate(self.gains[column][name], Bootstrap().confidence)
 
     def to_dataframe(self) -> "pandas.DataFrame":
-        """Return one row for each estimator: each column's gain and the ends of its interval."""
+        """Return one row for each estimator with its gain in each column; `intervals_to_dataframe` has more."""
+        import pandas
+
+        gains = {column: [self.gain(column, name).value for name in self._names()] for column in self.gains}
+        return pandas.DataFrame({"estimator": self._names(), **gains})
+
+    def intervals_to_dataframe(self) -> "pandas.DataFrame":
+        """Return one row for each estimator and column: gain, and the ends of its interval of 95 %."""
         import pandas
 
         return pandas.DataFrame(
-            [
-                {"estimator": name}
-                | {
-                    f"{column}{end}": value
-                    for column in self.gains
-                    for end, value in zip(("", " low", " high"), self.gain(column, name), strict=True)
-                }
-                for name in self._names()
-            ]
-        )
+            {"estimator": name, "column": column, **self.gain(column, name)._asdict()}
+            for name in self._names()
+            for column in self.gains
+        ).rename(columns={"value": "gain"})
 
     def cells(self) -> list[tuple[str, ...]]:
         """Return the rows of the table as text, headings first."""
@@ -146,12 +144,13 @@ class CheckTable(GainTable):
     def caption(self) -> str:
         """Say what was measured, and what the intervals cover."""
         levels = "; ".join(f"{name} at t = {', '.join(f'{t:g}' for t in some)}" for name, some in self.levels.items())
-        own = f" {OWN}: the {self.agreed} images that all {self.networks} networks put into one class."
+        own = self.own_network
+        images = f" {OWN}: the {own.images} images that all {own.networks} networks put into one class." if own else ""
         return (
             f"{self.disagreement}\n{counted(self.images, 'image')}; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls further, "
-            f"lerf: less far).{own if self.agreed else ''}\n"
-            f"95 % intervals over images{f'; those of {OWN} over networks, too' if self.agreed else ''}."
+            f"lerf: less far).{images}\n"
+            f"95 % intervals over images{f'; those of {OWN} over networks, too' if own else ''}."
         )
 
     def _names(self) -> list[str]:
@@ -193,21 +192,21 @@ def check(
         raise CallerError(f"there is 1 sibling, expected none or {FEWEST_NETWORKS - 1} and more")
     replace = {fill: replacing(pixels, fill) for fill in fills}
     columns = [_Column(order, fill, _levels_of(fill, steps)) for fill in fills for order in Order]
-    explainers = read_explainers(list(CONTROLS), pixels, len(models))
-    explainers |= read_explainers(estimators, pixels, len(models))
+    explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
     with evaluating(models):
         networks = [checked(each, pixels, _name(number)) for number, each in enumerate(models)]
         predicted = score(networks[0], pixels)
         check_labels(classes.numpy(), predicted.shape[1])
         agreed = _agreed(networks, pixels)
         asked = _Asked(networks, pixels, classes, predicted.argmax(1), agreed, columns, replace)
-        answers = {name: _answers(asked, explain) for name, explain in explainers.items()}
+        explainers.try_out(networks, pixels, asked.targets, torch.arange(len(pixels)))
+        answers = _answers(asked, explainers)
     untouched = (predicted.argmax(1) == classes).numpy()
     return _table(answers, untouched, asked)
 
 
 def _name(number: int) -> str:
-    return f"sibling {number}" if number else "the network"
+    return f"network {number + 1} (sibling {number})" if number else "the network"
 
 
 def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
@@ -233,12 +232,11 @@ class _Asked(NamedTuple):
     columns: Sequence[_Column]
     replace: Mapping[str, Replace]
 
-    def explained(self, explain: Explainer, part: slice) -> Iterator[NDArray[np.int64]]:
-        """Rank the features of some images by the map of each network in turn."""
+    def explained(self, part: slice) -> list[Explained]:
+        """Return some of the images, to be explained by each network."""
         rows, images = torch.arange(part.start, part.stop), self.pixels[part]
-        for number, network in enumerate(self.networks):
-            asked = Explained(number, network, images, self.targets[part], rows, ids_of(images))
-            yield ranked_for(images, explain(asked))
+        ids, targets = ids_of(images), self.targets[part]
+        return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(self.networks)]
 
 
 class _Answers(NamedTuple):
@@ -249,22 +247,33 @@ class _Answers(NamedTuple):
     same: list[bool]  # whether the networks' masks are equal
 
 
-def _answers(asked: _Asked, explain: Explainer) -> _Answers:
-    found = _Answers({column.title: [] for column in asked.columns}, [], [])
-    own, fill = Removal.read(Order.MORF, OWN_NETWORK_LEVELS), fill_of(asked.pixels, None)
+def _answers(asked: _Asked, explainers: Explainers) -> dict[str, _Answers]:
+    """Make the maps of all estimators for one batch of images after the other, and score the networks under them."""
+    titles = [column.title for column in asked.columns]
+    found = {name: _Answers({title: [] for title in titles}, [], []) for name in explainers.names}
+    fill = fill_of(asked.pixels, None)
     for part in batches(asked.pixels):
-        ranked = list(asked.explained(explain, part))
-        for column in asked.columns:
-            shape, labels = asked.pixels.shape, asked.labels[part]
-            removed = (removed_of(ranked[0], shape, t, column.order) for t in column.levels)
-            logits = [score(asked.networks[0], asked.replace[column.fill](part, mask)) for mask in removed]
-            found.correct[column.title].append(np.stack([(one.argmax(1) == labels).numpy() for one in logits]))
-        if (counts := asked.agreed[part]).any():
-            images, targets = asked.pixels[part][counts], asked.targets[part][counts]
-            masks = [own.masks(each[counts], images.shape) for each in ranked]
-            found.kept.append(cross_scores(asked.networks, masks, images, targets, fill))
-            found.same.append(are_equal(masks))
+        ranked = [explainers.rank(each) for each in asked.explained(part)]
+        for name, answers in found.items():
+            _add_answers(answers, asked, [each[name] for each in ranked], part, fill)
     return found
+
+
+def _add_answers(
+    answers: _Answers, asked: _Asked, ranked: Sequence[NDArray[np.int64]], part: slice, fill: Tensor
+) -> None:
+    """Add what the networks answer under the rankings of one estimator, one for each network."""
+    shape, labels = asked.pixels.shape, asked.labels[part]
+    for column in asked.columns:
+        removed = (removed_of(ranked[0], shape, t, column.order) for t in column.levels)
+        logits = [score(asked.networks[0], asked.replace[column.fill](part, mask)) for mask in removed]
+        answers.correct[column.title].append(np.stack([(one.argmax(1) == labels).numpy() for one in logits]))
+    if (counts := asked.agreed[part]).any():
+        images, targets = asked.pixels[part][counts], asked.targets[part][counts]
+        own = Removal.read(Order.MORF, OWN_NETWORK_LEVELS)
+        masks = [own.masks(one[counts], images.shape) for one in ranked]
+        answers.kept.append(cross_scores(asked.networks, masks, images, targets, fill))
+        answers.same.append(are_equal(masks))
 
 
 def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], asked: _Asked) -> CheckTable:
@@ -279,15 +288,15 @@ def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], asked:
         )
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
         gains[column.title] = dict(zip(answers, samples(over, Bootstrap()), strict=True))
-    if asked.agreed.any():
+    own = _own_table(answers, asked) if asked.agreed.any() else None
+    if own:
         nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
-        equal = {name for name, each in answers.items() if all(each.same)}
-        gains[OWN] = {name: nothing if name in equal else _own_gain(one) for name, one in answers.items()}
-        levels[OWN] = OWN_NETWORK_LEVELS
-        fixed |= {(OWN, name) for name in equal}
-    count = int(asked.agreed.sum()) or None
-    return CheckTable(gains, levels, len(untouched), count, len(asked.networks), frozenset(fixed))
+        gains[OWN] = {name: found.gain if found else nothing for name, found in own.gains.items()}
+        levels[OWN] = own.levels
+        fixed |= {(OWN, name) for name, found in own.gains.items() if found is None}
+    return CheckTable(gains, levels, len(untouched), own, frozenset(fixed))
 
 
-def _own_gain(answers: _Answers) -> Sample:
-    return own_network_gain(np.concatenate(answers.kept, 3), Order.MORF, Bootstrap()).gain
+def _own_table(answers: Mapping[str, _Answers], asked: _Asked) -> OwnNetworkTable:
+    kept = {name: None if all(each.same) else np.concatenate(each.kept, 3) for name, each in answers.items()}
+    return own_network_table(kept, len(asked.networks), asked.agreed, Removal.read(Order.MORF, OWN_NETWORK_LEVELS))

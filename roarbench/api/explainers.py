@@ -1,20 +1,25 @@
 """Maps of any network from whatever a caller has: an id of the table, a function, a class of captum, or arrays."""
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.inputs import tensor
+from roarbench.api.removal import ids_of, ranked_for
 from roarbench.devices import keep_memory
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, RunError
+from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.engine import Maps, importance_maps
 from roarbench.sandbox.conventions import by_captum, by_quantus
+from roarbench.terms import Unit
 
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 
@@ -33,28 +38,124 @@ class Explained(NamedTuple):
 Explainer = Callable[[Explained], Tensor]  # maps (n, c, h, w), (n, 1, h, w) or (n, h, w)
 
 
-def read_explainers(given: Any, images: Tensor, networks: int) -> dict[str, Explainer]:
-    """Read what a caller calls estimators: a mapping from names, or ids of the table.
+@dataclass(frozen=True)
+class Explainers:
+    """Estimators by name. Those of the table make their maps together: a family shares its noisy passes."""
+
+    names: tuple[str, ...]
+    table: Mapping[str, Estimator]
+    others: Mapping[str, Explainer]
+    mean: Tensor  # of the images' channels, (c, 1, 1)
+    black: Tensor  # the least value of each channel, (c, 1, 1)
+
+    def rank(self, asked: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
+        """Rank the features of the images by the map of each estimator; CallerError for a map that cannot be ranked."""
+        made = self._table_maps(asked)
+        ranked = {}
+        for name in self.names:
+            maps = made[self.table[name].id] if name in self.table else self.others[name](asked)
+            try:
+                _check_finite(maps, asked.rows)
+                ranked[name] = ranked_for(asked.images, maps, 0, unit)
+            except CallerError as error:
+                raise CallerError(f"{name} for network {asked.number + 1}: {error}") from None
+        return ranked
+
+    def try_out(self, models: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> None:
+        """Explain two of the images by every network, before all of them take minutes.
+
+        Raises:
+            CallerError: It names the estimators that cannot explain a network.
+        """
+        few = slice(0, 2)
+        for number, model in enumerate(models):
+            asked = Explained(number, model, images[few], targets[few], rows[few], ids_of(images[few]))
+            try:
+                self.rank(asked)
+            except (CallerError, RunError) as error:
+                raise self._fault(asked) or error from None
+
+    def _fault(self, asked: Explained) -> CallerError | None:
+        """Return one error for all estimators of the table that cannot explain a network; None where all can."""
+        faults = {}
+        for name, row in self.table.items():
+            try:
+                self._maps_of([row], asked)
+            except (CallerError, RunError) as error:
+                faults[name] = str(error)
+        why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
+        said = f"network {asked.number + 1} cannot be explained by {why}; leave out {', '.join(faults)}"
+        return CallerError(said) if faults else None
+
+    def _table_maps(self, asked: Explained) -> Maps:
+        rows = list({row.id: row for row in self.table.values()}.values())
+        return self._maps_of(rows, asked)
+
+    def _maps_of(self, rows: Sequence[Estimator], asked: Explained) -> Maps:
+        """Return maps by id. LRP follows the steps of the network itself, which has to stay as it is."""
+        traced = [row for row in rows if row.base == "lrp"]
+        batch = Batch(asked.images, asked.targets, asked.ids)
+        found: Maps = {}
+        if traced:
+            found |= importance_maps(traced, asked.model, batch, self.black)
+        if centred := [row for row in rows if row not in traced]:
+            batch, model = batch._replace(images=asked.images - self.mean), _Centred(asked.model, self.mean).eval()
+            found |= importance_maps(centred, model, batch, self.black - self.mean)
+        return found
+
+
+def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequence[str] = ()) -> Explainers:
+    """Read a caller's estimators: a mapping from names, or ids of the table; controls of the table stand before them.
 
     Raises:
-        CallerError: One of them is nothing that makes or has maps.
+        CallerError: One of them neither makes nor holds maps.
     """
     keep_memory()  # of maps that this process makes
     listed = [given] if isinstance(given, str) else given
-    named = listed if isinstance(listed, Mapping) else {name: name for name in listed}
+    named = listed if isinstance(listed, Mapping) else _named(listed)
     if not named:
         raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
-    return {name: _read(name, one, images, networks) for name, one in named.items()}
+    if taken := [name for name in controls if named.get(name, name) is not name and named.get(name) != name]:
+        raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
+    named = dict.fromkeys(controls) | {name: name for name in controls} | dict(named)
+    table = {name: _table_row(one) for name, one in named.items() if isinstance(one, str)}
+    others = {name: _read(name, one, images, networks) for name, one in named.items() if name not in table}
+    mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
+    return Explainers(tuple(named), table, others, mean[:, None, None], black[:, None, None])
+
+
+def _check_finite(maps: Tensor, rows: Tensor) -> None:
+    finite = maps.isfinite().flatten(1).all(1) if maps.ndim else maps.isfinite()
+    if len(maps) == len(rows) and not finite.all():
+        raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
+
+
+def _named(given: Any) -> dict[str, str]:
+    """Return ids of the table as their own names; CallerError for anything else, which has no name."""
+    if not isinstance(given, Iterable) or isinstance(given, Tensor | np.ndarray):
+        given = [given]
+    for one in (listed := list(given)):
+        if not isinstance(one, str):
+            raise CallerError(f'an estimator is a {type(one).__name__} without a name; write {{"mine": …}}')
+    return {name: name for name in listed}
+
+
+def _table_row(name: str) -> Estimator:
+    row = find_estimator(name)
+    if row.submitted or row.told or row.answered or row.variant != "trained" or not row.mapped:
+        raise CallerError(f"'{name}' needs a suite; write a file's function, or an id of `roarbench estimators`")
+    return row
 
 
 def _read(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
-    if isinstance(given, str):
-        return _built_in(given, images)
     if callable(given):
         return _function(name, given)
     if isinstance(given, Sequence | np.ndarray | Tensor):
         return _arrays(name, given, images, networks)
-    raise CallerError(f"{name} is a {type(given).__name__}; expected a function of {_TAKES}")
+    kind = type(given).__name__
+    if hasattr(given, "attribute"):  # an object of captum explains the one network that it was made with
+        raise CallerError(f"{name} is an object of {kind}, which belongs to one network; write the class {kind}")
+    raise CallerError(f"{name} is a {kind}; expected a function of {_TAKES}")
 
 
 class _Centred(nn.Module):
@@ -67,23 +168,6 @@ class _Centred(nn.Module):
     def forward(self, images: Tensor) -> Tensor:
         found: Tensor = self.model(images + self.mean)
         return found
-
-
-def _built_in(name: str, images: Tensor) -> Explainer:
-    """Explain by an estimator of the table; black is the least value of each channel in these images."""
-    row, mean = find_estimator(name), images.mean((0, 2, 3))[:, None, None]
-    if row.submitted or row.told or row.answered or row.variant != "trained" or not row.mapped:
-        raise CallerError(f"'{name}' needs a suite; write a file's function, or an id of `roarbench estimators`")
-    traced = row.base == "lrp"  # follows the steps of the network itself, which has to stay as it is
-    mean = torch.zeros_like(mean) if traced else mean
-    black = images.amin((0, 2, 3))[:, None, None] - mean
-
-    def explain(asked: Explained) -> Tensor:
-        batch = Batch(asked.images - mean, asked.targets, asked.ids)
-        model = None if row.control else asked.model if traced else _Centred(asked.model, mean).eval()
-        return importance_maps([row], model, batch, black)[row.id]
-
-    return explain
 
 
 def _function(name: str, given: Callable[..., Any]) -> Explainer:
@@ -115,10 +199,17 @@ def _calling(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     if needed == 3:
         return lambda model, images, targets, generator: given(model, images, targets)
     if needed == 1:
-        return by_captum(given)
+        return by_captum(lambda model: _with_attribute(name, given(model)))
     if needed == 4:
         return given
     raise CallerError(f"{name} has {needed} arguments without a default; expected a function of {_TAKES}")
+
+
+def _with_attribute(name: str, made: Any) -> Any:
+    if not hasattr(made, "attribute"):
+        seen = f"{name} takes the network alone and returned a {type(made).__name__}"
+        raise CallerError(f"{seen}; expected an object with attribute(inputs, target), as captum's have")
+    return made
 
 
 def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
@@ -133,4 +224,8 @@ def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
             raise CallerError(
                 f"{name} has maps of shape {tuple(one.shape)}, expected {tuple(images.shape)} or {(n, h, w)}"
             )
+        try:
+            _check_finite(one, torch.arange(n))
+        except CallerError as error:
+            raise CallerError(f"{name}: {error}") from None
     return lambda asked: made[asked.number][asked.rows]

@@ -40,7 +40,11 @@ class GainTable(ABC):
         return "\n".join([*lines, self.caption])
 
     def _repr_html_(self) -> str:
-        return f"{self.to_dataframe().to_html(index=False, float_format='{:+.1f}'.format)}<p>{escape(self.caption)}</p>"
+        import pandas
+
+        heads, *rows = self.cells()
+        text = escape(self.caption).replace("\n", "<br>")
+        return f"{pandas.DataFrame(rows, columns=heads).to_html(index=False)}<p>{text}</p>"
 
     def plot(self, file: str | Path | None = None) -> "Figure":
         """Draw the gains with their intervals; also into a file, PNG, SVG or PDF by its ending."""

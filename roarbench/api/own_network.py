@@ -9,10 +9,10 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.explainers import Explained, Explainer, read_explainers
+from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import images_of
-from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, ranked_for, score
+from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, score
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
@@ -126,10 +126,29 @@ def own_network_gain(
     with evaluating(models):
         models = [checked(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
         agreed, targets = agreed_images(models, pixels)
+        explainers.try_out(models, pixels[agreed], targets, agreed)
         kept, same = _answers(models, pixels, agreed, targets, explainers, removal, value)
-    gains = {name: None if same[name] else gain_of(kept[name], removal.order, Bootstrap()) for name in kept}
+    counts = np.zeros(len(pixels), np.bool_)
+    counts[agreed.numpy()] = True
+    answers = {name: None if same[name] else kept[name] for name in kept}
+    return own_network_table(answers, len(models), counts, removal)
+
+
+def own_network_table(
+    kept: Mapping[str, NDArray[np.bool_] | None], networks: int, agreed: NDArray[np.bool_], removal: Removal
+) -> OwnNetworkTable:
+    """Turn what networks keep under each other's maps into gains and verdicts.
+
+    Args:
+        kept: By name, as `cross_scores` returns; None where the removal masks are the same for every network.
+        networks: How many there are.
+        agreed: bool (n,), which images count.
+        removal: Of which features.
+    """
+    gains = {name: None if one is None else gain_of(one, removal.order, Bootstrap()) for name, one in kept.items()}
     verdicts = own_network_verdicts({name: found and found.gain for name, found in gains.items()})
-    return OwnNetworkTable(gains, verdicts, len(models), len(agreed), len(pixels), removal.levels, removal.order)
+    images, of = int(agreed.sum()), len(agreed)
+    return OwnNetworkTable(gains, verdicts, networks, images, of, removal.levels, removal.order)
 
 
 def agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
@@ -149,7 +168,7 @@ def _answers(
     pixels: Tensor,
     agreed: Tensor,
     targets: Tensor,
-    explainers: Mapping[str, Explainer],
+    explainers: Explainers,
     removal: Removal,
     fill: Tensor,
 ) -> tuple[dict[str, NDArray[np.bool_]], dict[str, bool]]:
@@ -160,14 +179,15 @@ def _answers(
         removal masks are the same for all networks.
     """
     count = len(models)
-    kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers}
-    same = dict.fromkeys(explainers, True)
+    kept = {name: np.zeros((count, count, len(removal.levels), len(agreed)), np.bool_) for name in explainers.names}
+    same = dict.fromkeys(explainers.names, True)
     for part in batches(pixels[agreed]):
         rows, classes, images = agreed[part], targets[part], pixels[agreed[part]]
         ids = ids_of(images)
-        for name, explain in explainers.items():
-            asked = (Explained(one, model, images, classes, rows, ids) for one, model in enumerate(models))
-            masks = [removal.masks(ranked_for(images, explain(each), 0, removal.unit), images.shape) for each in asked]
+        asked = [Explained(one, model, images, classes, rows, ids) for one, model in enumerate(models)]
+        ranked = [explainers.rank(each, removal.unit) for each in asked]
+        for name in explainers.names:
+            masks = [removal.masks(each[name], images.shape) for each in ranked]
             kept[name][..., part] = cross_scores(models, masks, images, classes, fill)
             same[name] &= are_equal(masks)
     return kept, same
@@ -181,9 +201,10 @@ def cross_scores(
     Returns:
         bool (maps, networks, levels, images).
     """
-    left = [[degrade(images, mask, fill) for mask in own] for own in masks]
-    kept = [[[score(model, one).argmax(1) == classes for one in own] for model in models] for own in left]
-    return np.array([[[one.numpy() for one in level] for level in network] for network in kept])
+    once = masks[:1] if are_equal(masks) else masks
+    left = [[degrade(images, mask, fill) for mask in own] for own in once]
+    kept = [[[(score(model, one).argmax(1) == classes).numpy() for one in own] for model in models] for own in left]
+    return np.array(kept if len(once) == len(masks) else kept * len(masks))
 
 
 def are_equal(masks: Sequence[Sequence[Tensor]]) -> bool:

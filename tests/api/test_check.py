@@ -3,12 +3,15 @@
 import numpy as np
 import pytest
 import torch
+from torch import nn
 
 import roarbench as rb
 from roarbench.api.check import CheckTable
-from roarbench.api.explainers import Explained, read_explainers
 from roarbench.api.removal import ids_of
 from roarbench.errors import CallerError
+from roarbench.estimators.base import Batch
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import importance_maps
 from roarbench.stats.bootstrap import Sample
 
 
@@ -54,8 +57,8 @@ def test_a_column_is_the_gain_over_random(networks, images, table, order, fill, 
     model = networks[0]
     targets = model(images).argmax(1)
     maps = gradient(model, images.clone(), targets)
-    asked = Explained(0, model, images, targets, torch.arange(len(images)), ids_of(images))
-    random = read_explainers("random", images, 1)["random"](asked)
+    batch = Batch(images, targets, ids_of(images))
+    random = importance_maps([find_estimator("random")], None, batch, torch.zeros(2, 1, 1))["random"]
     expected = slow_gain(model, images, maps, random, order, levels, fill)
     assert table.gain(f"{order} {fill}", "mine").value == pytest.approx(expected)
     assert table.gain(f"{order} {fill}", "random") == (0.0, None, None)
@@ -63,12 +66,14 @@ def test_a_column_is_the_gain_over_random(networks, images, table, order, fill, 
 
 def test_own_network_gain_is_that_of_its_own_call(networks, images, table):
     alone = rb.own_network_gain(networks, images, {"mine": gradient})
-    assert table.agreed == alone.images
+    assert table.own_network.images == alone.images
+    assert table.own_network.verdicts["sobel"] == "0 by construction"
+    assert table.own_network.gain("mine") == alone.gain("mine")
     assert table.gain("own network", "mine").value == pytest.approx(alone.gain("mine").value)
     assert table.gain("own network", "sobel") == (0.0, None, None)
 
 
-def test_maps_are_made_once_for_each_network(networks, images):
+def test_maps_are_made_once_for_each_network_after_a_trial_on_two_images(networks, images):
     asked = []
 
     def counting(model, inputs, targets):
@@ -76,14 +81,48 @@ def test_maps_are_made_once_for_each_network(networks, images):
         return gradient(model, inputs, targets)
 
     rb.check(networks[0], images, LABELS, {"mine": counting}, networks[1:], levels=(0.2, 0.5))
-    assert len(asked) == 3 * 40
+    assert len(asked) == 3 * (2 + 40)
+
+
+def test_a_family_shares_its_noisy_passes(networks, images):
+    """Fifteen noisy copies of each image, whichever of the three are asked for."""
+
+    def forwards(estimators):
+        seen = []
+        counter = networks[0].register_forward_hook(lambda model, inputs, logits: seen.append(len(logits)))
+        found = rb.check(networks[0], images[:6], LABELS[:6], estimators, levels=(0.5,), fills=("mean",))
+        counter.remove()
+        scored = 2 * 6 * len(found.to_dataframe())  # MoRF and LeRF of each row
+        return sum(seen) - scored, found
+
+    one, alone = forwards(["sg-grad"])
+    three, together = forwards(["sg-grad", "sgsq-grad", "var-grad"])
+    assert three == one
+    assert alone.gain("morf mean", "sg-grad") == together.gain("morf mean", "sg-grad")
+
+
+def test_an_estimator_that_cannot_explain_a_network_is_refused_before_any_other_costs_time(images):
+    flat = nn.Sequential(nn.Flatten(), nn.Linear(72, 2))
+    asked = []
+
+    def counting(model, inputs, targets):
+        asked.extend(inputs)
+        return gradient(model, inputs, targets)
+
+    with pytest.raises(CallerError, match="network 1 cannot be explained by gradcam: .*; leave out gradcam$"):
+        rb.check(flat, images, LABELS, {"mine": counting, "gradcam": "gradcam", "grad": "grad"})
+    assert len(asked) <= 2
 
 
 def test_text_names_rows_columns_and_the_sentence(table, tmp_path):
     lines = repr(table).splitlines()
     assert [line.split()[0] for line in lines[:4]] == ["estimator", "random", "sobel", "mine"]
     assert "own network" in lines[0] and "leads morf mean" in lines[4] and "<table" in table._repr_html_()
-    assert len(table.to_dataframe()) == 3 and len(table.to_dataframe().columns) == 1 + 3 * 5
+    assert len(table.to_dataframe()) == 3 and len(table.to_dataframe().columns) == 1 + 5
+    long = table.intervals_to_dataframe()
+    assert len(long) == 3 * 5 and list(long.columns) == ["estimator", "column", "gain", "low", "high"]
+    mine = long[(long["estimator"] == "mine") & (long["column"] == "lerf mean")].iloc[0]
+    assert (mine["gain"], mine["low"], mine["high"]) == table.gain("lerf mean", "mine")
     table.plot(tmp_path / "check.png")
     assert (tmp_path / "check.png").stat().st_size > 5000
 
@@ -111,10 +150,12 @@ def test_the_sentence_tells_where_columns_disagree():
         ({"fills": ("best",)}, "fill 'best'"),
         ({"levels": (30,)}, "30 % is written 0.3"),
         ({"labels": LABELS + 1}, "write labels - 1"),
+        ({"estimators": {"random": gradient}}, "random is a control of this table"),
+        ({"estimators": [gradient]}, 'a function without a name; write {"mine": …}'),
     ],
 )
 def test_refuses(networks, images, change, words):
-    asked = {"labels": LABELS, **change}
+    asked = {"labels": LABELS, "estimators": "grad", **change}
     asked["siblings"] = networks[: asked.get("siblings", 0)]
     with pytest.raises(CallerError, match=words):
-        rb.check(networks[0], images, asked.pop("labels"), "grad", **asked)
+        rb.check(networks[0], images, **asked)
