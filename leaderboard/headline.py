@@ -50,21 +50,28 @@ def two_questions(network: Sequence[Row], roar: Sequence[Row]) -> str:
         network: The suite's own rows under own-network gain.
         roar: The same under ROAR, where fewer rows may have been run.
     """
-    explained, retrained = ([row for row in rows if not row.check and not _is_control(row)] for rows in (network, roar))
-    if not explained or not retrained or not all(row.network for row in explained):
+    explained, retrained = network_headline(network), _estimators(roar)
+    if not explained or not retrained or not all(RANDOM in row.against for row in retrained):
         return ""
-    if not all(RANDOM in row.against for row in retrained):
-        return ""
-    explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in explained)
-    verb, its = ("explains", "its") if explain == 1 else ("explain", "their")
     beat = sum(_beats_random(row) for row in retrained)
     one = "beats" if beat < 2 else "beat"
     blurred = any(row.estimator == BLURRED and _beats_random(row) for row in roar)
     so = (", and so does blurred noise" if beat else ", but blurred noise does") * blurred
-    return (
-        f"{explain or 'None'} of {len(explained)} estimators {verb} {its} network; "
-        f"under ROAR {beat or 'none'} of {len(retrained)} {one} Random{so}."
-    )
+    return f"{explained}; under ROAR {beat or 'none'} of {len(retrained)} {one} Random{so}."
+
+
+def network_headline(rows: Sequence[Row]) -> str:
+    """Say how many estimators explain their network, without a full stop; nothing where one lacks its verdict."""
+    judged = _estimators(rows)
+    if not judged or not all(row.network for row in judged):
+        return ""
+    explain = sum(row.network is not None and row.network.verdict is OwnNetworkVerdict.EXPLAINS for row in judged)
+    verb, its = ("explains", "its") if explain == 1 else ("explain", "their")
+    return f"{explain or 'None'} of {len(judged)} estimators {verb} {its} network"
+
+
+def _estimators(rows: Sequence[Row]) -> list[Row]:
+    return [row for row in rows if not row.check and not _is_control(row)]
 
 
 def _is_control(row: Row) -> bool:

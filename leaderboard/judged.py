@@ -1,8 +1,8 @@
 """Make boards from the evidence of a suite: what was judged, as records to show."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 
-from leaderboard.headline import headline, two_questions
+from leaderboard.headline import headline, network_headline
 from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
 from leaderboard.words import day, plain, slug
 from roarbench.analysis.boards import VOID, SuiteResults
@@ -13,7 +13,6 @@ from roarbench.report.doubts import LONGEST, Doubt, doubts_of
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks
 from roarbench.stats.board import RANDOM, Row
-from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import Scores
 from roarbench.stats.places import Place, reversed_by
 from roarbench.text import capital, counted
@@ -24,16 +23,11 @@ def board_record(
     table: SuiteTable,
     roar: SuiteTable | None = None,
     seconds: Mapping[str, float] | None = None,
-    network: SuiteTable | None = None,
 ) -> BoardRecord:
-    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps.
-
-    Where the suite has tables of ROAR and of own-network gain, the headlines of both say the answers to both.
-    """
+    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps."""
     board, protocol, results = table.board, table.board.protocol, evidence.suite_results
     here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
-    scores, other = evidence.drawn(protocol, table.unit).scores, _beside(table, roar, network)
-    gains = {row.estimator: row.gain for row in other.rows} if other else {}
+    scores = evidence.drawn(protocol, table.unit).scores
     rows = tuple(
         BoardRow(
             row.estimator,
@@ -49,7 +43,6 @@ def board_record(
             doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
             seconds=(seconds or {}).get(row.estimator),
             network=row.network,
-            beside=gains.get(row.estimator, Estimate()),
             added=row.estimator in results.suite.entered,
         )
         for row in table.rows
@@ -60,8 +53,8 @@ def board_record(
         title=results.title,
         protocol=protocol,
         levels=board.levels,
-        headline=_both(table, roar, network) or headline(rows, board.one_network),
-        facts=tuple(filter(None, _facts(table, rows))),
+        headline=_network_headline(table) or headline(rows, board.one_network),
+        facts=facts(table, table.names, capital(protocol.gain) if table.judged else "Masks alone", board.images),
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
         caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
         rows=rows,
@@ -70,48 +63,38 @@ def board_record(
         costs=cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
         gained=table.judged,
-        beside=other.board.protocol.title if other else "",
     )
 
 
-def _both(table: SuiteTable, roar: SuiteTable | None, network: SuiteTable | None) -> str:
-    """Return the headline of a suite that asks both questions, on the boards of these; else nothing."""
-    suite = table.suite_results
-    if not roar or not network or not _beside(table, roar, network):
-        return ""
-    own = ([row for row in each.rows if row.estimator not in suite.suite.entered] for each in (network, roar))
-    return two_questions(*own)
-
-
-def _beside(table: SuiteTable, roar: SuiteTable | None, network: SuiteTable | None) -> SuiteTable | None:
-    """Return the table of the suite's other question, for one of ROAR and own-network gain; else None."""
-    if not roar or not network or table.suite_results is not roar.suite_results:
-        return None
-    return {roar.board.protocol: network, network.board.protocol: roar}.get(table.board.protocol)
+def _network_headline(table: SuiteTable) -> str:
+    said = network_headline([row for row in table.rows if row.estimator not in table.suite_results.suite.entered])
+    return f"{said}." if said and table.board.protocol.by_networks else ""
 
 
 def _places(table: SuiteTable) -> dict[str, Place]:
     return {row.estimator: row.place for row in table.rows if row.place}
 
 
-def _facts(table: SuiteTable, rows: tuple[BoardRow, ...]) -> tuple[str, ...]:
-    """Return what was asked of what, on how many networks, when."""
+def facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
+    """Return what was asked of which rows, on how many images and networks of a table, and when."""
     results, board, suite = table.suite_results, table.board, table.suite_results.suite
-    record, controls = suite.dataset_record, sum(row.control for row in rows)
-    entered = [row for row in rows if row.added and not row.control]
-    kind = "submission" if all(row.detail == "submission" for row in entered) else "added row"
-    counts = (len(rows) - controls - len(entered), "estimator"), (len(entered), kind), (controls, "control")
+    record, controls = suite.dataset_record, [name for name in names if lookup_estimator(name).control]
+    entered = [name for name in names if name in suite.entered and name not in controls]
+    kind = "submission" if all(lookup_estimator(name).submitted for name in entered) else "added row"
+    estimators = len(names) - len(controls) - len(entered)
+    counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")
     newest = max((result.created for result in results.results.values()), default=None)
-    return (
-        capital(board.protocol.gain) if table.judged else "Masks alone",
+    found = (
+        asked,
         plain(suite.dataset) if record.tabular else f"{plain(suite.dataset)}, {record.size} px",
         counted(board.references, f"{plain(suite.described_network)} network")
         if board.references
         else plain(suite.described_network),
-        f"{board.images:,} test images",
+        f"{images:,} test images",
         ", ".join(counted(n, what) for n, what in counts if n),
         day(newest) if newest else "",
     )
+    return tuple(filter(None, found))
 
 
 def about(suite_results: SuiteResults, name: str) -> str:

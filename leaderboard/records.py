@@ -21,7 +21,19 @@ KINDS = {  # of rows, by what they are coloured, in words
     UNJUDGED: "no verdict: too few runs",
 }
 
-_BESIDE_ZERO = {OwnNetworkVerdict.EXPLAINS: BEATS, OwnNetworkVerdict.OPPOSES: BELOW}
+NETWORK_KINDS = {  # the same under own-network gain
+    BEATS: str(OwnNetworkVerdict.EXPLAINS),
+    OPEN: str(OwnNetworkVerdict.OPEN),
+    BELOW: str(OwnNetworkVerdict.OPPOSES),
+    CONTROL: str(OwnNetworkVerdict.BY_CONSTRUCTION),
+    UNJUDGED: "no verdict",
+}
+_BESIDE_ZERO = {OwnNetworkVerdict(words): kind for kind, words in NETWORK_KINDS.items() if kind != UNJUDGED}
+
+
+def kind_beside_zero(test: OwnNetworkTest | None) -> str:
+    """Return what a row is coloured by under own-network gain: one that has 0 by construction as a control is."""
+    return _BESIDE_ZERO[test.verdict] if test else UNJUDGED
 
 
 @dataclass(frozen=True)
@@ -44,20 +56,29 @@ class BoardRow:
     reversed_by: tuple[str, ...]
     doubts: tuple[Doubt, ...]  # why it has no place, or should be doubted, gravest first
     seconds: float | None  # processor seconds for the maps of 1,000 images; None where not known
-    beside: Estimate = Estimate()  # its gain under the suite's other question, see `BoardRecord.beside`
-    network: OwnNetworkTest | None = None  # under own-network gain, where every control has 0
+    network: OwnNetworkTest | None = None  # under own-network gain alone
     added: bool = False  # whether the suite does not name it: its place counts in no other row's
 
     @property
     def kind(self) -> str:
         """Return what it is coloured by: success is to beat every control, not one of them."""
+        if self.network:
+            return kind_beside_zero(self.network)
         if self.control:
             return CONTROL
-        if self.network:
-            return _BESIDE_ZERO.get(self.network.verdict, OPEN)
         if not self.beating:
             return UNJUDGED
         return BEATS if self.beating.verdict else BELOW if self.beating.below else OPEN
+
+    @property
+    def words(self) -> str:
+        """Return the verdict in words."""
+        return (NETWORK_KINDS if self.network else KINDS)[self.kind]
+
+    @property
+    def by_construction(self) -> bool:
+        """Return whether its gain is exactly 0, as its maps are the same for every network."""
+        return self.network is not None and self.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION
 
 
 class Axis(NamedTuple):
@@ -111,7 +132,12 @@ class BoardRecord:
     costs: Axis | None  # scale of seconds for 1,000 maps; None where no row's cost is known
     roar_from: str  # title of the suite whose ROAR places stand beside; empty where there are none
     gained: bool  # whether rows have gains and places; of masks alone there are accuracies
-    beside: str = ""  # title of the protocol of which rows show a second gain; empty where there is none
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """Return what rows are coloured by, with the words of this protocol's verdicts."""
+        words, there = NETWORK_KINDS if self.protocol.by_networks else KINDS, {row.kind for row in self.rows}
+        return [(kind, said) for kind, said in words.items() if kind in there]
 
     @property
     def by_id(self) -> Mapping[str, BoardRow]:

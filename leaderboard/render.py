@@ -11,7 +11,6 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from leaderboard.first import Page
 from leaderboard.links import Address, NotThere, Site, address, data_uri, file_name
 from leaderboard.page import board, compare, images, method, share, suites, trust
-from leaderboard.records import KINDS
 from leaderboard.views import Views
 from leaderboard.words import REPOSITORY, day, plain
 from roarbench.errors import CallerError
@@ -73,7 +72,8 @@ def known(views: Views) -> list[Address]:
     """Return the addresses of all pages that a static site of these suites has, the first board first."""
     suites = views.values()
     shown = [(view, protocol) for view in suites for protocol in view.protocols]
-    found = [board.board_at(view, protocol, unit) for view, protocol in shown for unit in view.results.units(protocol)]
+    single = [board.board_at(view, protocol, unit) for view, protocol in shown for unit in view.results.units(protocol)]
+    found = list(dict.fromkeys([*(address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:
         found.append(address("suites"))
     if trust.tested(views):
@@ -122,7 +122,7 @@ def templates() -> Environment:
     """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals |= {"repository": REPOSITORY, "kinds": KINDS, "counted": counted, "some": some, "describe": describe}
+    made.globals |= {"repository": REPOSITORY, "counted": counted, "some": some, "describe": describe}
     made.filters |= {
         "plain": plain,
         "human": lambda name: human_name(name).whole,

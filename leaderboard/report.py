@@ -26,6 +26,7 @@ def report_html(view: SuiteView) -> str:
     profiles = [profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (templates().get_template("report.html")).render(
         title=plain(view.title),
+        headline=view.paired.headline if view.paired else view.board.headline,
         to=lambda *page, **choices: "",
         boards=[(board, view.table(board.protocol)) for board in view.leading_boards],
         figure=figure,

@@ -9,6 +9,7 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
+from leaderboard.both import PairedBoard, paired_board
 from leaderboard.first import ALL, Selection, Shown, judged, seen
 from leaderboard.judged import board_record
 from leaderboard.pictures import Pictures, read_pictures
@@ -30,6 +31,7 @@ from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import run_states
 from roarbench.report.table import SuiteTable, table_of
+from roarbench.report.two_questions import TwoQuestions, asks_two_questions
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
@@ -86,14 +88,29 @@ class SuiteView:
         """Return the first board."""
         return self.board_of(self.leading)
 
+    @property
+    def both(self) -> TwoQuestions | None:
+        """Return the tables of ROAR and of own-network gain of a suite that asks both first; else None."""
+        if _rank(self.results.suite, self.leading):
+            return None
+        return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
+
+    @property
+    def paired(self) -> PairedBoard | None:
+        """Return the board of both questions, with matched gain beside where this suite has it; else None."""
+        both = self.both
+        if both is None:
+            return None
+        evidence = self.board_of(MATCHED) if MATCHED in self.protocols else None
+        return self.kept("paired", lambda: paired_board(both, evidence))
+
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
         """Return a board of the suite; its first unit and all levels if nothing else is asked for."""
-        network = self.table(OWN_NETWORK) if OWN_NETWORK in self.protocols else None
         roar = self.roar  # before the lock is held: it may ask other suites for their tables
 
         def make() -> BoardRecord:
             seconds = self.pictures.seconds if self.pictures else {}
-            return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds, network)
+            return board_record(self.evidence, self.table(protocol, unit, levels), roar, seconds)
 
         return self.kept(("board", protocol, unit or self.results.units(protocol)[0], levels), make)
 
@@ -192,10 +209,10 @@ class LiveStore:
     def _needed(self, order: list[Suite]) -> list[Suite]:
         """Return the first suite, those on its data set and network, and those that were read before."""
         near = "", ""
-        may_lead = {suite: any(block.protocol == MATCHED for block in suite.blocks) for suite in order}
-        for suite in sorted(order, key=may_lead.__getitem__, reverse=True):
+        best = {suite: min(_rank(suite, block.protocol) for block in suite.blocks) for suite in order}
+        for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._fresh(suite)
-            if any(shown_first(view.results) == (False, not may_lead[suite]) for view in self._read[suite][1]):
+            if any(shown_first(view.results) == (False, best[suite]) for view in self._read[suite][1]):
                 near = suite.dataset, suite.model  # no suite that follows can stand before it
                 break
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
@@ -228,7 +245,7 @@ class LiveStore:
 
 
 def shown_order(store: ResultsStore) -> list[Suite]:
-    """Return the suites that a store may have, in the order of the pages: what matched gain leads, then as listed.
+    """Return the suites that a store may have, in the order of those that `shown_first` does not tell apart.
 
     Of each name the newest version is first. Those from somebody's file are last.
     """
@@ -239,9 +256,16 @@ def shown_order(store: ResultsStore) -> list[Suite]:
     return [suite for suite in found if (suite.dataset, suite.model) in there]
 
 
-def shown_first(results: SuiteResults) -> tuple[bool, bool]:
-    """Return what suites are sorted by: with rows, then those whose first question is what only a network can know."""
-    return not results.has_rows, results.leading != MATCHED
+def shown_first(results: SuiteResults) -> tuple[bool, int]:
+    """Return what suites are sorted by: those with rows first, then by what they ask first."""
+    return not results.has_rows, _rank(results.suite, results.leading)
+
+
+def _rank(suite: Suite, first: Protocol) -> int:
+    """Rank a suite by its first protocol: ROAR beside own-network gain, then matched gain, then all others."""
+    if asks_two_questions(suite) and first in (ROAR, OWN_NETWORK):
+        return 0
+    return 1 if first == MATCHED else 2
 
 
 def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from leaderboard.both import PairedBoard
 from leaderboard.figure import card
 from leaderboard.links import Address, NotThere, Site, address
 from leaderboard.records import BoardRecord
@@ -12,25 +13,30 @@ from leaderboard.words import plain
 from roarbench.plan.suites import leading
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.terms import Unit
 from roarbench.text import place_interval
 
+BOTH = "Both questions"
 Tab = tuple[str, str, bool]  # what is said of a board, its link, and whether it is what is shown
 
 
 def board_at(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
-    """Return the address of a board: what is shown first is not said."""
-    other = "" if protocol == view.leading else protocol.name
+    """Return the address of a protocol's board: what is shown first is not said."""
+    other = "" if protocol == view.leading and not view.both else protocol.name
     named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
     return address("board", view.slug, protocol=other, unit=named, level=level)
 
 
 def context(site: Site, at: Address) -> dict[str, Any]:
-    """Return the fields of a board."""
-    view, live = site.view(at), site.live
+    """Return the fields of a board: of both questions where a suite asks them and no protocol is chosen."""
+    view = site.view(at)
+    if view.paired and not at.choices:
+        return _both(site, view, view.paired)
+    live = site.live
     protocol = SHOWN[_chosen(view, at, "protocol", [each.name for each in view.protocols])]
     unit = Unit(_chosen(view, at, "unit", view.results.units(protocol)))
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
@@ -42,6 +48,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     return {
         "view": view,
         "board": board,
+        "tab": protocol.tab,
         "card": "" if live else site.file(f"{stem}.png", card(board, heading)),
         "heading": heading,
         "lede": re.sub(r"\*(.+?)\*", r"<b>\1</b>", protocol.dot.replace("'", "’")),
@@ -51,12 +58,35 @@ def context(site: Site, at: Address) -> dict[str, Any]:
             (f"{float(t):.0%} removed" if t else "all levels", site.at(board_at(view, protocol, unit, t)), t == level)
             for t in ("", *(measured if live and len(measured) > 1 else ()))
         ],
-        "suites": [
-            (plain(each.title, 80), site.at(board_at(each, each.leading)), each is view) for each in site.views.values()
-        ],
+        "suites": _suites(site, view),
+        "legend": [("", board.key)],
         "key": list(key_of(board)),
         "files": _files(site, view, "-".join((stem, *map(str, levels))) if live else view.slug, tables),
     }
+
+
+def _both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
+    """Return the fields of the board of both questions."""
+    heading = board.headline or view.title
+    file = f"board-{view.slug}.png"
+    return {
+        "view": view,
+        "board": board,
+        "tab": BOTH,
+        "card": "" if site.live else site.file(file, card(view.board_of(OWN_NETWORK), heading)),
+        "heading": heading,
+        "tabs": list(_tabs(site, view, None)),
+        "units": [],
+        "levels": [],
+        "suites": _suites(site, view),
+        "legend": [(question.title, question.key) for question in board.questions],
+        "files": _files(site, view, view.slug, view.tables),
+    }
+
+
+def _suites(site: Site, shown: SuiteView) -> list[Tab]:
+    views = site.views.values()
+    return [(plain(view.title, 80), site.to("board", view.slug), view is shown) for view in views]
 
 
 def _chosen(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
@@ -81,8 +111,10 @@ def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> 
     return [(kind.upper(), site.file(f"{name}.{kind}", f"{text}\n".encode())) for kind, text in texts.items()]
 
 
-def _tabs(site: Site, view: SuiteView, shown: Protocol) -> Iterator[Tab]:
-    """Yield a tab for each protocol of the suite, then what leads other suites on its images and network."""
+def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
+    """Yield a tab for both questions, for each protocol of the suite, then for what leads others on its images."""
+    if view.both:
+        yield BOTH, site.to("board", view.slug), shown is None
     others = {
         protocol: other
         for other in reversed(view.siblings)

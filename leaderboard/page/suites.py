@@ -1,27 +1,60 @@
 """Estimators by suites: verdicts, never averages of gains."""
 
 from collections import defaultdict
-from typing import Any
+from collections.abc import Iterator, Mapping
+from typing import Any, NamedTuple
 
+from leaderboard.both import Answer
 from leaderboard.links import Address, Site
-from leaderboard.records import BEATS, CONTROL, OPEN, BoardRecord, BoardRow
+from leaderboard.page.board import board_at
+from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.views import SuiteView
+from leaderboard.words import plain
+from roarbench.estimators.naming import human_name, lookup_estimator
 
-_SHOWN = 6  # suites of a kind; the others are under "more"
+_SHOWN = 6  # columns of a kind; the others are under "more"
+
+
+class Column(NamedTuple):
+    """One question of a suite: its address, the names of both, the words of its verdicts, and answers by estimator."""
+
+    href: str
+    suite: str
+    question: str
+    kinds: Mapping[str, str]
+    answers: Mapping[str, Answer]
 
 
 def context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page: suites of one kind of data, or more of them that do not fit beside the first."""
-    kinds = defaultdict[str, list[BoardRecord]](list)
+    kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
     for view in site.views.values():
         if view.results.has_rows:
-            kinds[_kind(view)].append(view.board)
+            kinds[_kind(view)] += _columns(site, view)
+            counts[_kind(view)] += 1
     parts = []
-    for kind, boards in kinds.items():
-        parts.append((kind, False, boards[:_SHOWN], _rows(boards[:_SHOWN])))
-        if more := boards[_SHOWN:]:
+    for kind, columns in kinds.items():
+        parts.append((kind, False, columns[:_SHOWN], _rows(columns[:_SHOWN])))
+        if more := columns[_SHOWN:]:
             parts.append((f"{kind}: {len(more)} more", True, more, _rows(more)))
-    return {"parts": parts, "sorts": kinds}
+    return {
+        "parts_of": parts,
+        "counts": counts,
+        "legend": _legend(each for columns in kinds.values() for each in columns),
+    }
+
+
+def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
+    """Yield what a suite asks first: both questions where it asks both."""
+    title = plain(view.title)
+    if view.paired:
+        for each in view.paired.questions:
+            yield Column(site.to("board", view.slug), title, each.title, each.kinds, each.answers)
+        return
+    board = view.board
+    words = NETWORK_KINDS if board.protocol.by_networks else KINDS
+    rows = {row.id: Answer(row.value, row.kind, row.words, row.by_construction) for row in board.rows}
+    yield Column(site.at(board_at(view, board.protocol)), title, board.protocol.tab, words, rows)
 
 
 def _kind(view: SuiteView) -> str:
@@ -31,13 +64,30 @@ def _kind(view: SuiteView) -> str:
     return "Known truth" if record.seed is not None and not (record.hub or record.bundled) else "Photographs"
 
 
-def _rows(boards: list[BoardRecord]) -> list[list[BoardRow | None]]:
-    """Return the rows that have a value, each with those of its name on all boards; the most successful first."""
-    there = [{row.id: row for row in board.rows if row.value.value is not None} for board in boards]
-    found = [[rows.get(name) for rows in there] for name in dict.fromkeys(name for rows in there for name in rows)]
+def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
+    """Return the words of what is coloured, those of one meaning once, after the questions that they belong to."""
+    found = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for column in columns:
+        there = {answer.kind for answer in column.answers.values()}
+        key = tuple((kind, words) for kind, words in column.kinds.items() if kind in there)
+        found[key].append(column.question)
+    return [(", ".join(dict.fromkeys(titles)), list(key)) for key, titles in found.items()]
 
-    def successes(rows: list[BoardRow | None]) -> list[int]:
-        kinds = [row.kind for row in rows if row]
-        return [-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL)]
 
-    return sorted(found, key=successes)
+def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:
+    """Return the rows that have a value: id, name, detail, whether a control, and answers; successful ones first."""
+    there = [
+        {name: answer for name, answer in column.answers.items() if answer.gain.value is not None} for column in columns
+    ]
+    names = dict.fromkeys(name for answers in there for name in answers)
+    rows = {name: [answers.get(name) for answers in there] for name in names}
+
+    def successes(name: str) -> list[int]:
+        kinds = [answer.kind for answer in rows[name] if answer]
+        return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
+
+    return [(name, *human_name(name), _is_control(name), rows[name]) for name in sorted(names, key=successes)]
+
+
+def _is_control(name: str) -> bool:
+    return lookup_estimator(name).control

@@ -4,7 +4,7 @@ if (!window.roarbenchBoard) {
   window.roarbenchBoard = true;
   const asked = () => new URLSearchParams(location.hash.slice(1));
   const table = () => document.querySelector("table.board");
-  const RISING = ["place", "name", "roar"];
+  const RISING = ["place", "name", "roar-place"];
 
   // Keep a choice in the address; what is shown anyway is left out.
   const choose = (name, value) => {
@@ -17,7 +17,7 @@ if (!window.roarbenchBoard) {
   // What rows are sorted by, the least first: a row that lacks a number is last.
   const value = (row, key) => {
     if (!key) return row.at;
-    const text = row.dataset[key];
+    const text = row.getAttribute(`data-${key}`);
     if (key === "name") return text.toLowerCase();
     return text === "" ? Infinity : RISING.includes(key) ? Number(text) : -Number(text);
   };
@@ -36,10 +36,11 @@ if (!window.roarbenchBoard) {
     const axis = form.querySelector(`[name=x][value="${state.get("x") === "cost" ? "cost" : ""}"]`);
     if (axis) axis.checked = true;
     for (const row of rows) row.hidden = !words.every((word) => row.text.includes(word));
-    const key = ["place", "name", "value", "beside", "roar"].includes(state.get("sort")) ? state.get("sort") : "";
+    const buttons = [...board.querySelectorAll("[data-sort]")];
+    const key = buttons.find((button) => button.dataset.sort === state.get("sort"))?.dataset.sort || "";
     sort(rows, key);
     body.append(...rows);
-    for (const button of board.querySelectorAll("[data-sort]")) {
+    for (const button of buttons) {
       const heading = button.closest("th");
       if (key && button.dataset.sort === key) heading.setAttribute("aria-sort", RISING.includes(key) ? "ascending" : "descending");
       else heading.removeAttribute("aria-sort");

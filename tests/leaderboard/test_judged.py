@@ -6,7 +6,7 @@ import pytest
 
 from leaderboard.judged import board_record
 from leaderboard.links import NotThere, Site, address
-from leaderboard.records import UNJUDGED, cost_axis, linear_axis
+from leaderboard.records import cost_axis, linear_axis
 from leaderboard.render import known, render
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.pairs import pair
@@ -14,16 +14,13 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.naming import human_name
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import SUITES
 from roarbench.protocols import SHOWN
-from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import table_of
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.places import Place, reversed_by
 from roarbench.store.result import pack_answers
 from roarbench.terms import Order, Retrain, Unit
-from tests.helpers.board_store import make_store, views_of
 from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
 
 
@@ -192,18 +189,3 @@ def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
     assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
     with pytest.raises(NotThere, match="no row '<i>x</i>'"):
         render(site, at._replace(choices=(("first", "<i>x</i>"),)))
-
-
-def test_boards_of_two_questions_show_the_other_one_gain_beside(tmp_path):
-    suite = SUITES["quick"]
-    make_store(tmp_path, suite, images=60)
-    with views_of(tmp_path) as found:
-        (view,) = found.values()
-        roar, network = view.board_of(ROAR), view.board_of(OWN_NETWORK)
-        assert (roar.beside, network.beside) == (OWN_NETWORK.title, ROAR.title)
-        for board, other in ((roar, network), (network, roar)):
-            gains = {row.id: row.value for row in other.rows}
-            assert all(row.beside == gains.get(row.id, Estimate()) for row in board.rows)
-        assert not any(row.kind == UNJUDGED for row in network.rows)
-        assert network.by_id["gradcam"].beside.value is None, "ROAR was not run"
-        assert network.by_id["grad"].beside.value is not None

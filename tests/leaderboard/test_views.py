@@ -93,7 +93,7 @@ def test_the_newest_version_with_rows_comes_first(tmp_path):
     second = VERSIONS["quick", 2]
     make_store(tmp_path, second, lambda point: point.cell.estimator == CLEAN, images=20)
     make_store(tmp_path, PLANTED, early, images=20)
-    assert list(live.views())[:2] == ["planted-v1", "quick-v6"]
+    assert list(live.views())[:2] == ["planted-v1", "quick-full-v1"]
     make_store(tmp_path, SUITES["quick-specific"], early, images=20)
     assert list(live.views()) == ["planted-v1", "quick-specific-v1"]
     make_store(tmp_path, second, early, images=20)

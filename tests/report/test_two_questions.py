@@ -7,23 +7,15 @@ from io import StringIO
 
 import pytest
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.marks import Flag, Grade
 from roarbench.errors import CallerError
 from roarbench.plan.suites import SUITES
-from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.protocols.roar import ROAR
 from roarbench.report.gain_bars import draw_gains
-from roarbench.report.table import SuiteTable
 from roarbench.report.two_questions import TwoQuestions, asks_two_questions
 from roarbench.report.two_questions_formats import as_html, as_text, render_both
-from roarbench.stats.board import Board, Covers, Row
-from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
-from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.terms import Unit
-from tests.helpers.made_up import DATA, SUITE
+from roarbench.stats.board import Covers
+from roarbench.stats.bootstrap import Estimate
 from tests.helpers.tables import printed
+from tests.helpers.two_questions import by_hand
 
 TEXT = """\
                                made-up v1
@@ -49,48 +41,9 @@ MARKDOWN = """\
 """
 
 
-def table(protocol, levels, *rows):
-    nothing = (Estimate(),) * len(levels)
-    rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
-    board = Board(protocol, levels, rows, 100, Bootstrap(), Covers.REFERENCES, detectable=None)
-    doubted = {"sobel": Flag(Grade.STRONG, "Its mask alone has it.")}
-    return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, flags=doubted)
-
-
-def row(name, gain, **found):
-    return Row(name, 3, Estimate(), (), (), Estimate(*gain), Estimate(), None, **found)
-
-
-def roar(name, gain=(), verdict=None):
-    return row(name, gain, against={"random": Comparison(verdict, 0.01, 0.01)} if verdict else {})
-
-
-def own(name, gain, verdict):
-    return row(name, gain, network=OwnNetworkTest(verdict))
-
-
 @pytest.fixture
 def both():
-    zero = OwnNetworkVerdict.BY_CONSTRUCTION
-    return TwoQuestions(
-        table(
-            ROAR,
-            (0.9,),
-            roar("random", (0.0, 0.0, 0.0)),
-            roar("sobel", (5.0, 4.0, 6.0), Verdict.SAME),
-            roar("random-blurred", (10.7, 9.3, 12.2), Verdict.BETTER),
-            roar("grad", (-4.5, -5.7, -3.2), Verdict.WORSE),
-            roar("gb"),
-        ),
-        table(
-            OWN_NETWORK,
-            (0.05, 0.5),
-            *(own(name, (0.0,), zero) for name in ("random", "sobel", "random-blurred")),
-            own("gb", (-2.0, -3.0, -1.0), OwnNetworkVerdict.OPPOSES),
-            own("grad", (3.1, -0.1, 6.3), OwnNetworkVerdict.OPEN),
-            own("ig", (1.0, 0.5, 1.5), OwnNetworkVerdict.EXPLAINS),
-        ),
-    )
+    return TwoQuestions(*by_hand())
 
 
 def test_rows_by_hand(both):

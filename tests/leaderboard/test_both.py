@@ -1,0 +1,114 @@
+"""The first board of a suite with ROAR and own-network gain: every row, an answer for each question, nothing lost."""
+
+import re
+from base64 import b64encode
+
+import pytest
+
+from leaderboard.both import paired_board
+from leaderboard.links import Site, address
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
+from leaderboard.render import known, render
+from roarbench.estimators import CONTROLS
+from roarbench.plan.suites import SUITES
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.roar import ROAR
+from roarbench.report.two_questions import TwoQuestions
+from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.store.remarks import Kind, put_remarks
+from roarbench.store.results import ResultsStore
+from roarbench.terms import Retrain
+from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.two_questions import by_hand
+
+IMAGES = 60
+SUITE = SUITES["quick"]
+NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "sgsq-grad", "var-grad"}
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory):
+    """`quick`, whose controls have the same masks for every network, beside a suite that matched gain leads."""
+    folder = tmp_path_factory.mktemp("both")
+    make_store(folder, SUITES["quick-matched"], lambda point: point.cell.t == 0.1, images=IMAGES)
+    url, same = make_store(folder, SUITE, images=IMAGES), b64encode(bytes(2 * IMAGES)).decode()
+    controls = [
+        made.run.key
+        for point, made in results(SUITE, IMAGES).items()
+        if point.cell.estimator in CONTROLS and point.cell.retrain is Retrain.SIBLINGS
+    ]
+    with ResultsStore.open(url) as store, store.database.write() as connection:
+        put_remarks(connection, {f"{Kind.MASKS} {key}": same for key in controls})
+    with views_of(folder) as found:
+        yield dict(found)
+
+
+def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(views):
+    assert next(iter(views)) == "quick-v7"
+    assert known(views)[:2] == [address("board", "quick-v7"), address("board", "quick-matched-v3")]
+    paired = views["quick-v7"].paired
+    assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
+    roar, own = paired.questions
+    ids = [row.id for row in paired.rows]
+    assert sorted(ids) == sorted(views["quick-v7"].results.suite.placed) and len(ids) == 13
+    assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
+    for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
+        rows = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
+        assert {name: answer.gain for name, answer in question.answers.items() if name != "random"} == {
+            name: gain for name, gain in rows.items() if name != "random"
+        }
+    assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
+
+
+def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
+    page = render(Site(views, known(views)), known(views)[0]).html
+    table = page.partition("<tbody")[2].partition("</tbody>")[0]
+    assert table.count("not run") == len(NOT_RETRAINED)
+    assert table.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
+    assert set(re.findall(r'data-sort="([^"]+)"', page)) == {"name", "roar", "own-network"}
+    assert len(re.findall(r'data-own-network="-?[0-9.e-]+"', table)) == 13
+    assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
+    key = page.partition('class="find"')[2].partition("</form>")[0]
+    assert "0 by construction" in key and "Random" in key and "every control" not in key
+    assert views["quick-v7"].paired.headline in page
+    alone = render(Site(views, known(views)), address("board", "quick-v7", protocol="own-network")).html
+    assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
+    assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
+
+
+def test_answers_by_hand():
+    paired = paired_board(TwoQuestions(*by_hand()))
+    roar, own = paired.questions
+    assert {name: (answer.kind, answer.words) for name, answer in roar.answers.items()} == {
+        "random": (CONTROL, "control"),
+        "sobel": (CONTROL, "not told apart from Random"),
+        "random-blurred": (CONTROL, "better than Random"),
+        "grad": (BELOW, "worse than Random"),
+        "gb": (UNJUDGED, "no verdict: too few runs"),
+    }
+    assert {name: answer.kind for name, answer in own.answers.items() if name not in CONTROLS} == {
+        "gb": BELOW,
+        "grad": OPEN,
+        "ig": BEATS,
+    }
+    assert all(own.answers[name].words == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
+    assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
+    assert own.key == [
+        ("beats", "explains its network"),
+        ("open", "not shown"),
+        ("below", "opposes it"),
+        ("control", "0 by construction"),
+    ]
+
+
+def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
+    """Rows of another suite, on the same images, are a tab of their own and no column."""
+    board = views["quick-matched-v3"].board
+    paired = paired_board(TwoQuestions(*by_hand()), board)
+    third = paired.questions[2]
+    assert (third.protocol, third.title) == (MATCHED, "Matched gain")
+    assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
+    assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
+    page = render(Site(views, known(views)), known(views)[0]).html
+    assert "What can only a network know? · quick-matched v3" in page
