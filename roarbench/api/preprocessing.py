@@ -9,8 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.datasets import own_images
+from roarbench.datasets.deep import is_deep_grey
 from roarbench.datasets.normalised import read_moments
-from roarbench.datasets.one_image import DAMAGED, decode_image, to_pixels
+from roarbench.datasets.one_image import DAMAGED, FEW_BITS, decode_image, to_pixels
 from roarbench.datasets.resizing import check_resizing
 from roarbench.errors import CallerError
 from roarbench.plan.preprocessing import published_preprocessing
@@ -68,6 +69,8 @@ class Preprocessing:
         record = own_images("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
         if not isinstance(photograph, str | Path):
+            if is_deep_grey(photograph.mode):
+                raise CallerError(f"an image of mode {photograph.mode} has more than 8 bits; name its file instead")
             return to_pixels(photograph, record)
         try:
             found = decode_image(Path(photograph).read_bytes(), record)
@@ -75,4 +78,6 @@ class Preprocessing:
             raise CallerError(f"cannot read {photograph}: {error.strerror}; write the file of an image") from None
         if set(found.repairs) & set(DAMAGED):
             raise CallerError(f"{photograph} is {', '.join(found.repairs)}; leave it out, or save it again")
+        if 0 < found.bits <= FEW_BITS:
+            raise CallerError(f"{photograph} uses {found.bits} of 16 bits; save it with 8 bits per channel")
         return found.pixels

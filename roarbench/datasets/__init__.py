@@ -47,7 +47,7 @@ class DatasetRecord:
     # test split
     share: float = 0.0
     folder: str = ""  # where such images lie on this machine, of a table its file; no part of what identifies them
-    # bits that grey values use, from 8 on, where they are stored with more; 0 for 16
+    # bits that values use, from 8 on, where they are stored with more; 0 for 16
     depth: int = 0
     columns: tuple[str, ...] = ()  # of a table, those that are features, in order; all but the label's if empty
     # labels, or names of folders, are the numbers of a network's outputs, of which some may have no image

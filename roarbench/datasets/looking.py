@@ -17,8 +17,9 @@ import pyarrow.compute as pc
 from PIL import Image
 
 from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, own_images, stored
+from roarbench.datasets.deep import is_deep_grey
 from roarbench.datasets.hub import brief
-from roarbench.datasets.one_image import inspect, is_deep, refuse_damaged, usual_depth
+from roarbench.datasets.one_image import inspect, refuse_damaged, usual_depth
 from roarbench.datasets.sources import counted
 from roarbench.datasets.split_names import is_split, is_train, split_pairs
 from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table, text_columns
@@ -138,7 +139,7 @@ def _of_files(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRec
 
 
 def _with_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
-    """Return the record with the depth of grey images that use so many bits; 0 for those of 8."""
+    """Return the record with the depth of images that use so many bits; 0 for those of 8."""
     most = max(bits, default=0)
     return replace(record, depth=usual_depth(most) if most else 0)
 
@@ -251,7 +252,7 @@ def _shaped(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
     for content in contents:
         with suppress(Exception), Image.open(BytesIO(content)) as image:  # damaged ones are told of when they are read
             sides.append(min(image.size))
-            grey.append(image.mode in _GREY or is_deep(image.mode))
+            grey.append(image.mode in _GREY or is_deep_grey(image.mode))
     if not sides:
         raise DataError(f"none of the images looked at in {record.folder} can be read; expected image files")
     size = max((size for size in _SIZES if size <= median(sides)), default=_SIZES[0])

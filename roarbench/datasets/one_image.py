@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from PIL import ExifTags, Image, ImageFile, ImageOps
 
 from roarbench.datasets import DatasetRecord
+from roarbench.datasets.deep import LostBits, UnknownRange, Values, deep_values, eight_bits, lower_bytes
 from roarbench.datasets.resizing import resized_square
 from roarbench.datasets.stored import POINTER
 from roarbench.errors import DataError
@@ -26,11 +27,12 @@ GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT = (
 TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
 LARGE = f"above {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
 RANGE, FLAT = "of floats or negative numbers", "of one value after conversion to 8 bits"
+NARROW = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
 POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
-DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, POINTERS)
+DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, NARROW, POINTERS)
 _DEPTHS = (8, 10, 12, 14, 16)  # bits of usual cameras and files
 DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
-_FEW_BITS = 12  # of 16: no more than 16 shades
+FEW_BITS = 12  # of 16: no more than 16 shades
 FILL = 128  # every value of an image of which nothing can be read
 
 
@@ -39,7 +41,7 @@ class DecodedImage(NamedTuple):
 
     pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
     repairs: tuple[str, ...]  # what had to be put right, in the words above; empty for an ordinary image
-    bits: int = 0  # that its largest value takes, of grey with more than 8
+    bits: int = 0  # that its largest value takes, of more than 8 per channel
 
 
 def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
@@ -48,19 +50,22 @@ def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
     Other colours are converted; EXIF's orientation is applied, as Hugging Face `datasets` does (one that cannot be
     read counts as upright); of several pictures in one file the first is used. Of a truncated image the part that is
     there is used, below it is black. An image of which nothing can be read is grey throughout, and so is one of floats
-    or negative numbers, whose range is not known, and one that is too large. Grey of more than 8 bits is scaled by the
-    record's depth.
+    or negative numbers, whose range is not known, and one that is too large. More than 8 bits per channel are scaled by
+    the record's depth.
     """
     kind = UNREADABLE
     for truncated in (False, True):
         try:
             with _truncation_allowed(truncated), Image.open(BytesIO(content)) as image:
+                lower = lower_bytes(image, content)
                 image.load()
-                upright, repairs = _upright(image)
-                repairs += _conversion(image.mode, record.channels)
-                bits = _bits(upright)
-                plain = _eight_bits(upright, record.depth or 16)
-                repairs += (FLAT,) if bits and _is_flat(plain) and not _is_flat(upright) else ()
+                plain, repairs = _upright(image)
+                values = deep_values(plain, lower and _upright(lower)[0])
+                repairs += _conversion(image.mode, record.channels) if values is None else (DEEP,)
+                bits = _bits(values)
+                if values is not None:
+                    plain = eight_bits(values, record.depth or 16)
+                    repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
                 pixels = to_pixels(plain, record)
                 return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()), bits)
         except MemoryError:
@@ -74,15 +79,16 @@ class Inspected(NamedTuple):
     """Properties of an image that are asked for before it is decoded."""
 
     damage: str  # why it cannot be decoded whole, in the words above; empty if it can
-    bits: int = 0  # that its largest value takes, of grey with more than 8
+    bits: int = 0  # that its largest value takes, of more than 8 per channel
 
 
 def inspect(content: bytes) -> Inspected:
     """Find out whether a stored image can be decoded whole, and how many bits its values use."""
     try:
         with Image.open(BytesIO(content)) as image:
+            lower = lower_bytes(image, content)
             image.load()
-            return Inspected("", _bits(image))
+            return Inspected("", _bits(deep_values(image, lower)))
     except MemoryError:
         raise
     except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
@@ -95,13 +101,13 @@ def usual_depth(bits: int) -> int:
 
 
 def check_depth(bits: int, depth: int, of: str) -> None:
-    """Refuse grey values of more bits than the depth that a record names, or, if it names none, of far fewer than 16.
+    """Refuse values of more bits than the depth that a record names, or, if it names none, of far fewer than 16.
 
     Bits beyond the depth would be cut off, and of 12 bits read as 16 no more than 16 shades would be left.
     """
     wanted = usual_depth(bits)
-    if bits and (bits > (depth or 16) or not depth and wanted <= _FEW_BITS):
-        seen = f"grey values of {of} use {bits} bits and are read as {depth or 16}"
+    if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
+        seen = f"values of {of} use {bits} bits and are read as {depth or 16}"
         raise DataError(f"{seen}; write depth = {wanted} under [data]")
 
 
@@ -115,33 +121,25 @@ def refuse_damaged(
         raise DataError(f"{seen}: {some(names)} ({why}); {advice}")
 
 
-class _UnknownRange(ValueError):
-    """Values whose black and white are not known."""
-
-
 def _kind(error: Exception, content: bytes) -> str:
     if isinstance(error, Image.DecompressionBombError):
         return LARGE
-    if isinstance(error, _UnknownRange):
+    if isinstance(error, UnknownRange):
         return RANGE
+    if isinstance(error, LostBits):
+        return NARROW
     if content.startswith(POINTER):
         return POINTERS
     return TRUNCATED if "truncated" in str(error) else UNREADABLE
 
 
-def _bits(image: Image.Image) -> int:
-    """Return how many bits the largest value of an image takes, of grey with more than 8; 0 for others."""
-    if image.mode != "F" and not is_deep(image.mode):
-        return 0
-    low, high = np.asarray(image).min(), np.asarray(image).max()
-    if image.mode == "F" or low < 0:
-        raise _UnknownRange
-    return int(high).bit_length()
+def _bits(values: Values | None) -> int:
+    """Return how many bits the largest value takes; 0 of images with 8."""
+    return 0 if values is None else int(values.max()).bit_length()
 
 
-def _is_flat(image: Image.Image) -> bool:
-    values = np.asarray(image)
-    return bool(values.min() == values.max())
+def _is_flat(values: Values) -> bool:
+    return bool((values == values[0, 0]).all())
 
 
 @contextmanager
@@ -164,18 +162,6 @@ def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
     return ImageOps.exif_transpose(image), (TURNED,)
 
 
-def _eight_bits(image: Image.Image, depth: int) -> Image.Image:
-    """Return grey of more bits as grey of 8; Pillow's own conversion cuts off at 255 and whitens nearly all of it."""
-    if not is_deep(image.mode):
-        return image
-    return Image.fromarray((np.asarray(image).clip(0, 2**depth - 1) >> (depth - 8)).astype(np.uint8))
-
-
-def is_deep(mode: str) -> bool:
-    """Return whether a mode of Pillow is grey with more than 8 bits."""
-    return mode == "I" or mode.startswith("I;16")
-
-
 def _several(image: Image.Image) -> tuple[str, ...]:
     try:
         return (SEVERAL,) if getattr(image, "is_animated", False) else ()
@@ -184,8 +170,6 @@ def _several(image: Image.Image) -> tuple[str, ...]:
 
 
 def _conversion(mode: str, channels: int) -> tuple[str, ...]:
-    if is_deep(mode):
-        return (DEEP,)
     if mode == ("L" if channels == 1 else "RGB"):
         return ()
     if channels == 1:
@@ -201,7 +185,7 @@ def describe_repairs(repairs: Mapping[str, int]) -> str:
         ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
         ((SEVERAL,), "the first is used"),
         ((TRUNCATED,), "what is there is used, the rest is black"),
-        ((UNREADABLE, LARGE, RANGE, POINTERS), "grey throughout"),
+        ((UNREADABLE, LARGE, RANGE, NARROW, POINTERS), "grey throughout"),
         ((FLAT,), "kept as they are"),
     )
     lines = []

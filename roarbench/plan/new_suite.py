@@ -73,7 +73,7 @@ def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     depth = (
-        f"\ndepth = {record.depth}  # bits that grey values use: white is 2^{record.depth} - 1" if record.depth else ""
+        f"\ndepth = {record.depth}  # bits that the values use: white is 2^{record.depth} - 1" if record.depth else ""
     )
     return f"""\
 name = {toml(name)}  # the suite's name; its version is a hash of what is computed

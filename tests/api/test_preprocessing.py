@@ -5,6 +5,7 @@ import pytest
 from PIL import Image
 
 import roarbench
+from tests.helpers.deep_files import deep_png
 
 PIXELS = np.random.default_rng(0).integers(0, 256, (9, 12, 3), np.uint8)
 
@@ -37,6 +38,19 @@ def test_what_torchvision_does_for_its_weights():
 
 def made(resize, crop, interpolation="box", std=0.5):
     return roarbench.Preprocessing(resize, crop, interpolation, [0.5], [std])
+
+
+def test_deep_images_are_scaled_or_refused(tmp_path):
+    """4,096 of 65,535 is 16 of 255; 4,095 needs 12 bits, which nobody says are all."""
+    bright, dark = tmp_path / "bright.png", tmp_path / "dark.png"
+    for path, values in ((bright, (4096, 65535)), (dark, (0, 4095))):
+        path.write_bytes(deep_png(np.tile(np.array(values)[:, None, None], (4, 8, 3))))
+    found = roarbench.Preprocessing(8, 8, "bicubic", [0.0] * 3, [255.0] * 3)([bright])
+    np.testing.assert_allclose(found[0, :, :2, 0] * 255, [[16, 255]] * 3, atol=1e-3)
+    with pytest.raises(roarbench.CallerError, match="dark.png uses 12 of 16 bits; save it with 8 bits"):
+        made(8, 8)([dark])
+    with pytest.raises(roarbench.CallerError, match="an image of mode I;16 has more than 8 bits; name its file"):
+        made(8, 8)([Image.fromarray(np.zeros((8, 8), np.uint16))])
 
 
 @pytest.mark.parametrize(

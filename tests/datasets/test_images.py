@@ -10,7 +10,7 @@ from io import BytesIO
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import ExifTags, Image
 
 from roarbench.datasets import superpixel_files
 from roarbench.datasets.catalogue import find_dataset
@@ -30,6 +30,7 @@ from roarbench.errors import DataError
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models import vision
 from roarbench.terms import Split
+from tests.helpers.deep_files import deep_png, deep_tiff
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
 
 EXACT = {"quality": 95, "subsampling": 0}  # of JPEG
@@ -70,6 +71,49 @@ def test_of_grey_with_more_bits_the_upper_8_of_its_depth_are_kept(form, kind):
     pixels, _, bits = decode_image(stored(Image.fromarray(values), form), replace(TINY, depth=12))
     assert bits == 12
     np.testing.assert_array_equal(pixels, np.broadcast_to([0, 0, 1, 1, 2, 15, 255, 255], (3, 8, 8)))
+
+
+DEEP = np.array([0, 15, 16, 31, 32, 255, 4080, 4095])[:, None] + [0, 16, 4096]  # of 8 columns: red, green, blue
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        deep_png,
+        lambda values: deep_png(np.concatenate([values, np.full((8, 8, 1), 9)], 2)),  # dark where transparent
+        deep_tiff,
+        lambda values: deep_tiff(values, ">"),
+        lambda values: deep_tiff(values, "<", packed=True),
+        lambda values: deep_tiff(values, ">", packed=True),
+    ],
+)
+def test_of_colour_with_16_bits_the_upper_8_of_its_depth_are_kept(write):
+    """By hand, of 12 bits: 15 is 0 * 16 + 15, 4,095 is 255 * 16 + 15, larger is white; of 16 bits 4,096 is 16."""
+    content = write(np.broadcast_to(DEEP, (8, 8, 3)))
+    pixels, repairs, bits = decode_image(content, replace(TINY, depth=12))
+    assert (repairs, bits, inspect(content).bits) == (("of more than 8 bits",), 13, 13)
+    by_hand = [0, 0, 1, 1, 2, 15, 255, 255], [1, 1, 2, 2, 3, 16, 255, 255], [255] * 8
+    np.testing.assert_array_equal(pixels, np.broadcast_to(np.array(by_hand)[:, None], (3, 8, 8)))
+    assert decode_image(content, TINY).pixels[2, 0].tolist() == [16, 16, 16, 16, 16, 16, 31, 31]
+
+
+def test_colour_with_16_bits_is_turned_as_a_whole():
+    """EXIF's 6: the top row of the file is the right column."""
+    exif = Image.Exif()
+    exif[ExifTags.Base.Orientation] = 6
+    content = deep_png(np.broadcast_to(DEEP, (8, 8, 3)), exif.tobytes().removeprefix(b"Exif\0\0"))
+    pixels, repairs, _ = decode_image(content, replace(TINY, depth=12))
+    assert set(repairs) == {"turned by EXIF", "of more than 8 bits"}
+    assert pixels[0, :, 7].tolist() == [0, 0, 1, 1, 2, 15, 255, 255]
+
+
+def test_16_bits_that_pillow_does_not_read_are_refused():
+    """Planes come out as noise; of grey with transparency the upper byte is all, enough for 16 bits but not for 12."""
+    said = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
+    grey = np.stack([np.broadcast_to(DEEP[:, 0], (8, 8)), np.full((8, 8), 65535)], 2)
+    for content in (deep_tiff(np.broadcast_to(DEEP, (8, 8, 3)), planes=True), deep_png(grey)):
+        assert (decode_image(content, TINY).repairs, inspect(content).damage) == ((said,), said)
+    assert decode_image(deep_png(grey * 16), TINY).pixels[0, 0].tolist() == [0, 0, 1, 1, 2, 15, 255, 255]
 
 
 def test_what_is_wrong_with_an_image_is_named():
