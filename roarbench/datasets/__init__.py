@@ -38,8 +38,8 @@ class DatasetRecord:
     # every so many classes of the hub's one is kept, numbered anew; of each class the first images, as evenly as they
     # allow, `train_images` and `test_images` in all
     class_step: int = 1
-    # the first so many images of each class and split are kept, and no file is read or fetched beyond the one that has
-    # the last of them; 0 for all images
+    # at most the first so many images of each class and split are kept, `train_images` and `test_images` in all, and no
+    # file is read or fetched beyond the one that has the last of them; 0 for all images
     of_each: int = 0
     # how the images are stored that a suite's file names: `FOLDERS`, `PARQUET` or `TABLE`; empty for those of the table
     own: str = ""

@@ -99,6 +99,35 @@ _IMAGENETTE64 = replace(
     crop=1.0,
 )
 
+_CIFAR10 = _photographs(
+    name="cifar10",
+    about="ten classes of small photographs (Krizhevsky 2009)",
+    hub="uoft-cs/cifar10",
+    revision="0b2714987fa478483af9968de7c934580d0bb9a2",
+    config="plain_text",
+    image_column="img",
+    test_split="test",
+    classes=10,
+    train_images=50_000,
+    test_images=10_000,
+    size=32,
+    terms="no licence stated; for research",
+)
+_FASHION_MNIST = _photographs(
+    name="fashion-mnist",
+    about="ten classes of clothes in grey (Xiao et al. 2017)",
+    hub="zalando-datasets/fashion_mnist",
+    revision="531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2",
+    config="fashion_mnist",
+    test_split="test",
+    classes=10,
+    train_images=60_000,
+    test_images=10_000,
+    channels=1,
+    size=28,
+    terms="MIT (Zalando SE)",
+)
+
 _TABLE = (
     _IMAGENETTE64,
     replace(
@@ -107,33 +136,21 @@ _TABLE = (
         about="imagenette64 with the first 100 test images of each class",
         test_images=1000,
     ),
-    _photographs(
-        name="cifar10",
-        about="ten classes of small photographs (Krizhevsky 2009)",
-        hub="uoft-cs/cifar10",
-        revision="0b2714987fa478483af9968de7c934580d0bb9a2",
-        config="plain_text",
-        image_column="img",
-        test_split="test",
-        classes=10,
-        train_images=50_000,
-        test_images=10_000,
-        size=32,
-        terms="no licence stated; for research",
+    _CIFAR10,
+    replace(
+        _CIFAR10,
+        name="cifar10-1000",
+        about="cifar10 with the first 100 test images of each class",
+        test_images=1000,
+        of_each=5000,
     ),
-    _photographs(
-        name="fashion-mnist",
-        about="ten classes of clothes in grey (Xiao et al. 2017)",
-        hub="zalando-datasets/fashion_mnist",
-        revision="531be5e2ccc9dba0c201ad3ae567a4f3d16ecdd2",
-        config="fashion_mnist",
-        test_split="test",
-        classes=10,
-        train_images=60_000,
-        test_images=10_000,
-        channels=1,
-        size=28,
-        terms="MIT (Zalando SE)",
+    _FASHION_MNIST,
+    replace(
+        _FASHION_MNIST,
+        name="fashion-mnist-1000",
+        about="fashion-mnist with the first 100 test images of each class",
+        test_images=1000,
+        of_each=6000,
     ),
     _IMAGENETTE,
     _photographs(
@@ -215,6 +232,7 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
     "imagenette64": "309f7c887090ddd734675b15f70612ea",
     "imagenette64-1000": "ce869d5951260dc221e3f5ed6748bc6e",
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
+    "fashion-mnist-1000": "8153d1063e9819c54f6e31a6ac1f8c87",
     "planted": "268bf89edb78139910d041b0be188cde",
     "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",
     "planted-smooth": "43434e6ec57b38138bbcf72d71880d8d",

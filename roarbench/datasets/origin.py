@@ -8,7 +8,9 @@ from roarbench.errors import DataError
 
 BUNDLED = Path(__file__).parent / "bundled"
 BUNDLED_TABLE = "table.parquet"
-INSTALLED = {"fashion-mnist": Path("/usr/share/datasets/fashion-mnist")}  # by Debian's dataset-fashion-mnist
+INSTALLED = dict.fromkeys(  # by Debian's dataset-fashion-mnist
+    ("fashion-mnist", "fashion-mnist-1000"), Path("/usr/share/datasets/fashion-mnist")
+)
 
 
 def describe_source(record: DatasetRecord, data: Path | None) -> dict[str, object]:

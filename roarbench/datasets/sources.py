@@ -54,7 +54,7 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     elif record.generated:
         splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
     elif record.own != FOLDERS and (folder := data or installed_folder(record)) and idx.has_idx(folder):
-        splits = {split: _from_arrays(record, *idx.read_idx(folder, split)) for split in Split}
+        splits = {split: _from_idx(record, folder, split) for split in Split}
     else:
         splits = {}
         for split, (groups, labels) in _stored(record, data).items():
@@ -102,6 +102,12 @@ def _from_arrays(
     if pixels.shape != expected:
         raise DataError(f"{record.name} has images of shape {pixels.shape}, expected {expected}; is it another set?")
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
+
+
+def _from_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
+    pixels, labels = idx.read_idx(folder, split)
+    rows = choose_rows(record, split, labels)
+    return _from_arrays(record, pixels[rows], labels[rows])
 
 
 def _from_rows(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:

@@ -293,5 +293,10 @@ def test_an_installed_data_set_is_read_where_no_folder_is_named(tmp_path, monkey
     test = open_source(record, None)[Split.TEST]
     assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
     assert origin.describe_source(record, None)["kind"] == "installed"
+    part = open_source(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
+    assert {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()} == {
+        Split.TRAIN: ([9, 4], 7),
+        Split.TEST: ([4], 0),
+    }
     monkeypatch.setitem(origin.INSTALLED, "fashion-mnist", tmp_path / "nowhere")
     assert origin.describe_source(record, None)["kind"] == "hub"

@@ -8,7 +8,7 @@ from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites import generated, of_tables, paper, quick, study
+from roarbench.plan.suites import benchmark, generated, of_tables, paper, quick, study
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
@@ -18,6 +18,7 @@ from roarbench.protocols.roar import ROAR
 _ALL = (
     *(quick.FIRST, *generated.GENERATED, *study.FIRST),
     *(*quick.LATER, *paper.SUITES, *study.LATER, *of_tables.FIRST, *of_tables.LATER),
+    *benchmark.SUITES,
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
 SUITES = {suite.name: suite for suite in VERSIONS.values()}  # the newest of each name: versions follow each other
