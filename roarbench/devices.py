@@ -12,7 +12,7 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from roarbench.errors import MachineError
+from roarbench.errors import CallerError, MachineError
 from roarbench.terms import Precision
 from roarbench.text import one_line
 
@@ -45,10 +45,33 @@ def device_of(model: nn.Module) -> torch.device:
 
 
 def gpus() -> tuple[str, ...]:
-    """Return the GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them."""
+    """Return the GPUs of this machine that may be used, as CUDA_VISIBLE_DEVICES names them.
+
+    Raises:
+        CallerError: The driver lists GPUs, and CUDA cannot use them.
+    """
     count = torch.cuda.device_count()
+    if why := cuda_failure():
+        seen = f"the driver lists {count} GPU{'s' * (count > 1)}, but CUDA fails: {why}"
+        raise CallerError(f"{seen}; see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor")
     named = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     return tuple(named.split(",")[:count]) if named else tuple(map(str, range(count)))
+
+
+def cuda_failure() -> str:
+    """Return CUDA's own words where the driver lists GPUs that CUDA cannot use; empty everywhere else.
+
+    torch counts GPUs by the driver's library, NVML, which also answers where the driver is too old for torch's CUDA.
+    """
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # the same words
+        if torch.cuda.is_available() or not torch.cuda.device_count():
+            return ""
+        try:
+            torch.cuda.init()  # type: ignore[no-untyped-call]
+        except (RuntimeError, AssertionError) as error:
+            return one_line(str(error), 200)
+    return "it gives no reason"
 
 
 def gpu_share() -> float:

@@ -8,7 +8,7 @@ import torch
 
 from roarbench import devices
 from roarbench.devices import SHARING, compiled, device, gpu_memory, gpu_share, gpus
-from roarbench.errors import MachineError
+from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution import importance, local_workers
 from roarbench.execution import placed_inputs as inputs
@@ -19,6 +19,7 @@ from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
 def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
     assert gpus() == ("0", "1")
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "GPU-5a,3")
@@ -28,6 +29,28 @@ def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     assert local_workers.default_workers() == cores()
     monkeypatch.setattr(local_workers, "gpus", lambda: ("0", "1", "2"))
     assert local_workers.default_workers() == 3
+    for count, side, workers in ((64, 64, 12), (64, 65, 3), (7, 32, 6), (1, 32, 3)):
+        monkeypatch.setattr(local_workers, "cores", lambda count=count: count)
+        assert local_workers.default_workers(side) == workers, "up to four share a GPU, one a core"
+
+
+def test_gpus_that_cuda_cannot_use_are_an_error_in_its_own_words(monkeypatch):
+    """NVML lists them, as with a driver that is too old; tests are on a processor, so CUDA is a mock."""
+
+    def too_old():
+        raise RuntimeError("The NVIDIA driver on your system is too old\n(found version 11040).")
+
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)
+    monkeypatch.setattr(torch.cuda, "init", too_old)
+    with pytest.raises(CallerError) as refused:
+        gpus()
+    assert str(refused.value) == (
+        "the driver lists 1 GPU, but CUDA fails: The NVIDIA driver on your system is too old (found version 11040).; "
+        "see `roarbench doctor`, or write CUDA_VISIBLE_DEVICES= to use the processor"
+    )
+    monkeypatch.setattr(torch.cuda, "device_count", lambda: 0)
+    assert gpus() == ()
 
 
 @pytest.fixture

@@ -198,7 +198,7 @@ class Suite:
         from roarbench.execution.local_workers import workers_here
         from roarbench.execution.runner import Request
 
-        return Request(plan, self.data, self.limit, self.weights, workers_here(workers))
+        return Request(plan, self.data, self.limit, self.weights, workers_here(workers, plan.dataset_record.size))
 
     def result(self, estimators: list[str] | None = None) -> "Result":
         """Return rows that its store has, all or those of these ids; nothing is run.

@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,7 +17,7 @@ from rich.table import Table
 
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.hub import HUB_TIMEOUT
-from roarbench.devices import device, uses_bf16
+from roarbench.devices import cuda_failure, device, uses_bf16
 from roarbench.errors import SandboxError
 from roarbench.sandbox.groups import group_parent
 from roarbench.sandbox.preflight import check_sandbox
@@ -25,6 +26,7 @@ from roarbench.terms import Precision
 from roarbench.text import size
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up
+_DRIVER_TIMEOUT = 20.0  # seconds for the driver's program to answer
 _EXTRAS = {
     "leaderboard": "streamlit",
     "postgres": "psycopg",
@@ -63,9 +65,44 @@ def _compute() -> list[Diagnosis]:
     fast = uses_bf16(Precision.BF16, where)
     return [
         Diagnosis("processor", f"{count} cores", count > 1, "one worker per core: more cores finish sooner"),
-        Diagnosis("device", _gpus() if where.type == "cuda" else "no GPU; networks run on the processor", True, ""),
+        _device(),
+        *([_mps()] if where.type == "cuda" else []),
         Diagnosis("bfloat16", f"{'in' if fast else 'not in'} hardware", fast, "trainings use float32 and take longer"),
     ]
+
+
+def _device() -> Diagnosis:
+    """Check that CUDA can use the GPUs that the driver lists, by torch's count and by the driver's own program."""
+    if device().type == "cuda":
+        return Diagnosis("device", _gpus(), True, "")
+    listed, newest = _driver()
+    why = cuda_failure() or (listed and "this torch is built without CUDA" * (torch.version.cuda is None))
+    if not why:
+        return Diagnosis("device", "no GPU; networks run on the processor", True, "")
+    wheel = f"torch for CUDA {newest} or older" if newest else "torch for the CUDA of your driver"
+    has = "" if torch.version.cuda is None else f"; this torch is for CUDA {torch.version.cuda}"
+    found = f"{listed or 'GPUs of the driver'}, but CUDA fails: {why}{has}"
+    return Diagnosis("device", found, False, f"install {wheel}, or a newer driver; take torchvision from torch's index")
+
+
+def _driver() -> tuple[str, str]:
+    """Return the GPUs that the driver's program lists, and the newest CUDA that the driver knows; empty without it."""
+    try:
+        listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
+        head = subprocess.run(["nvidia-smi"], capture_output=True, text=True, timeout=_DRIVER_TIMEOUT)
+    except (OSError, subprocess.TimeoutExpired):
+        return "", ""
+    names = [line.partition(" (UUID")[0] for line in listed.stdout.splitlines() if line.startswith("GPU ")]
+    version = re.search(r"CUDA Version: *([0-9.]+)", head.stdout)
+    return ", ".join(names), version.group(1) if version else ""
+
+
+def _mps() -> Diagnosis:
+    """Check NVIDIA's service by which the kernels of several processes run on one GPU side by side."""
+    pipe = Path(os.environ.get("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps"))
+    runs = (pipe / "control").exists()
+    advice = "several workers share a GPU on small images: run `nvidia-cuda-mps-control -d`"
+    return Diagnosis("MPS", "runs" if runs else "does not run", runs, advice)
 
 
 def _gpus() -> str:

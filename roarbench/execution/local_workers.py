@@ -15,15 +15,20 @@ from roarbench.workers.job import Engine, Job, JobOutcome
 from roarbench.workers.local import LocalEngine
 
 PER_CORE = 4  # a worker computes on one thread: more of them are no faster, and each takes memory
+_SHARING, _SMALL = 4, 64  # workers on one GPU by default, and the largest side of images, in pixels, for which
 _PATIENCE = 1.0  # seconds between looks whether a worker is there
 
 
-def default_workers() -> int:
-    """Return how many processes share the work by default: one for each GPU, else one for each core."""
-    return len(gpus()) or cores()
+def default_workers(side: int | None = None) -> int:
+    """Return how many processes share the work on images of a side by default: some for each GPU, else one a core.
+
+    Small images leave a GPU idle between the kernels of one process: up to 64 pixels several share it, one a core.
+    """
+    count = len(gpus())
+    return count * max(1, min(_SHARING if side and side <= _SMALL else 1, cores() // count)) if count else cores()
 
 
-def workers_here(asked: int | None) -> int:
+def workers_here(asked: int | None, side: int | None = None) -> int:
     """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
     most = PER_CORE * cores()
     if asked is not None and asked < 1:
@@ -31,7 +36,7 @@ def workers_here(asked: int | None) -> int:
     if asked and asked > most:
         seen = f"--workers {asked} is more than {PER_CORE} for each core of this machine"
         raise CallerError(f"{seen}; write {most} or less")
-    return asked or default_workers()
+    return asked or default_workers(side)
 
 
 def start_local(workers: int, logs: Path | None = None) -> LocalEngine:

@@ -31,7 +31,7 @@ from roarbench.terms import Split, Unit
 
 _AT_ONCE = 256  # images that are filled, or matched, together
 _KEPT = 2**30  # features, a byte each, whose strata a process keeps for its next runs
-SHARE = 0.5  # of the memory that pixels and bits of a data set may take; the rest is the network's
+SHARE = 0.6  # of the memory that pixels and bits of a data set may take; the rest is the network's
 
 
 def untouched(images: ImageData, split: Split) -> Inputs:

@@ -10,33 +10,36 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 from PIL import Image
+from torch import nn
 from torch.nn import functional as F
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.one_image import decode_image
-from roarbench.devices import device, keep_memory, precision_used, uncompiled
+from roarbench.devices import device, device_of, keep_memory, precision_used, uncompiled
 from roarbench.errors import NoRoom
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, explained_at_once, images_at_once, suite_cost
-from roarbench.kernels.bit_planes import Layout, encode
+from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.fill import filled
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import sort_keys, tie_order
+from roarbench.kernels.ranking import tie_order
 from roarbench.kernels.scoring import predict, scored_at_once
-from roarbench.kernels.train import fit
+from roarbench.kernels.train import Training, fit, training_kernels
 from roarbench.models.build import build
 from roarbench.plan.keys import stored_levels
+from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
 from roarbench.terms import PLAIN_FILLS, Unit
 
 _TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
-_STEPS = {"cpu": 8, "cuda": 200}  # training steps that are timed at most: on a GPU the first few are recorded
-_BUDGET = {"cpu": 1e10, "cuda": 1e13}  # operations that each measurement may take: a part of a second
+_STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
+_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may take: a part of a second
 _FEW = 2  # images that are measured at least
 _PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
 
@@ -100,6 +103,7 @@ class Assumed(NamedTuple):
     train: float
     predict: float
     explain: float
+    step: float = 0.0  # seconds that a pass forward and back takes at least, however small the network
 
 
 CORE = Assumed("one core", 0, "60 GFLOP/s of a core in training, 40 else", train=6e10, predict=4e10, explain=4e10)
@@ -110,6 +114,7 @@ GPU = Assumed(  # 3,300 images a second of ResNet-50 in bfloat16; 60 % of an H20
     train=8.1e13,
     predict=4e13,
     explain=4e13,
+    step=0.001,  # some two hundred kernels that a processor launches, 5 microseconds each: not measured
 )
 _DECODE = 4e-8  # seconds of a core for each pixel of a photograph
 _RANK = 2.5e-8  # seconds of a core for each feature
@@ -120,15 +125,16 @@ _FILL = 1e-6  # the same for each feature of an image that is filled with what i
 def assume(suite: Suite, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
     record, flops = suite.dataset_record, suite_cost(suite).flops
-    area = suite.recipe_record.area
+    recipe = suite.recipe_record
+    together = images_at_once(recipe, record.train_images)
     return Rates(
         device=machine.device,
         gpus=machine.gpus,
         basis=machine.basis,
         decode=_DECODE * (_PHOTO * record.size) ** 2,
-        train=_TRAIN * area * flops / machine.train,
-        predict=flops / machine.predict,
-        explain=_EXPLAIN * flops / machine.explain,
+        train=max(_TRAIN * recipe.area * flops / machine.train, machine.step / together),
+        predict=max(flops / machine.predict, machine.step / 2 / scored_at_once(record.size)),
+        explain=max(_EXPLAIN * flops / machine.explain, machine.step / explained_at_once(suite)),
         draw=_DRAW * record.channels * record.size**2,
         rank=_RANK * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,
@@ -154,25 +160,21 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = suite_cost(suite).flops
     batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
-    most = _STEPS[where.type]
-    steps = min(most, _affordable(_TRAIN * flops, most * batch, where) // batch)
     explained = _affordable(_EXPLAIN * flops, explained_at_once(suite), where)
-    n = max(batch * steps, explained)
-    inputs, trained = _made_up(record, n, where), max(batch, math.ceil(steps * batch / recipe.epochs))
-    few = _made_up(record, trained, where)  # seen as often as in a training, which makes them once for all epochs
+    n = max(batch, explained)
+    inputs = _made_up(record, n, where)
     generator = torch.Generator().manual_seed(0)
     model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source).to(where)
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     labels = torch.randint(record.classes, (n,), generator=generator)
-    short = replace(recipe, batch=batch, epochs=steps * batch / trained)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
     precision = precision_used(suite.maps.precision, where)
     grad = [find_estimator("grad")]
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout(record.shape, Unit.SCALAR, stored_levels(suite))
-    importance = torch.rand(explained, layout.features, generator=generator).numpy()
-    ties = tie_order(some.ids.numpy(), layout.features)
+    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
+    ties = torch.from_numpy(tie_order(some.ids.numpy(), layout.features)).to(where)
     photo, scored = _photograph(record), scored_at_once(record.size)
     trains, scores, explains = _kinds(work)
     trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
@@ -182,17 +184,42 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
         gpus=torch.cuda.device_count(),
         basis="",
         decode=_timed(lambda: decode_image(photo, record)),
-        train=_timed(lambda: fit(model, few, labels[:trained], norm, short, 0), trains) / (steps * batch),
+        train=_train_seconds(replace(recipe, batch=batch), model, norm, record, flops) if trains else 0.0,
         predict=_timed(lambda: predict(model, inputs, norm, min(n, scored)), scores) / n,  # not filled up to a batch
         explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
         draw=_timed(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_timed(lambda: encode(sort_keys(importance, ties), layout)) / explained,
+        rank=_timed(lambda: planes_of(importance, ties, layout)) / explained,
         fill=_fill_seconds(suite, work),
     )
     if where.type == "cuda":  # timed by the clock
         torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
         return replace(rates, lacks=tuple(filter(None, [uncompiled()])), too_large=too_large)
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
+
+
+def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record: DatasetRecord, flops: int) -> float:
+    """Return the seconds of an image in the mean over a training: of each size the second half of some steps is timed.
+
+    All sizes are those of one short training on made-up images, which are seen as often as in a whole one. The first
+    half of a size's steps takes what is done once, such as making images that all epochs share, or choosing kernels.
+    """
+    where, sizes, batch = device_of(model), len(recipe.sides), recipe.batch
+    most = _STEPS[where.type]
+    half = max(1, min(most, _affordable(_TRAIN * flops, most * batch, where) // batch) // sizes)
+    steps = 2 * half * sizes
+    images = max(batch, math.ceil(steps * batch / recipe.epochs))
+    short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
+    training, seconds = Training(model, _made_up(record, images, where), labels, norm, short, 0), 0.0
+    clock = _clock(where)
+    with training_kernels():
+        for _ in range(sizes):
+            for _ in range(half):
+                training.advance()
+            start = clock()
+            for _ in range(half):
+                training.advance()
+            seconds += clock() - start
+    return seconds / (sizes * half * batch)
 
 
 def _too_large(suite: Suite, work: Work | None) -> tuple[tuple[str, str], ...]:
@@ -231,10 +258,14 @@ def _timed(work: Callable[[], object], wanted: bool = True) -> float:
     if not wanted:
         return 0.0
     work()
-    clock = time.process_time if device().type == "cpu" else _gpu_clock
+    clock = _clock(device())
     start = clock()
     work()
     return clock() - start
+
+
+def _clock(where: torch.device) -> Callable[[], float]:
+    return time.process_time if where.type == "cpu" else _gpu_clock
 
 
 def _gpu_clock() -> float:

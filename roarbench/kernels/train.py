@@ -8,6 +8,7 @@ import math
 import time
 from collections import deque
 from collections.abc import Iterator
+from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
 import torch
@@ -68,8 +69,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
-    # float32 where the recipe says so; all batches of a size have one shape, so cuDNN may choose its fastest kernels
-    with deferred(), torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False):
+    with deferred(), training_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.advance()
@@ -86,6 +86,11 @@ def fit(
             if ending:
                 raise SystemExit(ENDED)
     return torch.stack(list(training.losses)).double().mean().item()
+
+
+def training_kernels() -> AbstractContextManager[None]:
+    """Let cuDNN choose its fastest kernels, as all batches of a size have one shape; float32 is exact, without TF32."""
+    return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
 
 
 class Training:

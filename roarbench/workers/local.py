@@ -28,6 +28,7 @@ from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import end_when_asked
 
+STARTING = 1200.0  # seconds for a worker's first sign: torch can come slowly over a network
 STILL = 120.0  # seconds without a sign of life after which a worker is replaced
 _SIGN = 0.5  # seconds between signs of life
 _STOPPED = "it was stopped"  # because its job's lease was lost: no fault of the worker
@@ -146,8 +147,8 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             there = worker.signs.value
             silent = seconds + awake if there == signs else 0.0
             self._silence[worker.number] = (there, silent)
-            if silent > STILL:
-                self._kill(worker, f"it stood still for {STILL:.0f} s")
+            if silent > (still := STILL if there else STARTING):  # it gives signs once it has imported torch
+                self._kill(worker, f"it stood still for {still:.0f} s")
 
     def _kill(self, worker: _Worker, why: str) -> None:
         self._killed[worker.number] = why

@@ -12,6 +12,8 @@ from roarbench.cli import doctor
 from roarbench.cli.doctor import examine
 from roarbench.errors import SandboxError
 
+_DRIVER = doctor._driver
+
 
 @pytest.fixture
 def machine(monkeypatch):
@@ -21,6 +23,7 @@ def machine(monkeypatch):
     monkeypatch.setattr(doctor, "uses_bf16", lambda precision, device: True)
     monkeypatch.setattr(doctor.torch.cuda, "is_available", lambda: False)
     monkeypatch.setattr(doctor, "_hub_answers", lambda: True)
+    monkeypatch.setattr(doctor, "_driver", lambda: ("", ""))
     monkeypatch.setattr(doctor.os, "sysconf", pages.__getitem__)
     monkeypatch.setattr(doctor.shutil, "disk_usage", lambda folder: SimpleNamespace(free=10**11))
     monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda name: object())
@@ -105,3 +108,28 @@ def test_gpus_with_their_memory_and_what_compiling_needs(machine, tmp_path):
     (tmp_path / "Python.h").unlink()
     lacks = "lacks triton and a C compiler and Python's headers"
     assert found(tmp_path)["torch.compile"][1:3] == (lacks, False)
+
+
+def test_gpus_that_cuda_cannot_use_come_with_the_wheel_to_install(machine, tmp_path):
+    """The driver's program and CUDA are mocks."""
+    printed = {1: "| NVIDIA-SMI 550.54   CUDA Version: 12.4 |", 2: "GPU 0: NVIDIA H100 (UUID: GPU-1)"}
+    machine.setattr(doctor.subprocess, "run", lambda words, **_: SimpleNamespace(stdout=printed[len(words)]))
+    machine.setattr(doctor, "_driver", _DRIVER)
+    machine.setattr(doctor.torch.version, "cuda", "13.0")
+    machine.setattr(doctor, "cuda_failure", lambda: "the driver is too old")
+    seen = found(tmp_path)["device"]
+    assert not seen.good
+    assert seen.found == "GPU 0: NVIDIA H100, but CUDA fails: the driver is too old; this torch is for CUDA 13.0"
+    assert seen.advice.startswith("install torch for CUDA 12.4 or older, or a newer driver")
+    machine.setattr(doctor, "cuda_failure", lambda: "")
+    machine.setattr(doctor.torch.version, "cuda", None)
+    assert found(tmp_path)["device"].found.endswith("CUDA fails: this torch is built without CUDA")
+    machine.setattr(doctor.subprocess, "run", Mock(side_effect=FileNotFoundError))
+    assert found(tmp_path)["device"].good
+
+
+def test_whether_mps_runs(monkeypatch, tmp_path):
+    monkeypatch.setenv("CUDA_MPS_PIPE_DIRECTORY", str(tmp_path))
+    assert (doctor._mps().good, doctor._mps().found) == (False, "does not run")
+    (tmp_path / "control").touch()
+    assert doctor._mps().good

@@ -14,7 +14,7 @@ from roarbench.forecast import rates
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.question import measured_ways, way_seconds, ways_to
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
-from roarbench.forecast.workload import Work, count_work
+from roarbench.forecast.workload import Work, count_work, suite_cost
 from roarbench.plan.points import expand, select
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
@@ -116,18 +116,29 @@ def test_rates_are_measured_per_image(monkeypatch):
 
         monkeypatch.setattr(rates, kernel, kernel_that_takes)
 
-    def trained(model, inputs, labels, norm, short, seed):
-        steps.append(short.epochs * len(inputs) / short.batch)
-        return steps[-1] * short.batch
+    class Steps:
+        """Each takes 2 seconds an image, and one that is done once, in the first half of a size's steps, 100 more."""
 
-    take("fit", 2.0, trained)
+        def __init__(self, model, inputs, labels, norm, short, seed):
+            assert len(labels) == len(inputs) >= short.batch
+            self.steps, self.recipe, self.sizes = round(short.epochs * len(inputs) / short.batch), short, set()
+
+        def advance(self):
+            size = len(steps) * len(self.recipe.sides) // self.steps
+            now[0] += 2.0 * self.recipe.batch + 100.0 * (size not in self.sizes)
+            self.sizes.add(size)
+            steps.append(size)
+
+    monkeypatch.setattr(rates, "Training", Steps)
     take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
     take("importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
-    take("encode", 7.0, lambda keys, layout: len(keys))
+    take("planes_of", 7.0, lambda importance, ties, layout: len(ties))
     take("noise_draws", 13.0, lambda images, ids, *rest: len(ids))
     take("decode_image", 11.0, lambda photo, record: 1)
     found = measure(PLANTED, WORK)
-    assert steps == pytest.approx([8, 8])
+    sizes = len(find_recipe(PLANTED.recipe).sides)
+    half = 8 // sizes
+    assert steps == [size for size in range(sizes) for _ in range(2 * half)]
     assert (found.train, found.predict, found.explain) == pytest.approx((2.0, 3.0, 5.0))
     assert (found.rank, found.decode, found.draw) == pytest.approx((7.0, 11.0, 13.0))
 
@@ -148,6 +159,15 @@ def test_assumed_rates_are_operations_over_speed():
     assert found.train == pytest.approx(220.787e-6, rel=1e-5)  # three times that at 60 GFLOP/s
     assert found.predict == pytest.approx(110.394e-6, rel=1e-5)  # once at 40
     assert found.explain == pytest.approx(220.787e-6, rel=1e-5)  # twice at 40
+
+
+def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_kernels():
+    """Not by its operations alone, of which a GPU does trillions a second."""
+    suite = find_suite("cifar10")
+    found, recipe = assume(suite, GPU), suite.recipe_record
+    assert found.train == pytest.approx(0.001 / recipe.batch)
+    large = assume(find_suite("imagenet"), GPU)
+    assert large.train == pytest.approx(3 * suite_cost(find_suite("imagenet")).flops / 8.1e13)
 
 
 @pytest.mark.gpu

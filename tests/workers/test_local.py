@@ -173,6 +173,23 @@ def test_a_worker_that_stands_still_is_replaced_but_not_for_a_long_job_or_a_slee
     assert do(engine, os.getpid).value != pid
 
 
+@pytest.mark.parametrize(
+    ("signs", "silent", "killed"),
+    [(0, 200.0, False), (0, 1300.0, True), (5, 100.0, False), (5, 200.0, True)],
+)
+def test_a_worker_that_has_given_no_sign_yet_may_take_longer(signs, silent, killed, monkeypatch):
+    """It imports torch, which can come slowly over a network."""
+    reasons = []
+    with LocalEngine(1) as engine:
+        worker = engine._idle[0]._replace(signs=SimpleNamespace(value=signs))
+        monkeypatch.setattr(engine, "_kill", lambda worker, why: reasons.append(why))
+        engine._busy = {worker.connection: (worker, Job("job", os.getpid, ()))}
+        engine._silence = {worker.number: (signs, silent)}
+        engine._look_for_signs()
+        engine._busy = {}
+    assert bool(reasons) is killed
+
+
 def test_a_worker_does_not_hear_an_interrupt_and_that_of_its_parent_ends_it_at_once():
     with pytest.raises(KeyboardInterrupt), LocalEngine(1) as engine:
         pid = check_outcomes(engine)

@@ -74,7 +74,7 @@ def run(
     workspace = Workspace(store)
     if metrics:
         quantus_version()  # before hours of work
-    count, start = _workers(place, work, workspace.logs if logged else None)
+    count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
         part, pace = _entered(suite, asked, submitted, results, workspace, console)
         tell = None if logged else partial(_show_roar, work.store, console)
@@ -160,8 +160,8 @@ def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableF
         print_table(suite_table(suite_results, protocol, None, None), format)
 
 
-def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tuple[int, Start]":
-    """Return how many workers there are, and what starts them, with logs in a folder, made here, if that is named."""
+def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
+    """Return how many workers images of a side get, and what starts them, with logs in a folder if that is named."""
     from roarbench.devices import COMPILING
     from roarbench.execution.local_workers import start_local, workers_here
 
@@ -171,10 +171,10 @@ def _workers(place: EngineOptions, work: WorkOptions, logs: Path | None) -> "tup
         with writing(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":
-        return workers_here(work.workers), partial(start_local, logs=logs)
+        return workers_here(work.workers, side), partial(start_local, logs=logs)
     from roarbench.workers.ray import RayEngine, connect
 
-    count = connect(place.address, work.workers if place.address else workers_here(work.workers))
+    count = connect(place.address, work.workers if place.address else workers_here(work.workers, side))
     return count, partial(RayEngine, shared=work.store, follow=not work.workers, logs=logs)
 
 
@@ -249,7 +249,7 @@ def plan(
     from roarbench.forecast.plan import make_plan, missing_work
     from roarbench.store.layout import Workspace
 
-    workers = work.workers or default_workers()
+    workers = work.workers or default_workers(part.dataset_record.size)
     if data:
         decoded = decoded_already(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
@@ -273,7 +273,8 @@ def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> 
     from roarbench.forecast.question import answer_record, answer_text, way_seconds, ways_to
     from roarbench.store.layout import Workspace
 
-    ways, workers = ways_to(asked.question, asked.difference, asked.suite), work.workers or default_workers()
+    ways = ways_to(asked.question, asked.difference, asked.suite)
+    workers = work.workers or default_workers(max(way.part.dataset_record.size for way in ways))
     stored = Question(work.store, work.db, work.limit)
     found = [load_if_any(way.part, stored, None) for way in ways]
     plans = [make_plan(each, missing_work(each, Workspace(work.store)), workers) for each in found]
