@@ -58,7 +58,7 @@ def board_record(
         measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
         caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
         rows=rows,
-        best=controls[0] if controls and table.judged else None,
+        best=controls[0] if controls and table.judged and not protocol.by_networks else None,
         axis=linear_axis([end for row in rows for end in row.value if end is not None]),
         costs=cost_axis([row.seconds for row in rows if row.seconds]),
         roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",

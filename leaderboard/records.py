@@ -127,7 +127,7 @@ class BoardRecord:
     measured: str  # what the figure shows, such as `matched gain, points`
     caption: str  # of what the numbers are, what the intervals cover, and what is exceptional
     rows: tuple[BoardRow, ...]  # by value, the best first; those without one last
-    best: BoardRow | None  # the control with the largest gain; None where there is none
+    best: BoardRow | None  # the control with the largest gain; None where there is none, or all have 0
     axis: Axis
     costs: Axis | None  # scale of seconds for 1,000 maps; None where no row's cost is known
     roar_from: str  # title of the suite whose ROAR places stand beside; empty where there are none

@@ -11,6 +11,7 @@ from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.errors import CallerError
 from roarbench.files import write_new
+from roarbench.plan.suites import spell_suite
 from roarbench.report.profile import profile
 from roarbench.report.table_notes import methods, origin
 from roarbench.store.provenance import code_version
@@ -33,7 +34,7 @@ def report_html(view: SuiteView) -> str:
         methods=methods,
         doubts=list(dict.fromkeys((row.name, row.detail, doubt) for row in rows for doubt in row.doubts)),
         origin=list(origin(view.results)),
-        called=view.results.suite.called,
+        called=spell_suite(view.results.suite),
         bibtex="\n\n".join(dict.fromkeys(profile.bibtex for profile in profiles if profile.bibtex)),
         style=(TEMPLATES / "board.css").read_text("utf-8"),
         version=code_version(),

@@ -8,6 +8,7 @@ from leaderboard.both import PairedBoard
 from leaderboard.figure import card
 from leaderboard.links import Address, NotThere, Site, address
 from leaderboard.records import BoardRecord
+from leaderboard.scatter import scatter
 from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.plan.suites import leading
@@ -75,6 +76,7 @@ def _both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
         "tab": BOTH,
         "card": "" if site.live else site.file(file, card(view.board_of(OWN_NETWORK), heading)),
         "heading": heading,
+        "drawn": scatter([board]),
         "tabs": list(_tabs(site, view, None)),
         "units": [],
         "levels": [],

@@ -5,11 +5,12 @@ from collections.abc import Iterable, Iterator
 from itertools import islice, product
 from typing import Any
 
+from leaderboard.both import Answer, PairedBoard
 from leaderboard.figure import Figure, figure
 from leaderboard.links import Address, NotThere, Site
 from leaderboard.page import images
 from leaderboard.page.board import board_at
-from leaderboard.records import BEATS, BELOW, BoardRecord, BoardRow
+from leaderboard.records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
 from leaderboard.words import day, plain
 from roarbench.estimators.ids import TRUSTED
@@ -37,13 +38,15 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "row": row,
         "about": profile(name, (view.results for view in views)),
         "origin": _origin(view, name),
-        "verdict": typeset(sentence(board, row)),
+        "verdict": typeset(_verdict(views, board, row)),
         "both": both_true(found),
         "verdicts": [
             ((site.at(board_at(view, board.protocol)), plain(view.title), board.protocol.tab), row, board)
             for view, board, row in found
         ],
-        "against": _against(row),
+        "against": next(
+            ((plain(view.title), board.protocol, _against(row)) for view, board, row in found if row.beating), None
+        ),
         "figures": list(islice(figures(views, name), _FIGURES)),
         "pictures": _pictures(site, views, name),
         "doubts": doubts_of(found),
@@ -56,6 +59,27 @@ def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
     """Return the boards that say whether a row knows anything, or those of other protocols where it is on no such."""
     leading = [board for board in view.leading_boards if name in board.by_id]
     return leading or [board for board in view.boards if name in board.by_id]
+
+
+def _verdict(views: Iterable[SuiteView], board: BoardRecord, row: BoardRow) -> str:
+    """Return what the first suite with both questions says of a row, or the verdict of its first board."""
+    paired = (view.paired for view in views)
+    both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
+    return both_sentences(both, row.id) if both else sentence(board, row)
+
+
+def both_sentences(board: PairedBoard, name: str) -> str:
+    """Return the answer of each question, and of which suite they are."""
+    answers = (f"{question.title}: {_answer(question.answers.get(name))}" for question in board.questions)
+    return f"{'. '.join(answers)} ({board.title})."
+
+
+def _answer(found: Answer | None) -> str:
+    if found is None:
+        return "not run"
+    if found.by_construction or found.gain.value is None:
+        return found.words
+    return f"{found.words}, {interval(found.gain)} points"
 
 
 def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
@@ -80,11 +104,22 @@ _LADDER = {
 }
 
 
+_ABOUT_NETWORK = {
+    BEATS: "It explains its network",
+    OPEN: "It is not shown that it explains its network",
+    BELOW: "It opposes its network: its maps hurt other networks more than their own",
+}
+
+
 def sentence(board: BoardRecord, row: BoardRow) -> str:
     """Return the verdict in a sentence or two, no more than the board says."""
     if row.value.value is None:
         return row.doubts[0].sentence if row.doubts and board.gained else ""
     size = f"{interval(row.value)} points{_place(board, row)} on {board.title}"
+    if row.by_construction:
+        return f"Its own-network gain is {row.words}: its maps are the same for every network."
+    if row.network:
+        return f"{_ABOUT_NETWORK[row.kind]}: {size}."
     if row.control:
         return f"A control: it {blindness(row.id)}. {size}; an estimator has to beat it."
     if not row.beating:
@@ -113,8 +148,9 @@ def both_true(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
     winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
     for (one, _), (other, row) in product(winning, losing):
         if one != other and ROAR in (one, other) and row.beating:
+            wins = "explains its network by" if one.by_networks else "beats every control under"
             return (
-                f"It beats every control under {one.title} and is below {human_name(row.beating.nearest).whole} under "
+                f"It {wins} {one.title} and is below {human_name(row.beating.nearest).whole} under "
                 f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
                 f"{other.title}: {other.question} A retrained network can read the class from the shape of the masks."
             )

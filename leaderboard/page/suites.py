@@ -8,6 +8,7 @@ from leaderboard.both import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import board_at
 from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
+from leaderboard.scatter import scatter
 from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.estimators.naming import human_name, lookup_estimator
@@ -41,6 +42,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "parts_of": parts,
         "counts": counts,
         "legend": _legend(each for columns in kinds.values() for each in columns),
+        "drawn": scatter([view.paired for view in site.views.values() if view.paired]),
     }
 
 

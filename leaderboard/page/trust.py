@@ -12,6 +12,7 @@ from leaderboard.views import SuiteView, Views
 from leaderboard.words import plain
 from roarbench.plan.points import expand
 from roarbench.plan.suites import SUITES
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.report.claim_table import claim_records
@@ -42,16 +43,22 @@ def not_run(views: Views) -> Iterator[dict[str, Any]]:
 
 
 def tested(views: Views) -> list[SuiteView]:
-    """Return the suites that have what the paper measured."""
-    return [view for view in views.values() if any(view.results.begun(protocol) for protocol in (ROAR, MORF))]
+    """Return the suites that have what the paper measured, or own-network gain."""
+    asked = (ROAR, MORF, OWN_NETWORK)
+    return [view for view in views.values() if any(view.results.begun(protocol) for protocol in asked)]
 
 
 def claims(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of claims: of each its words, and for each table of numbers what it says there."""
     found = {view: view.kept("claims", partial(claim_records, view.evidence)) for view in tested(site.views)}
-    ours = {plain(view.title): held for view, held in found.items() if any(row["ours"]["cells"] for row in held)}
+    ours = {
+        (plain(view.title), title): [row[name] for row in held]
+        for view, held in found.items()
+        for name, title in (("ours", "ROAR"), ("own_network", "own-network gain"))
+        if any(row.get(name, {}).get("cells") for row in held)
+    }
     rows = zip(claim_records(None), *ours.values(), strict=True)
     return {
-        "tables": ["the paper’s Table 2", *ours],
-        "rows": [(row, [row["published"], *(each["ours"] for each in more)]) for row, *more in rows],
+        "tables": [("the paper’s Table 2", "ROAR"), *ours],
+        "rows": [(row, [row["published"], *more]) for row, *more in rows],
     }

@@ -1,25 +1,33 @@
 """The paper's claims tested on its own table and on a suite of ours, for a person and for a program."""
 
-from typing import Any
+from collections.abc import Callable
+from statistics import fmean
+from typing import Any, NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.claims import CLAIMS, Finding, Pair, Tables, curve_gain
+from roarbench.analysis.claims import CLAIMS, Claim, Finding, Holds, Pair, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.own_network import kept_predictions
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import ONE_NETWORK
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
+from roarbench.stats.own_network import own_network_gain
 from roarbench.stats.verdicts import Verdict, compare
 from roarbench.terms import Order, Unit
 
 
 def own_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
     """Return mean accuracies of a suite's complete cells; none at chance, none of rows that mix several results."""
-    return Tables(*({suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)))
+    roar, unretrained = (
+        {suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)
+    )
+    return Tables(roar, unretrained)
 
 
 def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict[str, dict[float, float]]:
@@ -34,19 +42,66 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
     return curves
 
 
+class Measure(NamedTuple):
+    """Numbers that claims are tested on, and the draws behind each: of a row at a level, at 0 of its gain."""
+
+    tables: Tables
+    draws: Callable[[str, float], Sample | None]
+
+
+def roar_measure(evidence: Evidence) -> Measure:
+    """Return accuracies under ROAR, and those without retraining."""
+    roar = evidence.roar
+
+    def drawn(name: str, t: float) -> Sample | None:
+        return (roar.draws.accuracy((name, t)) if t else roar.areas.get(name)) if roar.repeated else None
+
+    return Measure(own_tables(evidence.suite_results, evidence.unit), drawn)
+
+
+def own_network_measure(evidence: Evidence) -> Measure:
+    """Return own-network gains of complete rows with the other sign, as lower accuracies are better; none at chance."""
+    results = evidence.suite_results
+    levels, kept = kept_predictions(results, OWN_NETWORK, evidence.unit)
+    gains = {
+        name: own_network_gain(each.answers, OWN_NETWORK.order, evidence.bootstrap)
+        for name, each in ({} if results.at_chance else kept).items()
+    }
+    drawn = {(name, t): each for name, gain in gains.items() for t, each in zip(levels, gain.levels, strict=True)}
+    drawn |= {(name, 0.0): gain.gain for name, gain in gains.items()}
+    curves = {name: {t: -drawn[name, t].value for t in levels} for name in gains}
+    return Measure(
+        Tables({results.suite.dataset: curves}, {}, lambda curve, _: -fmean(curve.values())),
+        lambda name, t: drawn.get((name, t)),
+    )
+
+
 def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
-    """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours."""
+    """Return every claim with its verdict on the paper's numbers and, where a suite's results are given, on ours.
+
+    `ours` is by ROAR; `own_network` is there where the suite has own-network gain.
+    """
     published = Tables(hooker2019(Order.MORF), UNRETRAINED)
     records: list[dict[str, Any]] = [
         {"claim": each.id, "text": each.text, "where": each.where, "published": each.test(published)._asdict()}
         for each in CLAIMS
     ]
-    if evidence:
-        ours = own_tables(evidence.suite_results, evidence.unit)
-        clear, counts = significant_pairs(evidence, ours), significant_cells(evidence)
+    if not evidence:
+        return records
+    measures = {"ours": roar_measure(evidence)}
+    if evidence.suite_results.levels(OWN_NETWORK, evidence.unit):
+        measures["own_network"] = own_network_measure(evidence)
+    for name, measure in measures.items():
+        clear = significant_pairs(measure)
         for claim, record in zip(CLAIMS, records, strict=True):
-            record["ours"] = claim.test(ours, clear)._asdict() | {"significant": counts.get(claim.id)}
+            record[name] = _tested(claim, measure, clear, asked=name == "ours" or claim.by_networks)
     return records
+
+
+def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> dict[str, Any]:
+    if not asked:
+        return Finding(Holds.UNASKED, 0, 0, ())._asdict() | {"significant": None}
+    return claim.test(measure.tables, clear)._asdict() | {"significant": settled_cells(claim, measure, clear)}
 
 
 def results_record(evidence: Evidence) -> dict[str, Any]:
@@ -74,26 +129,23 @@ def _one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.networks) == 1
 
 
-def significant_cells(evidence: Evidence) -> dict[str, dict[str, int]]:
-    """Count by claim the cells whose numbers differ significantly, adjusted for all: that `agree` or `differ`."""
-    tables = own_tables(evidence.suite_results, evidence.unit)
-    clear = significant_pairs(evidence, tables)
-    checks = {claim.id: [check for check in claim.checks(tables) if check.pair] for claim in CLAIMS}
-    settled = {id_: [check.agrees for check in found if check.pair in clear] for id_, found in checks.items() if found}
-    return {id_: {"agree": sum(agree), "differ": len(agree) - sum(agree)} for id_, agree in settled.items()}
+def settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
+    """Count the cells of a claim whose numbers differ significantly: that `agree` or `differ`; None without cells."""
+    found = [check for check in claim.checks(measure.tables) if check.pair]
+    agree = [check.agrees for check in found if check.pair in clear]
+    return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if found else None
 
 
-def significant_pairs(evidence: Evidence, tables: Tables) -> set[Pair]:
+def significant_pairs(measure: Measure) -> set[Pair]:
     """Return the pairs of all claims that differ significantly, adjusted for all of them; none without intervals."""
-    pairs = {check.pair for claim in CLAIMS for check in claim.checks(tables) if check.pair}
-    differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(evidence, *pair))}
+    pairs = {check.pair for claim in CLAIMS for check in claim.checks(measure.tables) if check.pair}
+    differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
     return {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
 
 
-def _difference(evidence: Evidence, estimator: str, control: str, t: float) -> Sample | None:
-    draws, gains = evidence.roar.draws, evidence.roar.areas
-    one, other = (draws.accuracy((name, t)) if t else gains.get(name) for name in (estimator, control))
-    return one.minus(other) if one and other and evidence.roar.repeated else None
+def _difference(measure: Measure, pair: Pair) -> Sample | None:
+    one, other = (measure.draws(name, pair.t) for name in (pair.estimator, pair.control))
+    return one.minus(other) if one and other else None
 
 
 def gain_records() -> list[dict[str, Any]]:
@@ -112,9 +164,11 @@ def gain_records() -> list[dict[str, Any]]:
 def claims_text(records: list[dict[str, Any]], ours: str = "") -> str:
     """Return the claims of `claim_records` for a terminal, each with a line for every table."""
     lines = [f"ours: {ours}"] if ours else []
+    said = {"published": "published", "ours": "ours", "own_network": "own-network"}
+    width = max((len(words) for name, words in said.items() if any(name in row for row in records)), default=0)
     for row in records:
         lines.append(f"{row['text']} ({row['where']})")
-        lines += [f"  {name:9}  {_words(row[name])}" for name in ("published", "ours") if name in row]
+        lines += [f"  {words:{width}}  {_words(row[name])}" for name, words in said.items() if name in row]
     return "\n".join(lines)
 
 

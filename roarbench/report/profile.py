@@ -8,6 +8,7 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.estimators.parameters import PARAMETERS, written
+from roarbench.plan.suites import spell_suite
 from roarbench.text import one_line, printable
 
 _LONGEST = 300  # characters of a line from outside
@@ -57,4 +58,4 @@ def command(suite_results: SuiteResults, name: str) -> str:
     trust = " --trust-submission" if TRUSTED in row.marks else ""
     device = " --submission-device cuda" if CUDA in row.marks else ""
     limit = f" --limit {suite_results.limit}" if suite_results.limit else ""
-    return f"roarbench run --suite {suite_results.suite.called} {asked}{trust}{device}{limit} --store NEW-FOLDER"
+    return f"roarbench run --suite {spell_suite(suite_results.suite)} {asked}{trust}{device}{limit} --store NEW-FOLDER"

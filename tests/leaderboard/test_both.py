@@ -2,18 +2,22 @@
 
 import re
 from base64 import b64encode
+from dataclasses import replace
 
 import pytest
 
 from leaderboard.both import paired_board
 from leaderboard.links import Site, address
+from leaderboard.page.method import both_sentences, sentence
 from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
 from leaderboard.render import known, render
+from leaderboard.scatter import scatter
 from roarbench.estimators import CONTROLS
-from roarbench.plan.suites import SUITES
+from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
+from roarbench.report.profile import command
 from roarbench.report.two_questions import TwoQuestions
 from roarbench.stats.own_network import OwnNetworkVerdict
 from roarbench.store.remarks import Kind, put_remarks
@@ -112,3 +116,52 @@ def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
     assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
     page = render(Site(views, known(views)), known(views)[0]).html
     assert "What can only a network know? · quick-matched v3" in page
+
+
+def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
+    """Dots are where their gains are, and no name covers another."""
+    board = paired_board(TwoQuestions(*by_hand()))
+    found = scatter([board, board])
+    assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with one answer alone are not drawn."
+    drawn = {dot.name: dot for dot in found.dots if not dot.board}
+    assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
+    assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
+    assert (drawn["Gradient"].roar, drawn["Gradient"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
+    assert found.x(-4.5) < found.x(0.0) < found.x(10.7) and found.y(3.1) < found.y(0.0)
+    assert "Gradient −4.5 [−5.7, −3.2] and +3.1 [−0.1, +6.3]" in found.words.replace("-", "−")
+    labels = [(*dot.label, len(dot.name)) for dot in found.dots]
+    for number, (left, top, letters) in enumerate(labels):
+        for x, y, more in labels[:number]:
+            assert abs(y - top) > 10 or x > left + 5 * letters or left > x + 5 * more
+    assert scatter([]) is None
+    nothing = replace(board, questions=(replace(board.questions[0], answers={}), board.questions[1]))
+    assert scatter([nothing]) is None
+
+
+def test_an_estimators_page_says_what_both_questions_answer(views):
+    board = paired_board(TwoQuestions(*by_hand()))
+    assert both_sentences(board, "grad") == (
+        "ROAR gain: worse than Random, -4.5 [-5.7, -3.2] points. "
+        "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
+    )
+    assert both_sentences(board, "ig").startswith("ROAR gain: not run. Own-network gain: explains its network, +1.0 ")
+    assert "Own-network gain: 0 by construction" in both_sentences(board, "sobel")
+    site = Site(views, known(views))
+    assert "ROAR gain: not run." in render(site, address("method", estimator="gradcam")).html
+    row = views["quick-v7"].board_of(OWN_NETWORK).by_id
+    assert sentence(views["quick-v7"].board_of(OWN_NETWORK), row["random"]).startswith(
+        "Its own-network gain is 0 by construction"
+    )
+
+
+def test_claims_are_asked_of_both_measures(views):
+    page = render(Site(views, known(views)), address("claims")).html
+    assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
+    assert page.count('<span class="none">cannot say</span>') == 2
+
+
+def test_a_command_names_the_version_where_a_newer_one_exists(views):
+    newest = views["quick-v7"].results
+    older = replace(newest, suite=VERSIONS["quick", 1])
+    assert "--suite quick --estimators" in command(newest, "grad")
+    assert "--suite quick@1 --estimators" in command(older, "grad")

@@ -4,6 +4,7 @@ import json
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from roarbench.analysis.boards import SuiteResults
@@ -15,16 +16,24 @@ from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols import SHOWN
-from roarbench.report.claim_table import claim_records, claims_text, gain_records, gains_text, significant_cells
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.report import claim_table
+from roarbench.report.claim_table import (
+    claim_records,
+    claims_text,
+    gain_records,
+    gains_text,
+)
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.report.validity_panel import as_json, as_markdown, as_text, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.drawn import Drawn
+from roarbench.stats.network_board import Kept
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
 from roarbench.terms import Unit
 from roarbench.text import interval
-from tests.helpers.made_up import LEVELS, MAIN, SUITE, held, leaky, usual
+from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
 
 AGAIN = replace(SUITE, replication=1)
@@ -32,6 +41,11 @@ AGAIN = replace(SUITE, replication=1)
 
 def judged(truth=usual, suite=SUITE):
     return Evidence(held(suite, truth), Unit.SCALAR, Bootstrap(500))
+
+
+def significant_cells(evidence):
+    found = {row["claim"]: row["ours"]["significant"] for row in claim_records(evidence)}
+    return {claim: counts for claim, counts in found.items() if counts}
 
 
 def test_ours_are_judged_beside_the_published_ones():
@@ -74,6 +88,35 @@ def test_cells_are_settled_where_their_interval_keeps_to_one_side():
     grad, random = (nearly.roar.draws.accuracy((name, 0.9)) for name in ("grad", "random"))
     assert nearly.roar.estimate(grad.minus(random)).low > 0
     assert significant_cells(nearly)["grad-worse-than-random"] == {"agree": 0, "differ": 0}
+
+
+def networks(estimator, chance):
+    """Three networks under each other's maps: grad's harm their own network, ig's all others, gb-sq's any."""
+    own = np.eye(3, dtype=bool)[:, :, None, None]
+    kept = {"grad": np.where(own, 0.3, 0.8), "ig": np.where(own, 0.8, 0.3)}.get(estimator, np.full((3, 3, 1, 1), 0.5))
+    return chance.random((3, 3, 1, 400)) < kept
+
+
+def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
+    """Random and Sobel have exactly 0: a gain above 0 is better than Random, one below 0 worse."""
+    chance, rows = np.random.default_rng(0), ("random", "sobel", "grad", "ig", "gb-sq")
+    kept = {name: Kept(networks(name, chance), False) for name in rows[2:]}
+    kept |= {name: Kept(np.ones((3, 3, 1, 400), bool), True) for name in rows[:2]}
+    monkeypatch.setattr(claim_table, "kept_predictions", lambda *_: ((0.5,), kept))
+    scored = replace(SUITE, references=3, blocks=(Block(OWN_NETWORK, rows, (0.5,), seeds=1),))
+    records = claim_records(Evidence(SuiteResults(scored, DATA, None, {}), Unit.SCALAR, Bootstrap(500)))
+    found = {row["claim"]: (row["own_network"]["verdict"], row["own_network"]["agree"]) for row in records}
+    assert {name: said for name, said in found.items() if said != ("no data", 0)} == {
+        "grad-worse-than-random": ("fails", 0),
+        "ig-worse-than-random": ("holds", 1),
+        "grad-not-better-than-sobel": ("fails", 0),
+        "ig-not-better-than-sobel": ("holds", 1),
+        "squares-beat-random": ("open", found["squares-beat-random"][1]),
+        "sobel-worse-than-random": ("cannot say", 0),
+        "retraining-matters": ("cannot say", 0),
+    }
+    assert all(row["ours"]["verdict"] == "no data" for row in records)
+    assert "  own-network  cannot say" in claims_text(records)
 
 
 def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told():

@@ -12,6 +12,7 @@ from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.suites import SUITES
 from roarbench.protocols import SHOWN
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.terms import Unit
 from roarbench.text import decimals, folded, interval
@@ -174,9 +175,10 @@ def claims(*, suite: _Tested = "", unit: UnitName = None, source: ResultsOptions
     from roarbench.report import claim_table
     from roarbench.stats.bootstrap import Bootstrap
 
-    if asked and not any(block.protocol == ROAR for block in asked.plan.blocks):
+    if asked and not any(block.protocol in (ROAR, OWN_NETWORK) for block in asked.plan.blocks):
         alone = propose("claims", carried=())
-        raise CallerError(f"the claims are about ROAR, suite '{asked.name}' has none; `{alone}` tests the paper's own")
+        answers = f"ROAR or own-network gain, suite '{asked.name}' has neither"
+        raise CallerError(f"the claims are tested by {answers}; `{alone}` tests the paper's own")
     suite_results = load_suite(asked.plan, asked.question) if asked else None
     evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
     found, gains = claim_table.claim_records(evidence), claim_table.gain_records()

@@ -52,6 +52,12 @@ def find_suite(name: str) -> Suite:
     return SUITES.get(name) or versions[name]
 
 
+def spell_suite(suite: Suite) -> str:
+    """Return what `--suite` takes for this very version: its name alone asks for the newest one."""
+    newest = SUITES.get(suite.name)
+    return suite.versioned if newest and newest.version != suite.version else suite.called
+
+
 def leading(suite: Suite) -> tuple[Protocol, ...]:
     """Return the protocols whose tables a finished run shows: the suite's first, ROAR and own-network gain."""
     has = [block.protocol for block in suite.blocks]

@@ -1,0 +1,104 @@
+"""The picture of both questions: ROAR gain against own-network gain, for every row that has an answer to each."""
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+from leaderboard.both import PairedBoard
+from leaderboard.records import Axis, linear_axis
+from roarbench.stats.bootstrap import Estimate
+from roarbench.text import counted, interval
+
+_WIDTH, _HEIGHT = 560, 330  # of the field, in the units of the picture
+_LETTER, _LINE = 6.4, 13.0  # of a label
+_STEPS = [0.0, *(sign * _LINE * n + 7 for n in range(1, 999) for sign in (1, -1))]  # of names in each other's way
+
+
+class Found(NamedTuple):
+    """A row with both gains, and the number of its board."""
+
+    name: str
+    control: bool
+    board: int
+    roar: Estimate
+    own: Estimate
+
+
+class Dot(NamedTuple):
+    """The same as it is drawn, with the place of its name in the units of the picture."""
+
+    name: str
+    control: bool
+    board: int
+    roar: Estimate
+    own: Estimate
+    label: tuple[float, float]
+
+
+class Scatter(NamedTuple):
+    """What is drawn: the boards by title, their rows, both scales, and the same in words."""
+
+    boards: list[str]
+    dots: list[Dot]
+    roar: Axis
+    own: Axis
+    words: str
+    missing: str  # how many rows lack one of both answers; empty where none does
+
+    def x(self, value: float) -> float:
+        """Return where a ROAR gain is drawn."""
+        return _across(self.roar, value)
+
+    def y(self, value: float) -> float:
+        """Return where an own-network gain is drawn."""
+        return _down(self.own, value)
+
+
+def scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
+    """Return the picture of the rows of some boards; None where no row has both gains."""
+    found, rows = list[Found](), 0
+    for number, board in enumerate(boards):
+        roar, own = (question.answers for question in board.questions[:2])
+        rows += len(board.rows)
+        for row in board.rows:
+            one, other = roar.get(row.id), own.get(row.id)
+            if one and other and None not in (one.gain.value, other.gain.value):
+                found.append(Found(" ".join(filter(None, row[1:3])), row.control, number, one.gain, other.gain))
+    if not found:
+        return None
+    across, down = (_axis(each.roar for each in found), _axis(each.own for each in found))
+    said = "; ".join(f"{each.name} {interval(each.roar)} and {interval(each.own)}" for each in found)
+    missing = rows - len(found)
+    return Scatter(
+        [board.title for board in boards],
+        _labelled(found, across, down),
+        across,
+        down,
+        f"ROAR gain and own-network gain in points: {said}.",
+        f"{counted(missing, 'row')} with one answer alone {'is' if missing == 1 else 'are'} not drawn." * (missing > 0),
+    )
+
+
+def _axis(gains: Iterable[Estimate]) -> Axis:
+    return linear_axis([end for gain in gains for end in gain if end is not None])
+
+
+def _across(axis: Axis, value: float) -> float:
+    return round(_WIDTH * axis.at(value) / 100, 1)
+
+
+def _down(axis: Axis, value: float) -> float:
+    return round(_HEIGHT * (1 - axis.at(value) / 100), 1)
+
+
+def _labelled(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]:
+    """Place each name beside its dot, or above or below where another name is in the way."""
+    dots = list[Dot]()
+    for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):
+        x, y = _across(across, each.roar.value or 0.0), _down(down, each.own.value or 0.0) - 6
+        width = _LETTER * len(each.name)
+        x = x + 8 if x + width < _WIDTH else x - 8 - width
+        taken = [(*dot.label, _LETTER * len(dot.name)) for dot in dots]
+        beside = [top - y for left, top, wide in taken if left < x + width and x < left + wide]
+        y += next(step for step in _STEPS if all(abs(other - step) >= _LINE for other in beside))
+        dots.append(Dot(*each, (round(x, 1), round(y, 1))))
+    return dots
