@@ -6,7 +6,7 @@ A store with images and rankings has them all; one that was shipped without carr
 import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from zipfile import ZipFile
@@ -17,7 +17,7 @@ from PIL import Image
 
 from leaderboard.words import slug
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.shown_images import chosen
+from roarbench.analysis.shown_images import chosen, pictured_protocol
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
@@ -44,7 +44,8 @@ class Pictures:
     numbers: Sequence[int]
     rule: str
     level: float
-    # what the lines of a row's sheet show: `map`, `own`, and where the protocol has them, other masks
+    # what the lines of a row's sheet show: `map`, `own`, and where the protocol has them, other masks, such as that of
+    # another network's map, `sibling`
     kinds: Sequence[str]
     side: int  # height and width of a picture in pixels
     rows: Sequence[str]  # estimators that have a sheet
@@ -90,7 +91,8 @@ def _from_file(path: Path) -> Pictures:
 def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
     images = _images(results, workspace)
-    protocol, unit = results.leading, results.units(results.leading)[0]
+    protocol = pictured_protocol(results)
+    unit = results.units(protocol)[0]
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":  # no picture, or not by us
         return None
     numbers, rule = chosen(results, protocol, unit)
@@ -98,13 +100,15 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     if not len(numbers) or not (ranked or damaged):
         return None
     levels = results.levels(protocol, unit)
+    siblings = _rankings(results, images, unit, workspace, number=1)[0] if protocol.by_networks else {}
     others = ["matched", "other"] if protocol.against == MATCHED_IMAGE else ["other"] if protocol.paired else []
+    others += ["sibling"] if protocol.by_networks and siblings.keys() >= ranked.keys() else []
     level, kinds = levels[len(levels) // 2], ("map", "own", *others)
     makes = Makes(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # an open page is rendered again and again
     def sheet(name: str) -> bytes:
-        lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds)
+        lines = [makes.rgb(makes.pixels)] if not name else makes.lines(ranked[name], kinds, siblings.get(name))
         picture, file = np.concatenate([np.concatenate(list(line), 1) for line in lines]), io.BytesIO()
         Image.fromarray(picture).save(file, "WEBP", quality=60, method=4)
         return file.getvalue()
@@ -131,9 +135,16 @@ class Makes:
         others = other_images_of_class(labels, TEST_IDS, seed) if alike else other_images(len(labels), TEST_IDS, seed)
         self.others = others[numbers]
 
-    def lines(self, rankings: Rankings, kinds: Iterable[str]) -> list[Bytes]:
-        """Return the pictures of a row by its rankings, uint8 (n, h, w, 3) for each kind."""
-        return [self._heat(rankings) if kind == "map" else self._left(rankings, kind) for kind in kinds]
+    def lines(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
+        """Return the pictures of a row, uint8 (n, h, w, 3) for each kind, by its rankings and another network's."""
+        return [
+            self._heat(rankings)
+            if kind == "map"
+            else self._left(sibling, "own")
+            if kind == "sibling" and sibling
+            else self._left(rankings, kind)
+            for kind in kinds
+        ]
 
     def _left(self, rankings: Rankings, kind: str) -> Bytes:
         removed = _wide(self.mask(rankings, kind), rankings.layout)
@@ -186,15 +197,16 @@ def _images(results: SuiteResults, workspace: Workspace) -> ImageData | None:
 
 
 def _rankings(
-    results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace
+    results: SuiteResults, images: ImageData, unit: Unit, workspace: Workspace, number: int = 0
 ) -> tuple[dict[str, Rankings], tuple[str, ...]]:
-    """Return the rankings of the rows by the first reference, and the rows whose rankings are damaged."""
+    """Return the rankings of the rows by the first reference or another, and the rows whose rankings are damaged."""
     store, ranked, damaged = RankingsStore(workspace.rankings), dict[str, Rankings](), []
     for name in results.suite.placed:
-        spec = ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit)
-        if store.has(spec):
+        spec = ranking_spec(results.suite, results.data, images.record.shape, find_estimator(name), unit, number)
+        both = replace(spec, splits=tuple(Split))  # a suite that trains with this row ranked training images, too
+        for each in filter(store.has, (spec, both)):
             try:
-                ranked[name] = store.open(spec)
+                ranked.setdefault(name, store.open(each))
             except StoreError:
                 damaged.append(name)
-    return ranked, tuple(damaged)
+    return ranked, tuple(dict.fromkeys(damaged))

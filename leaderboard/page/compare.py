@@ -60,5 +60,7 @@ def _sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tup
     left = [second - first for first, second in zip(*(each.own for each in answers), strict=True)]
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
-    lines = [(kind, 1, row.name, of.own, of.of) for kind, row, of in zip("ab", rows, answers, strict=True)]
+    lines = [
+        (kind, 1, row.name, of.own, images.of_how_many(of)) for kind, row, of in zip("ab", rows, answers, strict=True)
+    ]
     return sheets, places, lines

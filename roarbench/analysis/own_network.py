@@ -13,7 +13,7 @@ from roarbench.plan.suite import REPLICATION, SIBLINGS
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, unjudged
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Scores
+from roarbench.stats.curves import UNTOUCHED, Bits, Scores
 from roarbench.stats.network_board import Kept, network_board
 from roarbench.store.result import Result
 from roarbench.terms import FEWEST_NETWORKS, Unit
@@ -46,6 +46,19 @@ def kept_predictions(
     """Return the levels above 0, and what networks keep under the maps of each row that is complete."""
     scores = _rows_of(results, protocol, unit, ())
     return scores.levels, _kept_by_row(results, protocol, unit, scores)
+
+
+def own_and_other_answers(
+    results: SuiteResults, protocol: Protocol, unit: Unit, name: str
+) -> tuple[Sequence[Bits], Sequence[Bits]]:
+    """Return what each network keeps at each level under its own map, and under the next network's; bool (images,)."""
+    held, each = results.held(protocol, unit), find_estimator(name).hangs_on_network
+    found = (_grid(results, held.get((name, t), {}), each) for t in results.suite.shared(protocol, unit)[1])
+    grids = [grid for grid in found if grid]
+    own, other = (
+        [grid[(i + step) % len(grid)][i].answers for grid in grids for i in range(len(grid))] for step in (0, 1)
+    )
+    return own, other
 
 
 def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Scores:

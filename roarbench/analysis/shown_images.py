@@ -7,9 +7,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.own_network import own_and_other_answers
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.stats.curves import Bits
 from roarbench.terms import Unit
 
@@ -29,28 +31,43 @@ class ImageAnswers(NamedTuple):
     own: tuple[int, ...]
     against: tuple[int, ...]
     of: int
+    word: str = "right"  # what is counted; under own-network gain predictions that are "kept"
+
+
+def pictured_protocol(results: SuiteResults) -> Protocol:
+    """Return the protocol whose masks are shown: own-network gain, which has all rows, or the leading one."""
+    return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
 
 
 def answers_of(
     results: SuiteResults, protocol: Protocol, unit: Unit, name: str, numbers: Sequence[int]
 ) -> ImageAnswers:
     """Return how many answers of a row's networks to these images are right."""
-    own, others = (_answers(results, protocol, unit, [each]) for each in (name, protocol.counterpart(name)))
+    own, others = _answers(results, protocol, unit, [name])
     counts = [tuple(sum(each[number] for each in held) for number in numbers) if held else () for held in (own, others)]
-    return ImageAnswers(counts[0], counts[1], len(own))
+    return ImageAnswers(counts[0], counts[1], len(own), "kept" if protocol.by_networks else "right")
 
 
-def _answers(results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]) -> list[Bits]:
-    """Return the answers of these rows' networks above level 0, bool (images,) each."""
+def _answers(
+    results: SuiteResults, protocol: Protocol, unit: Unit, names: Collection[str]
+) -> tuple[Sequence[Bits], Sequence[Bits]]:
+    """Return the answers of these rows' networks above level 0, bool (images,), and those they are held against."""
+    if protocol.by_networks:
+        found = [own_and_other_answers(results, protocol, unit, name) for name in names]
+        return [bits for own, _ in found for bits in own], [bits for _, other in found for bits in other]
+    twins = [protocol.counterpart(name) for name in names]
     held = results.held(protocol, unit).items()
-    return [made.answers for (name, t), seeds in held if name in names and t > 0 for made in seeds.values()]
+    own, other = (
+        [made.answers for (name, t), seeds in held if name in rows and t > 0 for made in seeds.values()]
+        for rows in (names, twins)
+    )
+    return own, other
 
 
 def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES) -> tuple[NDArray[np.int64], str]:
     """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
     asking = [name for name in results.suite.placed if not lookup_estimator(name).control]
-    twins = [protocol.counterpart(name) for name in asking]
-    own, other = (_answers(results, protocol, unit, names) for names in (asking, twins))
+    own, other = _answers(results, protocol, unit, asking)
     if not own:
         return np.empty(0, np.int64), ""
     cost = np.asarray(np.sum(other, 0, dtype=np.int64) - np.sum(own, 0, dtype=np.int64))

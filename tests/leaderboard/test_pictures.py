@@ -10,19 +10,20 @@ from PIL import Image
 
 from leaderboard.pictures import Makes, pictures_file, read_pictures, save_pictures
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.shown_images import answers_of, chosen
+from roarbench.analysis.shown_images import answers_of, chosen, pictured_protocol
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs
 from roarbench.execution.placed_inputs import matched_bits
 from roarbench.kernels.fill import change_numbers
 from roarbench.kernels.matching import changes
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Block
+from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.protocols import SHOWN
+from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.store.result import pack_answers
 from roarbench.terms import Split, Unit
 from tests.helpers.board_store import results as made_results
-from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, rankings_of, removed
+from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by, rankings_of, removed
 
 ROAR, MORF, MATCHED, SPECIFIC = (SHOWN[name] for name in ("roar", "morf", "matched", "specific"))
 ROWS = ("random", "sobel", "random-blurred", "grad")
@@ -109,11 +110,37 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     numbers, rule = chosen(found, SPECIFIC, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
     assert chosen(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
-    assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6)
+    assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
     assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
-    assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6)
+    assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
     assert not len(chosen(replace(found, results={}), ROAR, UNIT)[0])
+
+
+def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_path):
+    """By hand: networks under their own maps keep images 0 and 1, under the next network's 1 and 2."""
+    networks = replace(SUITE, blocks=(Block(OWN_NETWORK, ROWS, (0.1, 0.5), seeds=1),), references=3)
+    found = SuiteResults(networks, "x", None, made_results(networks, TEST))
+    rows = {}
+    for point, row in found.results.items():
+        own = point.seed // SIBLINGS == point.seed % SIBLINGS
+        bits = np.isin(np.arange(row.total), [0, 1] if own else [1, 2])
+        rows[point] = replace(row, bits=pack_answers(bits), correct=2) if point.cell.estimator == "grad" else row
+    found = replace(found, results=rows)
+    assert pictured_protocol(found) is OWN_NETWORK
+    assert answers_of(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == ((6, 6, 0, 0), (0, 6, 6, 0), 6, "kept")
+    work = make_work(tmp_path, networks)
+    for explained in work.explained[:2]:
+        jobs.train_reference(explained)
+    rank_all(work, "random", "grad")
+    rank_all(work, "grad", number=1)
+    pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)
+    assert pictures.kinds == ("map", "own", "sibling") and pictures.rows == ("random", "grad")
+    makes, both = Makes(work.images, np.array([0, 1]), OWN_NETWORK, 0.5), ("own", "sibling")
+    own, sibling = makes.lines(ranked_by(work, "grad"), both, ranked_by(work, "grad", 1))
+    assert (own != sibling).any(3).mean() > 0.2
+    own, sibling = makes.lines(ranked_by(work, "random"), both, ranked_by(work, "random", 1))
+    assert (own == sibling).all(), "a control has one map for all networks"
 
 
 def test_what_is_left_by_slow_loops(ranked):
