@@ -152,7 +152,19 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
         more or (own and instead(other))
         for other in kin
         if (more := _more(other, suite_results, own, results)) is not None
-    )
+    ) or _made_of_others(suite_results, set(own.values()), kin, results)
+
+
+def _made_of_others(suite_results: SuiteResults, own: set[str], kin: Collection[Suite], results: ResultsStore) -> bool:
+    """Return whether a suite is not complete and all of its runs are those of other suites that are."""
+    if suite_results.complete or not own:
+        return False
+    title, given = suite_results.suite.title, suite_results.suite.given
+    for other in kin:
+        keys = set(keys_of(with_given(other, given), suite_results.data, suite_results.limit).values())
+        if other.title != title and own & keys and results.done(list(keys)) == keys:
+            own = own - keys
+    return not own
 
 
 def _more(other: Suite, suite_results: SuiteResults, own: Mapping[Point, str], results: ResultsStore) -> int | None:

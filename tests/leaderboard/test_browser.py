@@ -141,14 +141,16 @@ def test_the_first_row_stands_in_the_first_screen_and_rows_are_low(driver, demo_
     show(driver, (demo_site / "index.html").as_uri())
     script = f"const r = document.querySelector('{ROWS}').getBoundingClientRect(); return [r.bottom, r.height]"
     bottom, height = driver.execute_script(script)
-    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 33.5)
+    assert bottom < (800 if width == 1280 else 844) and (width == 390 or height <= 43), "a verdict below each gain"
+    show(driver, (demo_site / "board-quick-v6.html").as_uri())
+    assert width == 390 or driver.execute_script(script)[1] <= 33.5
     doubts = driver.find_element(By.CSS_SELECTOR, ".doubts")
     doubts.find_element(By.TAG_NAME, "summary").click()
     see(driver, lambda _: doubts.find_element(By.TAG_NAME, "li").is_displayed(), True)
 
 
 def test_the_keyboard_reaches_the_first_row_in_eight_stops_and_cost_is_a_choice_of_the_axis(driver, demo_site):
-    show(driver, (demo_site / "index.html").as_uri())
+    show(driver, (demo_site / "board-quick-v6.html").as_uri())
     driver.switch_to.active_element.send_keys(Keys.TAB)
     driver.switch_to.active_element.send_keys(Keys.ENTER)
     see(driver, lambda d: d.execute_script("return document.activeElement.id"), "rows")
@@ -164,6 +166,24 @@ def test_the_keyboard_reaches_the_first_row_in_eight_stops_and_cost_is_a_choice_
     see(driver, lambda d: told(d, ".board .bar u:not(.free)", left) == before, False)
     assert not driver.find_element(By.CSS_SELECTOR, ".ax.gains").is_displayed()
     assert driver.find_element(By.CSS_SELECTOR, ".ax.costs").is_displayed() and "x=cost" in driver.current_url
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_both_questions_sort_the_rows(driver, demo_site, width):
+    """The largest gain first, rows without one last; a second click gives the first order back."""
+    use(driver, width)
+    show(driver, (demo_site / "index.html").as_uri())
+    first = until(driver, ids)
+    assert len(first) == 13
+    for key in ("roar", "own-network"):
+        driver.find_element(By.CSS_SELECTOR, f"[data-sort={key}]").click()
+        gains = driver.execute_script(f"return [...document.querySelectorAll('{ROWS}')].map((r) => r.dataset)")
+        values = [row["roar" if key == "roar" else "ownNetwork"] for row in gains]
+        there = [float(value) for value in values if value]
+        assert there == sorted(there, reverse=True) and not any(values[len(there) :])
+        assert len(there) == (6 if key == "roar" else 13)
+        driver.find_element(By.CSS_SELECTOR, f"[data-sort={key}]").click()
+        assert ids(driver) == first
 
 
 def search(driver, words):
