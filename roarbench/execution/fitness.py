@@ -71,7 +71,7 @@ def fitted(suite: Suite) -> Fitted:
 def _all_fitted(suite: Suite, own: CustomSuite) -> Fitted:
     """Return a suite of several networks without the estimators that do not apply to one of them."""
     alone = [
-        replace(suite, model=each.model, own=replace(own, source=each.source, networks=())) for each in own.networks
+        replace(suite, model=each.model, own=replace(own, source=each.source), networks=()) for each in suite.networks
     ]
     found = [fitted(each) for each in alone]
     reasons = {name: why for one, _ in reversed(found) for name, why in (one.own.left_out if one.own else ())}

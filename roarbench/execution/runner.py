@@ -35,6 +35,7 @@ from roarbench.forecast.plan import make_plan, missing_work, refuse_full_disk
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work
 from roarbench.models.build import build
+from roarbench.models.others import find_library
 from roarbench.plan.keys import bind, explains, reference_points
 from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
@@ -267,6 +268,8 @@ def at_work(
 def _try_weights(request: Request) -> None:
     suite, record = request.suite, request.suite.dataset_record
     generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
+    for each in suite.networks:
+        find_library(each.model)  # before any weights are fetched
     for number, given in enumerate(request.weights):
         model, source = suite.network_of(number)
         if not given:

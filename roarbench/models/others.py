@@ -52,11 +52,18 @@ def _of_torchvision(name: str, classes: int, channels: int, size: int) -> nn.Mod
     return made
 
 
-def _of_timm(name: str, classes: int, channels: int, size: int) -> nn.Module:
+def find_library(name: str) -> Any:
+    """Return timm for a network of timm, None for any other; CallerError where it is not installed."""
+    if not name.startswith(_TIMM):
+        return None
     try:
-        timm = importlib.import_module("timm")
+        return importlib.import_module("timm")
     except ImportError:
-        raise CallerError(f"timm:{name} needs timm, which is not installed; write pip install timm") from None
+        raise CallerError(f"{name} needs timm, which is not installed; write pip install timm") from None
+
+
+def _of_timm(name: str, classes: int, channels: int, size: int) -> nn.Module:
+    timm = find_library(f"{_TIMM}{name}")
     if not timm.is_model(name):
         raise UnknownName("network of timm", name, timm.list_models())
     settings = {"num_classes": classes, "in_chans": channels}

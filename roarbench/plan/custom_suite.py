@@ -86,11 +86,13 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         maps=Making(values["maps"]),
         references=values["references"],
         given=",".join(each.given for each in networks),
-        own=CustomSuite(blocks, values["references"], found, source, networks=networks),
+        own=CustomSuite(blocks, values["references"], found, source),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
+        networks=networks,
     )
     suite = without(own_suite(made), dict(values["left_out"]))
-    check_record(suite.own)
+    for item in (suite.own, *networks):
+        check_record(item)
     return suite
 
 
@@ -115,7 +117,7 @@ def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]],
 def _computed(suite: Suite) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
-    networks = [record(replace(each, weights="")) for each in own.networks]
+    networks = [record(replace(each, weights="")) for each in suite.networks]
     optional = {"source": own.source, "tuned_on": suite.tuned_on, "networks": networks}
     return {
         "dataset": record(own.dataset.anywhere) if own.dataset else suite.dataset,

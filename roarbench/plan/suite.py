@@ -65,7 +65,6 @@ class CustomSuite:
     dataset: DatasetRecord | None = None  # its data set; None for one of the table
     source: str = ""  # the Python file that makes its network; empty for one that is known by its name
     left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, each with the reason
-    networks: tuple[GivenNetwork, ...] = ()  # its references, where they have weights and architectures of their own
 
 
 @dataclass(frozen=True)
@@ -94,6 +93,7 @@ class Suite:
     tuned_on: Split = Split.TRAIN
     # estimators that it does not name and a store adds to it (`with_entries`), no part of it
     entered: frozenset[str] = field(default=frozenset(), compare=False)
+    networks: tuple[GivenNetwork, ...] = ()  # its references, where they have weights and architectures of their own
 
     @property
     def versioned(self) -> str:
@@ -178,11 +178,6 @@ class Suite:
     def dataset_record(self) -> DatasetRecord:
         """Return the data set."""
         return self.own and self.own.dataset or find_dataset(self.dataset)
-
-    @property
-    def networks(self) -> tuple[GivenNetwork, ...]:
-        """Return its references, where they have weights and architectures of their own; else nothing."""
-        return self.own.networks if self.own else ()
 
     @property
     def described_network(self) -> str:

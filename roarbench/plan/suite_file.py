@@ -104,9 +104,9 @@ def _suite(top: TomlTable, path: Path) -> Suite:
             references,
             dataset if dataset.own or dataset.name not in DATASETS else None,
             source,
-            networks=networks,
         ),
         tuned_on=tuned_on,
+        networks=networks,
     )
     with top.naming():
         return own_suite(made)

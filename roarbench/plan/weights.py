@@ -38,7 +38,8 @@ def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = (
     """
     if suite.networks and references:
         seen = f"suite '{suite.name}' says which networks it explains"
-        raise CallerError(f"{seen}; change networks in its file, or leave --reference out")
+        change = "change networks in its file, or " if suite.own else ""
+        raise CallerError(f"{seen}; {change}leave --reference out")
     names: dict[str, str] = {}
     for reference in references:
         begun = [one for one in known if one.startswith(reference)] if "@" in reference else []

@@ -17,6 +17,7 @@ from roarbench.errors import DataError
 from roarbench.terms import Split
 
 PUBLISHED = {  # what is not here: classes, training and test images; of Birdsnap those of the hub's copy
+    "imagenet-5k": (1000, 1000 * 5, 1000 * 5),
     "imagenette": (10, 9469, 3925),
     "cifar10": (10, 50_000, 10_000),
     "cifar10-1000": (10, 50_000, 1000),

@@ -22,11 +22,13 @@ from roarbench.execution.runner import Request, run_suite
 from roarbench.execution.scheduler import complete
 from roarbench.identity import canonical
 from roarbench.kernels.inputs import Normalisation, normalise
+from roarbench.models import others
 from roarbench.models.build import build
 from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.keys import keys_of
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suites import find_suite
 from roarbench.plan.weights import explaining, title
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.unretrained import MORF
@@ -207,6 +209,47 @@ def test_what_is_no_network_with_weights_is_refused(path, old, new, said):
         read_suite(path)
     assert said in str(refused.value)
     assert str(path) in str(refused.value)
+
+
+@pytest.fixture
+def libraries(tmp_path, monkeypatch):
+    """Small networks of four classes in the place of the ResNets of torchvision and timm."""
+
+    def small(seed):
+        generator = torch.Generator().manual_seed(seed)
+        return randomised(build("resnet-planted", 4, 3, 8, generator), generator)
+
+    def fetch(file):
+        torch.save(small(int(file[-1])).state_dict(), tmp_path / file)
+        return tmp_path / file
+
+    monkeypatch.setattr(others, "_of_torchvision", lambda name, classes, channels, size: small(0))
+    monkeypatch.setattr(given_weights, "_file_of", lambda name, weights: f"{name}-{weights}")
+    monkeypatch.setattr(given_weights, "_fetched", fetch)
+    about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
+    timm = SimpleNamespace(
+        is_model=lambda name: name.startswith("resnet50."),
+        create_model=lambda name, pretrained=False, **settings: small(len(name) if pretrained else 0),
+        get_pretrained_cfg=lambda name: about,
+    )
+    monkeypatch.setitem(sys.modules, "timm", timm)
+
+
+def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
+    known = find_suite("imagenet-networks")
+    blocks = tuple(replace(block, estimators=("random", "grad"), levels=block.levels[-1:]) for block in known.blocks)
+    rows = ran.run(replace(known, dataset="planted", blocks=blocks))
+    assert {seed for name, t, seed in rows if name == "grad" and seed > 4} >= {100, 401, 304}
+    answers = {rows["none", 0.0, number].bits for number in range(5)}
+    assert len(answers) > 3  # so that each network has weights of its own
+    with pytest.raises(CallerError, match="says which networks it explains; leave --reference out"):
+        explaining(known, ["torchvision:resnet50-v1"])
+
+
+def test_a_library_that_is_not_installed_is_one_line_before_weights_are_fetched(ran, monkeypatch):
+    monkeypatch.setitem(sys.modules, "timm", None)
+    with pytest.raises(CallerError, match="^timm:resnet50.a1_in1k needs timm, which is not installed; write pip ins"):
+        ran.run(find_suite("imagenet-networks"))
 
 
 def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):

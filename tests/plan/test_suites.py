@@ -6,6 +6,7 @@ import pytest
 
 from roarbench.datasets.catalogue import DATASETS, find_dataset
 from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.ranking import removed_count
 from roarbench.models import MODELS
@@ -36,7 +37,7 @@ def test_a_name_stands_for_its_newest_version_and_an_unknown_one_is_guessed():
 
 @pytest.mark.parametrize("suite", VERSIONS.values(), ids=[f"{name}-v{n}" for name, n in VERSIONS])
 def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
-    assert (suite.dataset in DATASETS, suite.model in MODELS) == (True, True)
+    assert suite.dataset in DATASETS and (suite.model in MODELS or suite.networks)
     assert {suite.recipe, suite.reference_recipe} <= set(RECIPES)
     assert {block.fill for block in suite.blocks} == {"mean"}
     assert ("truth" in suite.estimators) == bool(
@@ -54,6 +55,18 @@ def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
         estimator = cell.estimator_record  # twins of other images, which paired protocols ask for, among them
         assert estimator is None or estimator.id == cell.estimator
         assert estimator is None or cell.ranked_by or estimator.form == "redrawn"
+
+
+def test_imagenet_networks_explains_five_published_resnets_without_training_and_without_noisy_ig():
+    suite = find_suite("imagenet-networks")
+    assert {each.model.partition(".")[0] for each in suite.networks} == {"torchvision:resnet50", "timm:resnet50"}
+    assert (len({each.given for each in suite.networks}), suite.references) == (5, 5)
+    assert suite.given == ",".join(each.given for each in suite.networks)
+    rows = [row for row in suite.estimator_records if not row.control]
+    assert len(rows) == 18 and not any(row.base == "ig" and row.form in NOISY for row in rows)
+    assert {block.protocol.name for block in suite.blocks} == {"own-network", "own-network-lerf", "morf", "lerf"}
+    assert not any(block.protocol.trains for block in suite.blocks)
+    assert suite.dataset_record.test_images == 5_000
 
 
 def test_a_fast_suite_is_the_other_ones_experiment_by_another_recipe():

@@ -66,7 +66,7 @@ def leading(suite: Suite) -> tuple[Protocol, ...]:
 
 def own_reference(suite: Suite) -> str:
     """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
-    if suite.own:
+    if suite.own or suite.networks:
         return ",".join(each.given for each in suite.networks)
     return VERSIONS.get((suite.name, suite.version), suite).given
 

@@ -4,14 +4,15 @@ from dataclasses import replace
 
 from roarbench.estimators.catalogue import PAPER
 from roarbench.estimators.ids import twin_id
-from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suite import Block, GivenNetwork, Suite
 from roarbench.plan.suites.quick import BEATEN, EIGHT, PAPER_CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import PAPER_LEVELS, Split, Unit
+from roarbench.terms import OWN_NETWORK_LEVELS, PAPER_LEVELS, Split, Unit
 
 _ROWS = (*PAPER_CONTROLS, *PAPER)
 _TWINS = (
@@ -52,12 +53,43 @@ def _fast(slow: Suite) -> Suite:
     return replace(slow, name=f"{slow.name}-fast", about=about, recipe=f"{slow.name}-fast@1")
 
 
+def _torchvision_network(name: str, weights: str) -> GivenNetwork:
+    model = f"torchvision:{name}"
+    return GivenNetwork(model, f"{model}/{weights}", "", f"{model}@{weights}")
+
+
 _CIFAR10 = _small("cifar10", "the paper's experiment on CIFAR-10 with a ResNet-8", "resnet8", "cifar10@1")
 _IMAGENETTE = _small(
     "imagenette", "the paper's experiment on Imagenette at 128 x 128 with a ResNet-18", "resnet18", "imagenette@1"
 )
 _IMAGENET = _published("imagenet", "the paper's experiment: ImageNet at 224 x 224, ResNet-50", "imagenet@1")
+_RESNETS = (  # of one architecture, by five recipes
+    *(_torchvision_network("resnet50", weights) for weights in ("IMAGENET1K_V1", "IMAGENET1K_V2")),
+    *(GivenNetwork(name, name, "", name) for name in (f"timm:resnet50.{tag}_in1k" for tag in ("a1", "ram", "gluon"))),
+)
+_NOISY_IG = ("sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig")  # 375 passes each
+_PUBLISHED_ROWS = (
+    *PAPER_CONTROLS,
+    *(name for name in PAPER if name not in _NOISY_IG),
+    *("input-x-grad", "ig(baseline=mean)", "gradcam", "guided-gradcam"),
+)
 SUITES = (
+    Suite(
+        name="imagenet-networks",
+        version=1,
+        about="five published ResNet-50 on five test images of each class of ImageNet: does a map explain its network?",
+        dataset="imagenet-5k",
+        model=_RESNETS[0].model,
+        recipe="imagenet@1",
+        reference_recipe="imagenet@1",
+        blocks=(
+            *(Block(own, _PUBLISHED_ROWS, OWN_NETWORK_LEVELS, seeds=1) for own in (OWN_NETWORK, OWN_NETWORK_LERF)),
+            *(Block(order, _PUBLISHED_ROWS, (0.1, 0.5, 0.9), seeds=1) for order in (MORF, LERF)),
+        ),
+        given=",".join(each.given for each in _RESNETS),
+        references=len(_RESNETS),
+        networks=_RESNETS,
+    ),
     Suite(  # all 50,000 test images took hours on a GPU, and 1.28 million more were decoded for their mean
         name="imagenet-noretrain",
         version=2,
