@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -30,7 +29,25 @@ Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
 RESULTS = Path(__file__).with_name("results.npz")
 TEST_IDS = 2**32
 MORF = Removal(Order.MORF, OWN_NETWORK_LEVELS, Unit.SCALAR)
-MODEL = partial(build, "resnet-quick", 10, 3, 64)
+ERASED_AREA, ERASED_SHAPE = (0.02, 0.33), (0.3, 3.3)  # of torchvision's RandomErasing: shares, height / width
+
+
+class Variant(NamedTuple):
+    """Training of the networks of a variant."""
+
+    model: str = "resnet-quick"
+    recipe: str = "quick@2"
+    erasing: bool = False
+    images: int = 200  # test images, of which those count that all networks put into one class
+    lacks: tuple[str, ...] = ()  # estimators that do not apply: they need ReLUs, or a convolution's output
+
+
+VARIANTS = {  # the last two with few epochs, to save processor time
+    "other networks": Variant(),
+    "random erasing": Variant(erasing=True),
+    "small ViT": Variant("vit-quick", "modern@1(epochs=6,precision=float32)", lacks=("gb", "gb-sq", "gradcam")),
+    "ResNet-18": Variant("resnet18", "quick@2(epochs=2,warmup=0.5,sides=0.5+1)", images=100),
+}
 
 
 def read_results(path: Path = RESULTS) -> dict[str, Kept]:
@@ -73,18 +90,22 @@ class Lab:
             found[seed] = _loaded(StoredNetwork(path.parent, "", path.name))
         return [found[seed] for seed in sorted(found)]
 
-    def others(self, count: int = 3) -> list[nn.Module]:
-        """Return networks of the same recipe with other seeds, trained where they are missing."""
-        return [self._other(3000 + 2 * number) for number in range(count)]
+    def others(self, variant: str = "other networks", count: int = 3) -> list[nn.Module]:
+        """Return networks of a variant with other seeds, trained where they are missing."""
+        return [self._other(variant, 3000 + 2 * number) for number in range(count)]
 
-    def _other(self, seed: int) -> nn.Module:
-        stored = StoredNetwork(self._networks, str(seed))
+    def _other(self, variant: str, seed: int) -> nn.Module:
+        model_name, recipe, erasing, *_ = VARIANTS[variant]
+        stored = StoredNetwork(self._networks, f"{variant} {seed}")
         if not stored.has():
-            model, labels = untrained(seed), torch.from_numpy(self.data.train.labels)
-            pixels = torch.from_numpy(self.data.train.pixels)
-            fit(model, DegradedImages(pixels, None, self.mean, Unit.SCALAR), labels, self.norm, RECIPE, seed)
+            pixels, labels = torch.from_numpy(self.data.train.pixels), torch.from_numpy(self.data.train.labels)
+            chance = torch.Generator().manual_seed(seed + 1)
+            whole = DegradedImages(pixels, None, self.mean, Unit.SCALAR)
+            images = ErasedImages(pixels, self.mean, chance) if erasing else whole
+            model = untrained(seed, model_name)
+            fit(model, images, labels, self.norm, find_recipe(recipe), seed)
             stored.save(model, {"seed": seed})
-        return _loaded(stored)
+        return _loaded(stored, model_name)
 
     def group(self, models: Sequence[nn.Module], first: int, last: int) -> "Group":
         """Return the test images first … last - 1 that these networks put into one class."""
@@ -94,18 +115,53 @@ class Lab:
         return Group(self, list(models), pixels[rows], said[0, rows], TEST_IDS + first + rows)
 
 
-RECIPE = find_recipe("quick@2")
-
-
-def untrained(seed: int) -> nn.Module:
+def untrained(seed: int, model: str = "resnet-quick") -> nn.Module:
     """Return a network before training."""
-    return MODEL(torch.Generator().manual_seed(seed)).to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
+    made = build(model, 10, 3, 64, torch.Generator().manual_seed(seed))
+    return made.to(memory_format=torch.channels_last).eval()  # type: ignore[call-overload, no-any-return]
 
 
-def _loaded(stored: StoredNetwork) -> nn.Module:
-    model = untrained(0)
+def _loaded(stored: StoredNetwork, name: str = "resnet-quick") -> nn.Module:
+    model = untrained(0, name)
     model.load_state_dict(stored.weights())
     return model
+
+
+class ErasedImages:
+    """Photographs of which every second one lacks a rectangle, another at each reading (Zhong et al. 2020).
+
+    Args:
+        pixels: uint8 (n, c, h, w).
+        fill: Colour of the rectangles, float32 (c,), in [0, 255].
+        generator: Source of the draws.
+    """
+
+    def __init__(self, pixels: Tensor, fill: Tensor, generator: torch.Generator) -> None:
+        self._pixels, self._fill, self._generator = pixels, fill[:, None, None], generator
+
+    def __len__(self) -> int:
+        return len(self._pixels)
+
+    def batch(self, index: Tensor) -> Tensor:
+        """Return images by index, int64 (b,), as float32 (b, c, h, w) in [0, 255]."""
+        images = self._pixels.index_select(0, index).float()
+        return torch.where(rectangles(len(index), images.shape[-1], self._generator), self._fill, images)
+
+
+def rectangles(count: int, size: int, generator: torch.Generator) -> Tensor:
+    """Mark a rectangle in about half of the squares with sides of `size` pixels, bool (count, 1, size, size)."""
+    chosen, area, shape, *place = torch.rand(5, count, generator=generator)
+    area = ERASED_AREA[0] + (ERASED_AREA[1] - ERASED_AREA[0]) * area
+    low, high = np.log(ERASED_SHAPE)
+    shape = torch.exp(low + (high - low) * shape)
+    inside = []
+    for side, at in zip(((area * shape).sqrt(), (area / shape).sqrt()), place, strict=True):
+        length = (size * side).round().clamp(max=size)[:, None]
+        start, pixel = (at[:, None] * (size - length)).round(), torch.arange(size)
+        inside.append((pixel >= start) & (pixel < start + length))
+    rows, columns = inside
+    found: Tensor = (chosen < 0.5)[:, None, None, None] & rows[:, None, :, None] & columns[:, None, None, :]
+    return found
 
 
 class Group(NamedTuple):
@@ -116,6 +172,10 @@ class Group(NamedTuple):
     pixels: Tensor  # uint8 (n, c, h, w)
     targets: Tensor  # int64 (n,)
     ids: Tensor
+
+    def first(self, count: int) -> "Group":
+        """Return the first so many of the images."""
+        return self._replace(pixels=self.pixels[:count], targets=self.targets[:count], ids=self.ids[:count])
 
     @property
     def images(self) -> Tensor:

@@ -29,7 +29,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.store.references import checksum
 from roarbench.terms import Order, Precision, Unit
 from studies.own_network import adversaries
-from studies.own_network.lab import MORF, Group, Kept, Lab, keep_results, read_results, untrained
+from studies.own_network.lab import MORF, VARIANTS, Group, Kept, Lab, keep_results, read_results, untrained
 from studies.page import board, by_gain, opened, program
 
 ROWS = ("grad", "grad-sq", "sg-grad", "sgsq-grad", "var-grad", "input-x-grad", "gb", "gb-sq", "ig(baseline=mean)",
@@ -38,6 +38,7 @@ TWINS = ("grad", "grad-sq", "sgsq-grad", "input-x-grad", "gb-sq", "gradcam")
 MIXED = ("input-x-grad", "ig(baseline=mean)", "sgsq-grad")
 SHARES = (0.0, 0.25, 0.5, 0.75, 1.0)
 NOISE, SEEDS, FITTED = 33, 6, 1024
+STRIDE = 8  # of resnet-quick's last feature map
 LERF, PIXEL = MORF._replace(order=Order.LERF), MORF._replace(unit=Unit.PIXEL)
 Row = tuple[str, Callable[[], Kept]]
 
@@ -153,11 +154,20 @@ def varied(lab: Lab) -> Iterator[Row]:
     references = lab.references()[:3]
     yield from of_group(lambda: lab.group(references, 0, 200), settings)
     yield from of_group(lambda: lab.group(references, 0, 200), {"bf16": (MORF, "mean")}, Precision.BF16)
-    yield from of_group(lambda: lab.group(lab.others(), 0, 200), {"other networks": (MORF, "mean")})
+    for name, variant in VARIANTS.items():
+        rows = tuple(row for row in ROWS if row not in variant.lacks)
+        yield from of_group(partial(_varied, lab, name), {name: (MORF, "mean")}, rows=rows)
+
+
+def _varied(lab: Lab, name: str) -> Group:
+    return lab.group(lab.others(name), 0, VARIANTS[name].images)
 
 
 def of_group(
-    make: Callable[[], Group], settings: dict[str, tuple[Removal, str]], precision: Precision = Precision.FLOAT32
+    make: Callable[[], Group],
+    settings: dict[str, tuple[Removal, str]],
+    precision: Precision = Precision.FLOAT32,
+    rows: tuple[str, ...] = ROWS,
 ) -> Iterator[Row]:
     """Yield the rows of one group of networks and images in some settings."""
     found, maps = list[Group](), dict[str, list[Tensor]]()
@@ -165,16 +175,67 @@ def of_group(
     def kept(name: str, setting: str) -> Kept:
         if not found:
             found.append(make())
-        if name not in maps:
-            maps.clear()
-            maps.update(found[0].maps([name], precision=precision))
+            maps.update(found[0].maps(rows, precision=precision))  # together: noisy copies are explained once
         return found[0].kept(maps[name], *settings[setting])
 
-    for name, setting in product(ROWS, settings):
+    for name, setting in product(rows, settings):
         yield f"{setting}:{name}", partial(kept, name, setting)
 
 
-EXPERIMENTS = {"adversary": attacked, "null": meaningless, "mixed": known_order, "order": varied}
+def reasons(lab: Lab) -> Iterator[Row]:
+    """Yield maps of another image with and without the part that a network's maps of all images share."""
+    group, maps = lab.group(lab.references(), 0, 300), dict[str, list[Tensor]]()
+
+    def kept(name: str, change: Callable[[Tensor, Tensor], Tensor]) -> Kept:
+        own = maps.get(name) or maps.setdefault(name, group.maps([name])[name])
+        return group.kept([change(one, group.targets) for one in own])
+
+    for name, (what, change) in product(MIXED[:2], CHANGES.items()):
+        yield f"{name}:{what}", partial(kept, name, change)
+
+
+def others_mean(maps: Tensor) -> Tensor:
+    """Return for each image the mean map of all other images."""
+    return (maps.sum(0) - maps) / (len(maps) - 1)
+
+
+def grid(maps: Tensor) -> Tensor:
+    """Return for each place in squares of 8 x 8 pixels the mean over all squares of a map, repeated."""
+    count, channels, height, width = maps.shape
+    squares = maps.reshape(count, channels, height // STRIDE, STRIDE, width // STRIDE, STRIDE)
+    return squares.mean((2, 4), keepdim=True).expand(squares.shape).reshape(maps.shape)
+
+
+def of_its_class(maps: Tensor, targets: Tensor) -> Tensor:
+    """Return for each image the map of the next image of its predicted class."""
+    found = maps.clone()
+    for each in torch.unique(targets):
+        rows = torch.nonzero(targets == each).flatten()
+        found[rows] = maps[rows.roll(-1)]
+    return found
+
+
+def of_another_class(maps: Tensor, targets: Tensor) -> Tensor:
+    """Return for each image the map of the next image of another predicted class."""
+    differ = targets[:, None] != targets
+    ahead = (torch.arange(len(maps)) - torch.arange(len(maps))[:, None]) % len(maps)
+    return maps[torch.where(differ, ahead, len(maps)).argmin(1)]
+
+
+CHANGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "its own, less the mean of the others": lambda maps, targets: maps - others_mean(maps),
+    "another image's, less the mean of the others": lambda maps, targets: maps.roll(1, 0) - others_mean(maps),
+    "another image's, less the mean, over the deviation": lambda maps, targets: (
+        (maps - maps.mean(0)) / maps.std(0)
+    ).roll(1, 0),
+    "another image's, moved by 8 pixels": lambda maps, targets: maps.roll((1, 8, 8), (0, 2, 3)),
+    "another image's, moved by 1 pixel": lambda maps, targets: maps.roll((1, 1, 1), (0, 2, 3)),
+    "the mean of the others": lambda maps, targets: others_mean(maps),
+    "the mean of the others, its grid of 8 x 8 pixels alone": lambda maps, targets: grid(others_mean(maps)),
+    "another image's of its class": of_its_class,
+    "another image's of another class": of_another_class,
+}
+EXPERIMENTS = {"adversary": attacked, "null": meaningless, "mixed": known_order, "order": varied, "reason": reasons}
 
 
 def stored(found: dict[str, Kept], store: Path, suite: Suite, experiment: str) -> None:

@@ -1,9 +1,10 @@
 """What own-network gain finds, and what fools it: the tables of the README, from the answers that are stored beside it.
 
-Run: python -m studies.own_network.run. The programs make, coverage and patch made results.npz, coverage.json and
-patch.json.
+Run: python -m studies.own_network.run. The programs make and retraining made results.npz, the programs coverage, patch
+and faithfulness the files of their names.
 """
 
+import csv
 import json
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
@@ -12,17 +13,30 @@ from pathlib import Path
 import numpy as np
 
 import roarbench as rb
+from roarbench.analysis.evidence import Evidence
+from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.own_network import own_network_gain
 from roarbench.stats.replication import agreement
-from roarbench.terms import Order
+from roarbench.terms import Order, Unit
 from roarbench.text import interval, markdown_table
-from studies.own_network.lab import Kept, read_results
+from studies.own_network.lab import VARIANTS, Kept, read_results
 from studies.page import Tables, write_recorded
 
 FOLDER = Path(__file__).parent
 CHOSEN = [2, 6]  # .05 and .5 among the seven levels of levels.toml
 CONFIDENCE = 0.95
+PUBLISHED = (("quick@7", ROAR), ("quick@6", ROAR), ("quick@6", MATCHED), ("quick-matched@3", MATCHED))
+ELSEWHERE = ("CIFAR-10", "Fashion-MNIST")  # data sets of which no answers are kept
+FEWER_IS_BETTER = ("pixel-flipping",)
+QUANTUS = {
+    "pixel-flipping": "pixel flipping",
+    "region-perturbation": "region perturbation (AOPC)",
+    "faithfulness-correlation": "faithfulness correlation",
+    "faithfulness-estimate": "faithfulness estimate",
+}
 
 
 @lru_cache(maxsize=1)
@@ -133,7 +147,15 @@ def orders() -> str:
     standard = gains_of(settings.pop("standard")) if settings else {}
     for setting, found in settings.items():
         rows.append(_agree(setting, standard, gains_of(found, Order.LERF if setting == "lerf" else Order.MORF)))
+    rows += [[name, "", "not run", "", ""] for name in (*VARIANTS, *ELSEWHERE) if name not in settings]
+    own = gains_of(asking)
+    rows += [_agree(f"{protocol.name}, published rows of {suite}", own, _published(suite, protocol))
+        for suite, protocol in PUBLISHED]  # fmt: skip
     return markdown_table(("variant", "rows", "Kendall's tau", "pairs settled in both", ".6 or more"), rows)
+
+
+def _published(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
+    return Evidence.of(rb.results(suite).stored).drawn(protocol, Unit.SCALAR).areas
 
 
 def _differs(kept: Kept) -> bool:
@@ -172,9 +194,25 @@ def others() -> str:
         compared.append(
             (f"matched gain, published rows of {suite}", dict(zip(frame["estimator"], frame["gain"], strict=True)))
         )
-    return markdown_table(
-        ("beside", "rows", "Kendall's tau", "which"), (_rank(name, own, found) for name, found in compared)
-    )
+    lines = [_rank(name, own, found) for name, found in compared]
+    return markdown_table(("beside", "rows", "Kendall's tau", "which"), lines + faithfulness())
+
+
+def faithfulness() -> list[list[str]]:
+    """Return rank correlations with Quantus' measures: of their mean over three networks, and of each network."""
+    scores: dict[str, dict[str, dict[str, float]]] = {}
+    with (FOLDER / "faithfulness.csv").open(encoding="utf-8") as file:
+        for metric, network, row, score in list(csv.reader(file))[1:]:
+            value = float(score) * (-1 if metric in FEWER_IS_BETTER else 1)
+            scores.setdefault(metric, {}).setdefault(network, {})[row] = value
+    own = {name[9:]: gain(kept, resamples=10).value for name, kept in of("order").items() if name[:9] == "standard:"}
+    lines = []
+    for metric, networks in scores.items():
+        mean = {row: float(np.mean([each[row] for each in networks.values()])) for row in own}
+        _, rows, tau, which = _rank("", own, mean)
+        alone = ", ".join(_rank("", own, each)[2] for each in networks.values())
+        lines.append([f"Quantus' {QUANTUS[metric]}, three references", rows, f"{tau} ({alone})", which])
+    return lines
 
 
 def _kept_under_own(kept: Kept) -> float:
@@ -199,6 +237,32 @@ def adversaries() -> str:
     return markdown_table(("estimator", "own-network gain", "at .05, .5", "succeeds"), rows)
 
 
+def roar() -> str:
+    """Return how many test images networks answer that are trained without what a map ranks first."""
+    found = dict(of("roar"))
+    found["greedy search"] = np.stack([kept for _, kept in sorted(of("roar greedy").items())])
+    count = len(found["greedy search"])
+    chance = 100 * found["random"][:count].mean(1)
+    rows = []
+    for name, answers in found.items():
+        right = 100 * answers[:count].mean(1)
+        gains = ", ".join(f"{value:+.1f}" for value in chance - right + 0.0)
+        rows.append([name, ", ".join(f"{value:.1f}" for value in right), gains])
+    return markdown_table(("row", "right at t = .9, %, each network", "ROAR gain"), rows)
+
+
+def reasons() -> str:
+    """Return gains of another image's maps with and without the part that all maps of a network share."""
+    mixed, found = of("mixed"), dict[str, dict[str, Kept]]()
+    for name, kept in of("reason").items():
+        row, change = name.split(":")
+        ends = {"its own": mixed[f"{row}:image:0"], "another image's": mixed[f"{row}:image:1"]}
+        found.setdefault(row, ends)[change] = kept
+    changes = list(dict.fromkeys(change for each in found.values() for change in each))
+    rows = ([change, *(interval(shown(gain(each[change]))) for each in found.values())] for change in changes)
+    return markdown_table(("map", *(f"`{row}`" for row in found)), rows)
+
+
 def covered() -> str:
     """Return how often intervals hold the true gain."""
     found = json.loads((FOLDER / "coverage.json").read_text())
@@ -215,7 +279,7 @@ def covered() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "controls": controls, "patch": patch, "null": meaningless, "mixed": mixed, "orders": orders, "settings": settings,
-    "others": others, "adversaries": adversaries, "coverage": covered,
+    "others": others, "adversaries": adversaries, "reasons": reasons, "coverage": covered,
 }  # fmt: skip
 
 
