@@ -45,7 +45,9 @@ class Variant(NamedTuple):
 VARIANTS = {  # the last two with few epochs, to save processor time
     "other networks": Variant(),
     "random erasing": Variant(erasing=True),
-    "small ViT": Variant("vit-quick", "modern@1(epochs=6,precision=float32)", lacks=("gb", "gb-sq", "gradcam")),
+    "small ViT": Variant(
+        "vit-quick", "modern@1(epochs=4,warmup=1,precision=float32)", lacks=("gb", "gb-sq", "gradcam")
+    ),
     "ResNet-18": Variant("resnet18", "quick@2(epochs=2,warmup=0.5,sides=0.5+1)", images=100),
 }
 

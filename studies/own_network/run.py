@@ -238,17 +238,19 @@ def adversaries() -> str:
 
 
 def roar() -> str:
-    """Return how many test images networks answer that are trained without what a map ranks first."""
+    """Return how many test images networks answer that are trained without what a map ranks first.
+
+    With the standard error over images of the mean gain.
+    """
     found = dict(of("roar"))
     found["greedy search"] = np.stack([kept for _, kept in sorted(of("roar greedy").items())])
     count = len(found["greedy search"])
-    chance = 100 * found["random"][:count].mean(1)
     rows = []
-    for name, answers in found.items():
-        right = 100 * answers[:count].mean(1)
-        gains = ", ".join(f"{value:+.1f}" for value in chance - right + 0.0)
-        rows.append([name, ", ".join(f"{value:.1f}" for value in right), gains])
-    return markdown_table(("row", "right at t = .9, %, each network", "ROAR gain"), rows)
+    for name, kept in found.items():
+        lost = 100 * (found["random"][:count].astype(float) - kept[:count]).mean(0)
+        right = ", ".join(f"{100 * one.mean():.1f}" for one in kept[:count])
+        rows.append([name, right, f"{lost.mean():+.1f} ± {lost.std(ddof=1) / len(lost) ** 0.5:.1f}"])
+    return markdown_table(("row", "right at t = .9, %", "ROAR gain ± standard error over images"), rows)
 
 
 def reasons() -> str:
@@ -279,7 +281,7 @@ def covered() -> str:
 
 TABLES: Mapping[str, Callable[[], str]] = {
     "controls": controls, "patch": patch, "null": meaningless, "mixed": mixed, "orders": orders, "settings": settings,
-    "others": others, "adversaries": adversaries, "reasons": reasons, "coverage": covered,
+    "others": others, "adversaries": adversaries, "roar": roar, "reasons": reasons, "coverage": covered,
 }  # fmt: skip
 
 
