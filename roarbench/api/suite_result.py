@@ -1,7 +1,7 @@
 """Rows of a suite as a table, a figure, a data frame, and two by two."""
 
 import base64
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
@@ -19,6 +19,7 @@ from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.two_questions import TwoQuestions, asks_two_questions, two_questions
+from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
@@ -160,13 +161,31 @@ class Result:
         """Compare two rows, paired; arguments after the rows are those of `table`.
 
         Raises:
-            CallerError: There is no such row, or the suite does not have the protocol.
+            CallerError: There is no such row, or the suite does not have the protocol, or not for both rows; or the
+                protocol has no test of two rows, as own-network gain.
         """
         one, two = self.find_row(first), self.find_row(second)
         table = self.single_table(protocol, unit)
+        self._check_run(table.board, {one: first, two: second})
         evidence = Evidence(self.stored, table.unit, Bootstrap())
         points, found, *_ = pair(evidence, table.board.protocol, table.unit, one, two)
         return Difference(*points, found.q if found else None, found.verdict if found else None)
+
+    def _check_run(self, board: Board, names: Mapping[str, str]) -> None:
+        """Refuse rows that a board does not compare; say which protocols of the suite do."""
+        name = board.protocol.name
+        lacking = [called for row, called in names.items() if row not in {each.estimator for each in board.rows}]
+        if lacking:
+            seen = f"{name} is not run for {', '.join(lacking)}"
+        elif board.protocol.by_networks:
+            seen = f"{name} tests whether a row's gain is 0, not two rows"
+        else:
+            return
+        runs = defaultdict[str, set[str]](set)
+        for block in self.stored.suite.blocks:
+            runs[block.protocol.name] |= set() if block.protocol.by_networks else {*block.estimators}
+        both = [protocol for protocol, rows in runs.items() if names.keys() <= rows]
+        raise CallerError(f"{seen}; protocols that compare both rows: {', '.join(both) or 'none of the suite'}")
 
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""

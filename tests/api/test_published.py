@@ -26,6 +26,17 @@ def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are
     assert len(list((ROOT / "results" / "quick-matched" / "3").glob("*.parquet"))) > 1
 
 
+@pytest.mark.slow
+def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
+    """IG from black has no ROAR in `quick` 7; README.md has ROAR gains of +0.1 and -4.5 points for the last two."""
+    found = roarbench.results("quick@7")
+    with pytest.raises(roarbench.CallerError, match="roar is not run for ig; .* both rows: none of the suite$"):
+        found.compare("ig", "grad")
+    with pytest.raises(roarbench.CallerError, match="not two rows; protocols that compare both rows: roar$"):
+        found.compare("gb-sq", "grad", "own-network")
+    assert found.compare("gb-sq", "grad").points == pytest.approx(0.1 + 4.5, abs=0.1)
+
+
 def test_the_newest_version_that_was_published_is_shown(monkeypatch):
     read, published = [], [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 5)]
     monkeypatch.setattr("roarbench.api.published.read_index", lambda folder: published)
