@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from PIL import Image
 from torch import Tensor, nn
 
-from roarbench.api.inputs import Range, check_labels, images_of, in_steps, labels_of, placed, range_of
+from roarbench.api.inputs import Range, check_labels, images_of, in_float32, in_steps, labels_of, placed, range_of
 from roarbench.api.network_text import network_file, of_two_classes
 from roarbench.api.removal import evaluating
+from roarbench.api.tuning import UNTRIED
 from roarbench.errors import CallerError
 from roarbench.files import write_whole, writing
 from roarbench.models.build import build
@@ -86,7 +87,7 @@ def write_arrays(
         seen = f"{trains[0]} trains networks, and there are no training images"
         raise CallerError(f"{seen}; hand them in, or ask what trains nothing, such as protocols=('morf', 'lerf')")
     few = splits[Split.TEST].images[:_FEW]
-    given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network)
+    given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
     for split, one in splits.items():
         check_labels(one.labels, given.classes, f"{split} labels")
     kept = range_of(next(iter(splits.values())).images.numpy())
@@ -108,6 +109,8 @@ def write_arrays(
             scale = 255 / (kept.high - kept.low)  # pixels are in 256 steps
             norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
             torch.save({"state_dict": state, **norm}, folder / "weights.pt")
+            if any(find_protocol(one).retrain.trains for one in asked["protocols"]):
+                text += f"{UNTRIED}\n"
             write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
     return folder
 
@@ -136,10 +139,11 @@ def _retrain(protocol: str) -> Retrain:
     return find_protocol(protocol).retrain
 
 
-def _network(model: nn.Module, few: Tensor, file: str) -> GivenNetwork:
+def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
     """Return a network as files have it, tried on some images; CallerError where it cannot be explained or built."""
     if not isinstance(model, nn.Module):
         raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
+    model = in_float32(model, "the network", lambda line: say(f"warning: {line}"))
     source, function = _named_file(file) if file else (network_file(model), "network")
     with evaluating([model]):
         few = placed(model, few)

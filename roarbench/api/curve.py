@@ -81,8 +81,6 @@ def curve(
     classes = labels_of(labels, len(pixels))
     removal, replace = Removal.read(order, levels), replacing(pixels, fill)
     steps = (0.0, *removal.levels)
-    if not isinstance(model, nn.Module):
-        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
     ranked = ranked_for(pixels, maps, seed)
     removed = (removed_of(ranked, pixels.shape, t, order) for t in steps)
     with evaluating([model]):

@@ -76,6 +76,7 @@ def evaluate(
     given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
     made = {name: _made(name, one, suite) for name, one in given.items()}
     said = console(quiet)
+    suite.tune(protocol, said)
     with suite.opened(said) as results:
         evaluation = _Evaluation(suite, results, workers, said, protocol, seeds)
         return evaluation.of(made, {name for name, one in given.items() if callable(one)})

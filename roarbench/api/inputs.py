@@ -1,5 +1,7 @@
 """Networks, images, labels and maps as callers hand them in: made fit for use, or refused in one line."""
 
+from collections.abc import Callable
+from copy import deepcopy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -121,6 +123,23 @@ def in_steps(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
     low, high = (end[:, None, None] for end in kept)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
     return steps
+
+
+def in_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
+    """Return a network with weights in float32: itself, or a copy, of which `say` is told.
+
+    Raises:
+        CallerError: It has no weights here.
+    """
+    weights = [one for one in (*model.parameters(), *model.buffers()) if one.is_floating_point()]
+    if any(one.is_meta for one in weights):
+        seen = f"{name} is on the device meta, where weights have no numbers"
+        raise CallerError(f"{seen}; build it on the processor, then load its weights")
+    others = sorted({str(one.dtype).removeprefix("torch.") for one in weights if one.dtype is not torch.float32})
+    if not others:
+        return model
+    say(f"{name} has weights in {', '.join(others)}; a copy in float32 is used")
+    return deepcopy(model).float()
 
 
 def placed(model: nn.Module, images: Tensor) -> Tensor:

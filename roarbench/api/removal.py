@@ -12,7 +12,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import array, in_steps, placed, range_of, tensor
+from roarbench.api.inputs import array, in_float32, in_steps, placed, range_of, tensor
 from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.kernels import ranking
 from roarbench.kernels.degrade import degrade, over_pixels
@@ -164,8 +164,16 @@ def replacing(pixels: Tensor, fill: Any) -> Replace:
 
 
 @contextmanager
-def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
-    """Put networks into evaluation mode, and each of their modules back into its own mode at the end."""
+def evaluating(models: Sequence[Any]) -> Iterator[None]:
+    """Put networks into evaluation mode, and each of their modules back into its own mode at the end.
+
+    Raises:
+        CallerError: One is no network.
+    """
+    for number, model in enumerate(models, 1):
+        if not isinstance(model, nn.Module):
+            name = f"network {number}" if len(models) > 1 else "the network"
+            raise CallerError(f"{name} is a {type(model).__name__}, expected a torch.nn.Module")
     before = [(module, module.training) for model in models for module in model.modules()]
     for model in models:
         model.eval()
@@ -177,7 +185,12 @@ def evaluating(models: Sequence[nn.Module]) -> Iterator[None]:
 
 
 def checked(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
-    """Return a network with a logit for each class, and warn of what speaks against it; CallerError if it is none."""
+    """Return a network with a logit for each class, in float32; warn of what speaks against it.
+
+    Raises:
+        CallerError: Its maps and scores would mean nothing.
+    """
+    model = in_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
     network = with_two_classes(model, few)

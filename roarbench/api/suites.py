@@ -107,9 +107,10 @@ class Suite:
         """Return a suite that explains a network of yours on images of yours.
 
         The network is explained as it is. Where a protocol trains, networks of the same structure are trained from
-        random weights, on images of full size only where the network takes no smaller ones. Images are kept in 256
-        steps between the least and the largest training value of each channel, but for single values far from all
-        others.
+        random weights, on images of full size only where the network takes no smaller ones, at a peak learning rate
+        that three short trials find before the first of them; the suite's version depends on that peak. Images are
+        kept in 256 steps between the least and the largest training value of each channel, but for single values far
+        from all others.
 
         Args:
             model: Trained; a logit for each class out, or one logit z of a binary network, whose class 1 has the
@@ -192,6 +193,18 @@ class Suite:
             check_network(self.plan, self.trusted, self.store)
         plan, warnings = fitted(self.plan)
         return explaining(plan, self.weights), warnings
+
+    def tune(self, protocol: str, said: "Console") -> None:
+        """Find a peak learning rate for a suite from arrays, if this protocol, or one of all, is its first to train."""
+        from roarbench.api.finding import planned
+        from roarbench.api.tuning import tune_once
+
+        trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
+        if not trains or not self.named.endswith(".toml"):
+            return
+        if tune_once(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
+            self.plan = planned(self.named, self.store, self.db)
+            self.__dict__.pop("_tried", None)
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return what is to be run of a plan, by so many processes of this machine; one for each core if None."""

@@ -1,6 +1,8 @@
 """Finds a peak learning rate that trains a network: three short trials on training images alone."""
 
+import re
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -25,11 +27,14 @@ from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite import Suite
+from roarbench.plan.suite_file import parse_suite
 from roarbench.terms import Unit
 
 SHARES = (1.0, 0.25, 0.0625)  # of the recipe's peak, one for each trial
 STEPS, IMAGES, HELD_OUT = 100, 1024, 0.25  # at most, of a trial; share of these images that tests it
-ENOUGH = 0.9  # of the correct answers of the best trial: a larger peak with as many is preferred
+ENOUGH = 0.9  # of the correct answers of the best trial: a peak with as many is nearly as good
+FULL_SIDES = "sides = [1.0]  # the network takes no smaller images, so each epoch trains at full size"
+_PEAK = re.compile(r"^peak = \S+", re.MULTILINE)
 _SEED = 0
 
 
@@ -42,8 +47,9 @@ class PeakTrials(NamedTuple):
 
 
 def find_peak(suite: Suite, images: ImageData) -> PeakTrials:
-    """Find the largest peak whose short training is nearly as good as the best of three.
+    """Find the second largest peak whose short training is nearly as good as the best of three, or the only one.
 
+    A longer training stays longer at its peak, and may diverge at one that a short training survives.
     The same suite and images give the same answer: draws are those of one seed. No test image is read.
 
     Raises:
@@ -55,7 +61,7 @@ def find_peak(suite: Suite, images: ImageData) -> PeakTrials:
     peaks = [float(f"{recipe.peak * share:.2g}") for share in SHARES]
     correct = [_count_correct(suite, images, replace(recipe, peak=peak), chosen, test) for peak in peaks]
     best = max(correct)
-    place = next(number for number, count in enumerate(correct) if count >= ENOUGH * best)
+    place = [number for number, count in enumerate(correct) if count >= ENOUGH * best][:2][-1]
     total, classes = int(test.sum()), images.record.classes
     trained = not near_chance(correct[place], total, classes)
     each = ", ".join(f"{count / total:.1%} at {peak:g}" for count, peak in zip(correct, peaks, strict=True))
@@ -64,22 +70,35 @@ def find_peak(suite: Suite, images: ImageData) -> PeakTrials:
     return PeakTrials(peaks[place] if trained else recipe.peak, trained, f"{found} ({line} others)")
 
 
-def say_peak(suite: Suite, say: Callable[[str], object]) -> float:
-    """Decode some images of one's own suite and find its peak; the recipe's own where its network cannot be tried.
+def tune_recipe(text: str, path: Path, say: Callable[[str], object]) -> str:
+    """Return the text of one's own suite with a peak that trains its network, and full sides where it takes no others.
 
-    `say` is told what is done and what was found.
+    Some of the images are decoded. The text stays as it is where the network cannot be tried. `say` is told what is
+    done and what was found.
     """
-    record = suite.dataset_record
-    limit = min(max(IMAGES, record.classes), max(record.images.values()))
     say(f"trying three peak learning rates: {len(SHARES) * STEPS} steps at most")
     try:
+        text, suite = _at_sides(text, path)
+        record = suite.dataset_record
+        limit = min(max(IMAGES, record.classes), max(record.images.values()))
         with TemporaryDirectory() as folder:
-            found = find_peak(fitted(suite).suite, decode_dataset(record, Path(folder), limit=limit))
+            found = find_peak(suite, decode_dataset(record, Path(folder), limit=limit))
     except CallerError as error:
         say(f"warning: no peak was tried: {error}")
-        return find_recipe(suite.reference_recipe).peak
+        return text
     say(found.line if found.trained else f"warning: {found.line}")
-    return found.peak
+    return _PEAK.sub(f"peak = {found.peak:g}", text)
+
+
+def _at_sides(text: str, path: Path) -> tuple[str, Suite]:
+    """Return the text, with full sides where the network takes no smaller images, and its suite, tried."""
+    try:
+        return text, fitted(parse_suite(text, path)).suite
+    except CallerError:
+        full = _PEAK.sub(rf"{FULL_SIDES}\n\g<0>", text)
+        with suppress(CallerError):
+            return full, fitted(parse_suite(full, path)).suite
+        raise
 
 
 def _count_correct(suite: Suite, images: ImageData, recipe: Recipe, chosen: torch.Tensor, test: torch.Tensor) -> int:

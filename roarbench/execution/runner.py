@@ -213,13 +213,12 @@ def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
 
 
 def _is_useless(suite_results: SuiteResults) -> bool:
-    """Return whether a reference that one's own suite trains is near chance, on all images.
+    """Return whether a reference that one's own suite trains is near chance; given weights are explained as they are.
 
-    A small version tests the installation only, and given weights are explained as they are.
+    A small version of a built-in suite tests the installation only.
     """
     suite = suite_results.suite
-    trained = suite.own is not None and not suite.given and suite_results.limit is None
-    return trained and NEAR_CHANCE in suite_results.reference_words
+    return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_words
 
 
 def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
@@ -227,11 +226,12 @@ def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: C
     if not _is_useless(suite_results):
         return
     console.print("trying three peak learning rates on training images", soft_wrap=True)
-    found = find_peak(work.suite, work.images)
+    found, limit = find_peak(work.suite, work.images), suite_results.limit
     if found.trained and found.peak != find_recipe(work.suite.reference_recipe).peak:
         advice = f"write {found.line} under [recipe]"
     else:
-        advice = f"write other epochs, another peak or another network: {found.line}"
+        more = f"a limit above {limit}, " if limit else ""
+        advice = f"write {more}other epochs, another peak or another network: {found.line}"
     seen = f"{suite_results.title}: {suite_results.reference_words}, whose maps explain next to nothing"
     raise CallerError(f"{seen}; stopped before anything is trained on them; {advice}")
 

@@ -6,6 +6,7 @@ import linecache
 import types
 from typing import Any
 
+import torch
 from torch import nn
 
 from roarbench.errors import CallerError, UnknownName
@@ -98,10 +99,22 @@ def _of_source(name: str, source: str, classes: int, channels: int, size: int) -
         with no_exit():
             made = maker(classes, channels, size)
     except Exception as error:
-        raise CallerError(
-            f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
-        ) from error
+        seen = f"{function}({classes}, {channels}, {size}) of {file} raised {type(error).__name__}: {error}"
+        remedy = "; build it on the processor, roarbench moves it to a GPU itself" if "CUDA" in str(error) else ""
+        raise CallerError(f"{seen}{remedy}") from error
     if not isinstance(made, nn.Module):
         raise CallerError(f"{function} of {file} returned {type(made).__name__}, expected a torch.nn.Module")
+    _check_weights(made, f"{function} of {file}")
     return_logits(made)
     return made
+
+
+def _check_weights(made: nn.Module, maker: str) -> None:
+    """Refuse weights that are not of the processor, or not in float32, as all networks here are trained."""
+    for weight in (one for one in (*made.parameters(), *made.buffers()) if one.is_floating_point()):
+        if weight.device.type != "cpu":
+            seen = f"{maker} returned a network on the device {weight.device}"
+            raise CallerError(f"{seen}; build it on the processor, roarbench moves it to a GPU itself")
+        if weight.dtype is not torch.float32:
+            seen = f"{maker} returned a network with weights in {weight.dtype}".replace("torch.", "")
+            raise CallerError(f"{seen}, expected float32; return it with .float()")

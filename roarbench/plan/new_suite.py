@@ -11,8 +11,7 @@ from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite import Suite
-from roarbench.plan.suite_file import parse_suite, slug
+from roarbench.plan.suite_file import slug
 from roarbench.plan.suites import SUITES
 from roarbench.plan.suites.quick import beaten_on
 from roarbench.plan.toml_table import toml
@@ -29,7 +28,7 @@ def write_suite(
     folder: Path,
     say: Callable[[str], object] = lambda line: None,
     network: str = "",
-    find_peak: Callable[[Suite], float] | None = None,
+    tune: Callable[[str, Path], str] = lambda text, path: text,
 ) -> Path:
     """Write NAME.toml into this folder, from the images in another or from a file of rows; the path.
 
@@ -40,7 +39,7 @@ def write_suite(
         folder: Class folders, parquet files, or a table.
         say: Takes the lines.
         network: Name of the network as the file names it; the usual one if empty.
-        find_peak: Finds the peak learning rate that is written; that of the recipe if None.
+        tune: Finds a recipe that trains the network: from the text and its path to the text that is written.
     """
     record = look(folder, say)
     name = slug(record.name)
@@ -52,9 +51,8 @@ def write_suite(
     text = suite_text(name, record, place)
     if network:
         text = re.sub(r'^name = "(resnet-quick|mlp)"', lambda _: f"name = {toml(network)}", text, flags=re.MULTILINE)
-    if find_peak and not path.exists():
-        peak = find_peak(parse_suite(text, path))
-        text = re.sub(r"^peak = \S+", f"peak = {peak:g}", text, flags=re.MULTILINE)
+    if not path.exists():
+        text = tune(text, path)
     write_new(path, lambda place: place.write_text(text, "utf-8"))
     return path
 

@@ -1,6 +1,7 @@
 """A suite of a network and arrays: both come back from the store as they were."""
 
 import io
+import re
 import sys
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from torch import nn
 
 import roarbench
 from roarbench.api.network_text import network_file
+from roarbench.api.suites import console
 from roarbench.models.build import build
 from tests.helpers import own_package
 from tests.helpers.given import arrays, network
@@ -161,6 +163,39 @@ def test_a_network_for_one_size_trains_at_that_size_by_itself(tmp_path):
     assert "sides" not in suite_of(tmp_path, **given).fitted.recipe
 
 
+def test_a_peak_that_trains_is_found_before_the_first_training_and_once(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    labels = np.arange(48) % 2
+    images = (rng.normal(0, 4, (48, 3, 8, 8)) + 8 * labels[:, None, None, None]).astype(np.float32)  # hot for its peak
+
+    def made():
+        torch.manual_seed(0)
+        plain = nn.Sequential(nn.Conv2d(3, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten())
+        return suite_of(tmp_path, plain.append(nn.Linear(128, 2)), (images, labels), protocols=("morf", "matched"))
+
+    suite, said = made(), console()
+    first = suite.version
+    suite.tune("morf", said)
+    assert suite.version == first and "trying" not in capsys.readouterr().err, "MoRF trains nothing"
+    suite.tune("", said)
+    (found,) = re.findall(r"^peak = (\S+) \(three trials of", capsys.readouterr().err, re.MULTILINE)
+    assert float(found) < 0.2 and f"peak={found}" in suite.fitted.recipe and suite.version != first
+    again = made()
+    again.tune("", said)
+    assert again.version == suite.version and "trying" not in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_network_of_another_precision_is_explained_as_a_copy_in_float32(tmp_path, capsys, dtype):
+    usual, images = conv(2).to(dtype).float(), torch.from_numpy(arrays(6, 1)[0])
+    given = conv(2).to(dtype)
+    suite = suite_of(tmp_path, given)
+    name = str(dtype).removeprefix("torch.")
+    assert f"warning: the network has weights in {name}; a copy in float32 is used" in capsys.readouterr().err
+    torch.testing.assert_close(logits_in(suite, images), usual(images))
+    assert not suite.fitted.left_out and next(given.parameters()).dtype is dtype, "the caller's own stays"
+
+
 def test_a_network_may_tell_more_classes_apart_than_the_images_have(tmp_path):
     images = arrays(12, 0)[0]
     for labels in (np.array([0, 3, 5, 9] * 3), np.arange(12) % 4):
@@ -245,6 +280,8 @@ class Mixing(nn.Module):
         ({"test": arrays(6, 1)[0]}, r"test is a ndarray, expected a pair \(images, labels\)"),
         ({"test": (arrays(6, 1)[0][..., :4, :4], [0, 1] * 3)}, r"images have the shapes \(3, 4, 4\) and \(3, 8, 8\)"),
         ({"model": lambda x: x}, "the network is a function"),
+        ({"model": conv(2).to("meta")}, "the network is on the device meta, .*; build it on the processor"),
+        ({"model": nn.Sequential(nn.ReLU(inplace=True), conv(2))}, "the network changes the images"),
         ({"model": Mixing()}, "logits alone than in a batch"),
     ],
 )

@@ -22,6 +22,15 @@ def relu(classes, channels, size, between=nn.ReLU):
 def gelu(classes, channels, size):
     return relu(classes, channels, size, nn.GELU)
 
+def double(*network):
+    return relu(*network).double()
+
+def meta(*network):
+    return relu(*network).to("meta")
+
+def cuda(*network):
+    raise AssertionError("Torch not compiled with CUDA enabled")  # as `.cuda()` does without a GPU
+
 def many(classes, channels, size):
     return relu(classes + 1, channels, size)
 
@@ -129,6 +138,13 @@ def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, f
         ("Mixing", "", r"^net.Mixing@\S+ gives an image other logits alone than in a batch"),
         ("Noisy", "", "gives other logits for the same images at a second call"),
         ("InPlace", "", "changes the images that it is given"),
+        (
+            "double",
+            "",
+            r"^double of net.py returned .* weights in float64, expected float32; return it with .float\(\)",
+        ),
+        ("meta", "", "^meta of net.py returned a network on the device meta; build it on the processor"),
+        ("cuda", "", "(CUDA|NVIDIA).*; build it on the processor, roarbench moves it to a GPU itself"),
         ("Drawn", "", "built again with the same state dict, gives other logits: it draws weights when it is built"),
         ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
     ),

@@ -92,6 +92,16 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
         explaining(suite, [str(path.parent / "one.pt")])
 
 
+def test_one_that_changes_its_images_is_refused(path):
+    path.with_name("net.py").write_text(FILE.replace("layers = [", "layers = [nn.ReLU(inplace=True), "))
+    torch.save(
+        build("net.make@0", 4, 3, 8, torch.Generator(), path.with_name("net.py").read_text()).state_dict(),
+        path.with_name("three.pt"),
+    )
+    with pytest.raises(CallerError, match=r"^net.make@\S+ changes the images that it is given"):
+        fitted(read_suite(path))
+
+
 def test_one_more_network_shares_all_runs(path):
     first = read_suite(path)
     path.write_text(TEXT.replace('three.pt"]', 'three.pt", "resnet-planted@four.pt"]'))

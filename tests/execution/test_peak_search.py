@@ -2,16 +2,16 @@
 
 import re
 from dataclasses import replace
+from functools import partial
 
 import pytest
 import torch
 
 from roarbench.datasets.loading import decode_dataset
-from roarbench.execution import runner
-from roarbench.execution.peak_search import find_peak, say_peak
+from roarbench.execution.peak_search import find_peak, tune_recipe
 from roarbench.plan.new_suite import write_suite as write_new_suite
+from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import read_suite
-from tests.helpers.command_line import command
 from tests.helpers.own_photos import TEXT, write_pictures, write_suite
 
 NETWORK = """
@@ -41,34 +41,41 @@ def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
     assert torch.equal(torch.random.get_rng_state(), state)
     assert (found.peak, found.trained) == (0.05, True)
     assert re.match(r"peak = 0\.05 \(three trials of 100 steps at most on 54 training images: ", found.line)
-    assert find_peak(suite, images) == found
+    assert find_peak(suite, replace(images, test=None)) == found, "no test image is read"
     lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
-    assert find_peak(lower, images).peak == 0.05  # a peak that trains stays
+    assert find_peak(lower, images).peak == 0.013, "of 0.05, 0.013 and 0.0031, which all train, the second"
 
 
-def test_no_test_image_is_read(steep, tmp_path):
-    suite = read_suite(steep)
-    images = decode_dataset(suite.dataset_record, tmp_path / "store")
-    assert find_peak(suite, replace(images, test=None)) == find_peak(suite, images)
+def written(tmp_path, network, said):
+    """The suite that `new-suite` writes for a network, as a text and as it is read."""
+    (tmp_path / "net.py").write_text(network)
+    tune = partial(tune_recipe, say=said.append)
+    path = write_new_suite(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
+    return path.read_text(), read_suite(path)
 
 
-def test_a_written_suite_has_the_peak_found_or_the_usual_one_where_the_network_cannot_be_tried(tmp_path, monkeypatch):
+def test_a_written_suite_has_full_sides_and_a_peak_that_train_its_network(tmp_path, monkeypatch):
+    """Its last layer takes images of one size."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.py").write_text(NETWORK)
-    said, tried = [], []
-    folder = write_pictures(tmp_path / "mine")
-    path = write_new_suite(folder, said.append, "net.py:build", lambda suite: tried.append(suite) or 0.05)
-    assert "\npeak = 0.05 " in path.read_text()
-    assert (tried[0].model, read_suite(path).model) == (read_suite(path).model,) * 2
-    path.unlink()
-    (tmp_path / "net.py").write_text("def build(classes, channels, size): return 1")
-    path = write_new_suite(folder, said.append, "net.py:build", lambda suite: say_peak(suite, said.append))
+    said, hot = [], NETWORK.replace("nn.Sequential(", "nn.Sequential(Hot(), ")
+    layer = "class Hot(nn.Module):\n    def forward(self, x):\n        return 4 * x\n\n\n"
+    text, suite = written(tmp_path, hot.replace("def build", f"{layer}def build"), said)
+    recipe = find_recipe(suite.recipe)
+    assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of 100 steps at most on ")
+    assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
+    assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
+
+
+def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    text, _ = written(tmp_path, "def build(classes, channels, size): return 1", said)
     assert "warning: no peak was tried: " in "\n".join(said)
-    assert "\npeak = 0.2 " in path.read_text()
+    assert "\npeak = 0.2 " in text and "sides" not in text
 
 
 @pytest.mark.slow
-def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call, monkeypatch):
+def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call):
     answer = call("run", "--suite", steep, "--store", tmp_path / "store")
     assert answer.code == 2
     assert "near chance (33.3%), whose maps explain next to nothing; stopped before anything is trained on them; " in (
@@ -77,5 +84,5 @@ def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, t
     assert "; write peak = 0.05 (three trials" in answer.err
     assert "under [recipe]" in answer.err
     assert "1 run" not in call("table", "--suite", steep, "--store", tmp_path / "store").err
-    monkeypatch.setattr(runner, "find_peak", None)  # would fail if it were called
-    assert command("run", "--suite", steep, "--store", tmp_path / "store", "--limit", "9") == 0
+    few = call("run", "--suite", steep, "--store", tmp_path / "store", "--limit", "9")
+    assert (few.code, "; write a limit above 9, other epochs" in few.err) == (2, True)

@@ -45,11 +45,11 @@ def new_suite(
 
     Three short trainings find a peak learning rate.
     """
-    from roarbench.execution.peak_search import say_peak
+    from roarbench.execution.peak_search import tune_recipe
     from roarbench.plan.new_suite import write_suite
 
     say = partial(err.print, soft_wrap=True)
-    path = write_suite(folder, say, network, partial(say_peak, say=say))
+    path = write_suite(folder, say, network, partial(tune_recipe, say=say))
     out.print(f"{path.read_text('utf-8')}", soft_wrap=True, end="", markup=False)
     lines = (propose(command, "--suite", str(path)) for command in ("plan", "run"))
     err.print("\n  ".join([f"written: {path}; next:", *lines]), soft_wrap=True)

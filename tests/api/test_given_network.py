@@ -1,0 +1,48 @@
+"""A network that is handed in passes the same checks wherever it enters; one of another precision is copied."""
+
+from copy import deepcopy
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import roarbench as rb
+
+IMAGES = torch.randn(6, 2, 6, 6, generator=torch.Generator().manual_seed(0))
+LABELS = np.arange(6) % 2
+WAYS = {
+    "curve": lambda one, others: rb.curve(one, IMAGES, LABELS, IMAGES, levels=(0.5,)),
+    "check": lambda one, others: rb.check(one, IMAGES, LABELS, ["grad"], fills=("mean",)),
+    "siblings": lambda one, others: rb.check(others[0], IMAGES, LABELS, ["grad"], [others[1], one], fills=("mean",)),
+    "own-network": lambda one, others: rb.own_network_gain([*others[:2], one], IMAGES, "grad"),
+}
+
+
+@pytest.fixture(params=WAYS)
+def judge(request, networks):
+    """Ask a question of a network, beside others where it needs them."""
+    return lambda one: WAYS[request.param](one, networks)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (lambda one: nn.Sequential(nn.ReLU(inplace=True), one), "changes the images that it is given"),
+        (lambda one: deepcopy(one).to("meta"), "is on the device meta, .*; build it on the processor"),
+        (lambda one: lambda x: one(x), "is a function, expected a torch.nn.Module"),
+    ],
+)
+def test_what_is_no_network_to_explain_is_refused_in_one_line(judge, networks, change, words):
+    with pytest.raises(rb.CallerError, match=words):
+        judge(change(networks[2]))
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float16, torch.bfloat16])
+def test_a_network_of_another_precision_counts_as_its_copy_in_float32(judge, networks, dtype):
+    given = deepcopy(networks[2]).to(dtype)
+    expected = judge(deepcopy(given).float())
+    words = f"has weights in {str(dtype).removeprefix('torch.')}; a copy in float32 is used"
+    with pytest.warns(UserWarning, match=words):
+        found = judge(given)
+    assert repr(found) == repr(expected) and next(given.parameters()).dtype is dtype
