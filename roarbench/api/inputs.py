@@ -61,7 +61,8 @@ def images_of(given: Any, what: str = "images") -> Tensor:
     found = array(given, what)
     if found.ndim != 4 or not found.size or found.dtype.kind != "f":
         seen = f"{what} have shape {found.shape} and type {found.dtype}"
-        raise CallerError(f"{seen}; expected floats (n, c, h, w) as the network takes them, one image or more")
+        remedy = "; write (images / 255 - mean) / std with the network's own" if found.dtype.kind == "u" else ""
+        raise CallerError(f"{seen}; expected floats (n, c, h, w) as the network takes them, one image or more{remedy}")
     with np.errstate(over="ignore"):
         found = found.astype(np.float32, copy=False)
     if not np.isfinite(found).all():

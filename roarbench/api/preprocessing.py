@@ -26,7 +26,9 @@ class Preprocessing:
         crop: Pixels per side of the square that is then cut out of the middle.
         interpolation: One of Pillow's filters, such as `bilinear` or `bicubic`.
         mean: A number for each channel, which is subtracted.
-        std: The same, which divides. Both are of images in [0, 1] if no number is above 1, else in [0, 255].
+        std: The same, which divides.
+        range: Largest value of a pixel in the images that both are of, 1 or 255; if None, 1 where no number is above 1,
+            else 255. All three are kept as of images in [0, 255].
     """
 
     resize: int
@@ -34,12 +36,13 @@ class Preprocessing:
     interpolation: str
     mean: Sequence[float]
     std: Sequence[float]
+    range: float | None = None
 
     def __post_init__(self) -> None:
         check_resizing(self.resize, self.crop, self.interpolation)
-        moments = read_moments(self.mean, self.std, None, len(self.mean), "this preprocessing")
-        for name, numbers in zip(("mean", "std"), moments, strict=True):
-            object.__setattr__(self, name, numbers)
+        moments = read_moments(self.mean, self.std, self.range, len(self.mean), "this preprocessing")
+        for name, value in zip(("mean", "std", "range"), (*moments, 255), strict=True):
+            object.__setattr__(self, name, value)
 
     @classmethod
     def of(cls, name: str) -> "Preprocessing":
@@ -51,7 +54,7 @@ class Preprocessing:
         Raises:
             CallerError: There are no such weights, or timm is not installed.
         """
-        return cls(*published_preprocessing(name))
+        return cls(*published_preprocessing(name), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
         """Return photographs as the network takes them, float32 (n, c, crop, crop).

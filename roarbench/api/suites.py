@@ -115,8 +115,9 @@ class Suite:
         Args:
             model: Trained; a logit for each class out, or one logit z of a binary network, whose class 1 has the
                 probability sigmoid(z); it may tell more classes apart than the images have.
-            train: Images, float (n, c, h, w) as the network takes them, square, with 1 or 3 channels; and labels, whole
-                numbers (n,), those of the network's outputs. None where no protocol trains: the mean of the test images
+            train: Images, float (n, c, h, w) as the network takes them, so resized, cropped and normalised already
+                (`rb.Preprocessing` does so to photographs), square, with 1 or 3 channels; and labels, whole numbers
+                (n,), those of the network's outputs. None where no protocol trains: the mean of the test images
                 then fills, and controls that are fitted to training images are left out.
             test: The same, of test images.
             name: Of the suite: lowercase letters, digits, hyphens; its version is a hash of all this.

@@ -10,7 +10,8 @@ INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")
 def resized_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
     """Scale the short side of an image to `resize` pixels, then cut the centred square of `size` pixels out.
 
-    As torchvision's `Resize` and `CenterCrop` do: the long side is rounded down, odd rests to an even number.
+    As torchvision's `Resize` and `CenterCrop` do, and timm with them: the long side is rounded down, odd rests to an
+    even number. Programs that round to the nearest see one column more or less of some photographs.
     """
     short = min(image.size)
     width, height = (int(resize * side / short) for side in image.size)

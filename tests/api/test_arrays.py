@@ -58,7 +58,7 @@ def test_it_runs(own):
 def test_arrays_that_are_no_images_are_refused_in_words(tmp_path):
     labels = [0, 1, 0, 1]
     for images, words in (
-        (np.zeros((4, 3, 8, 8), np.uint8), "expected floats"),
+        (np.zeros((4, 3, 8, 8), np.uint8), r"expected floats .*; write \(images / 255 - mean\) / std"),
         (np.zeros((4, 3, 8, 9)), "square"),
         (np.full((4, 3, 8, 8), np.nan), "NaN"),
         (np.zeros((2, 3, 8, 8)), r"labels have shape \(4,\), expected \(2,\)"),

@@ -1,5 +1,7 @@
 """Photographs as a network takes them, from Python: the pixels of a suite's file, normalised."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -53,6 +55,15 @@ def test_deep_images_are_scaled_or_refused(tmp_path):
         made(8, 8)([Image.fromarray(np.zeros((8, 8), np.uint16))])
 
 
+def test_numbers_that_fit_both_ranges_say_which_they_are_of(file):
+    """Mean 0 and deviation 1 of images in [0, 1] are 0 and 255 of bytes."""
+    one, bytes_ = (roarbench.Preprocessing(9, 8, "box", [0.0] * 3, [1.0] * 3, range=top) for top in (1, 255))
+    whole = PIXELS[0:8, 2:10].transpose(2, 0, 1)
+    np.testing.assert_allclose(one([file])[0], whole / 255, rtol=1e-6)
+    np.testing.assert_array_equal(bytes_([file])[0], whole)
+    assert replace(one, interpolation="bicubic").std == (255.0,) * 3, "a changed copy keeps its numbers"
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -67,6 +78,7 @@ def test_deep_images_are_scaled_or_refused(tmp_path):
         ),
         (lambda path: roarbench.Preprocessing.of("timm:net"), "timm:net needs timm, which is not installed"),
         (lambda path: roarbench.Preprocessing.of("torchvision:net/X"), "no network of torchvision 'net'"),
+        (lambda path: roarbench.Preprocessing(9, 8, "box", [0.5], [0.5], range=0), "has range 0; expected the largest"),
         (
             lambda path: made(9, 8)([path]),
             "notes.txt is unreadable; leave it out",
