@@ -3,11 +3,13 @@
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from roarbench.api.functions import row_name
 from roarbench.api.inputs import array
@@ -16,9 +18,8 @@ from roarbench.datasets.superpixel_files import superpixels
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import image_ids
-from roarbench.execution.shards import planes_by, seal
+from roarbench.execution.shards import rank_maps, seal
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.kernels.device_ranking import tied_shares
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
@@ -108,16 +109,20 @@ def keep_maps(row: str, maps: Maps, work: SuiteWork) -> None:
                 seal(work, spec)
 
 
+def _ties(ids: Tensor, d: int) -> Tensor:
+    return torch.from_numpy(tie_order(ids.numpy(), d))
+
+
 def _rank(explained: ReferenceModel, spec: RankingSpec, split: Split, maps: NDArray[np.float32]) -> None:
     images, weights = explained.work.images[split], explained.store.checksum()
     for start in range(0, len(maps), _AT_ONCE):
         stop = min(start + _AT_ONCE, len(maps))
         part = torch.from_numpy(maps[start:stop])
         batches = [ExplainedBatches(stop - start, 0, "")]
-        made = MapProvenance(0.0, weights, batches, ties=tied_shares(part, spec.layout))
-        ties = torch.from_numpy(tie_order(image_ids(split, start, stop).numpy(), spec.layout.features))
+        ties = partial(_ties, image_ids(split, start, stop), spec.layout.features)
         labels = None
         if spec.unit is Unit.SUPERPIXEL:
             labels = superpixels(explained.work.images.folder, split, images.pixels, start, stop)
-        planes = planes_by(spec, part, ties, labels)
+        planes, tied = rank_maps(spec, part, ties, labels)
+        made = MapProvenance(0.0, weights, batches, ties=tied)
         explained.work.rankings.write_part(spec, split, start, stop, planes, made)

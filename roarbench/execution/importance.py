@@ -2,9 +2,9 @@
 
 import time
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import groupby
 from typing import NamedTuple
 
@@ -101,18 +101,22 @@ def timed_together(asked: Asked, split: Split, start: int, stop: int) -> Made:
 
 def maps_and_ties(
     asked: Asked, split: Split, start: int, stop: int, sizes: Collection[int]
-) -> tuple[Made, dict[int, Tensor]]:
-    """Return what `timed_together` does, and the images' tie orders on the device, int32 (n, d), by these sizes d."""
+) -> tuple[Made, Callable[[int], Tensor]]:
+    """Return what `timed_together` does, and a call that draws the images' tie order on the device, int32 (n, d).
 
-    def drawn() -> dict[int, Tensor]:
-        ids = image_ids(split, start, stop).numpy()
-        return {d: sent(torch.from_numpy(tie_order(ids, d)), device()) for d in sizes}
+    It takes d, one of these sizes, and draws once for each.
+    """
+    ids = image_ids(split, start, stop).numpy()
+
+    @cache
+    def drawn(d: int) -> Tensor:
+        return sent(torch.from_numpy(tie_order(ids, d)), device())
 
     if device().type == "cpu":
-        return timed_together(asked, split, start, stop), drawn()
+        return timed_together(asked, split, start, stop), drawn
     with ThreadPoolExecutor(1) as thread:  # while the GPU makes the maps
-        ties = thread.submit(drawn)
-        return timed_together(asked, split, start, stop), ties.result()
+        thread.map(drawn, sizes)
+        return timed_together(asked, split, start, stop), drawn
 
 
 class _Explaining(NamedTuple):

@@ -1,8 +1,9 @@
 """Jobs that a worker does for rankings: rank a range of images, in one pass what shares it, and join the ranges."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.execution.importance import images_at_once, maps_and_ties, maps_device
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.kernels.bit_planes import encode
-from roarbench.kernels.device_ranking import planes_of, tied_shares
+from roarbench.kernels.device_ranking import Ranked, planes_of, tied_shares
 from roarbench.kernels.ranking import features, sort_keys
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
 from roarbench.sandbox.explain import images_a_sandbox
@@ -96,29 +97,26 @@ def _rank_batch(
     failed: dict[RankingSpec, str] = {}
     for spec, pair in asked.items():
         try:
-            planes = planes_by(spec, made[pair].importance, ties[spec.layout.features], labels)
+            planes, tied = rank_maps(spec, made[pair].importance, partial(ties, spec.layout.features), labels)
         except RunError as error:  # of one estimator; the others of the pass go on
             failed[spec] = f"{split} images from {start} on: {error}"
         else:
-            importance, provenance = made[pair]
-            found[spec] = planes, provenance._replace(ties=tied_shares(importance, spec.layout))
+            found[spec] = planes, made[pair].provenance._replace(ties=tied)
     return found, failed
 
 
-def planes_by(
-    spec: RankingSpec, importance: Tensor, ties: Tensor, labels: NDArray[np.uint16] | None
-) -> NDArray[np.uint8]:
-    """Return the bit-planes of one batch's maps, uint8 (n, planes, width); `labels` are the images' superpixels.
-
-    RunError where the maps are not finite numbers of the images' shape.
-    """
+def rank_maps(
+    spec: RankingSpec, importance: Tensor, ties: Callable[[], Tensor], labels: NDArray[np.uint16] | None
+) -> Ranked:
+    """Rank one batch's maps as `planes_of` does; `labels` are the images' superpixels, for rankings of these."""
     layout = spec.layout
     if layout.unit is not Unit.SUPERPIXEL:
         return planes_of(importance, ties, layout)
     flat = features(importance.cpu().numpy(), layout.shape, layout.unit)
     assert labels is not None, "found for the batch"
     joined = superpixel_draws if spec.name == "random" else superpixel_means
-    return encode(sort_keys(joined(flat, labels), superpixel_ties(ties.cpu().numpy(), labels)), layout)
+    planes = encode(sort_keys(joined(flat, labels), superpixel_ties(ties().cpu().numpy(), labels)), layout)
+    return Ranked(planes, tied_shares(np.sort(flat, axis=1)))
 
 
 def seal(work: SuiteWork, spec: RankingSpec) -> None:

@@ -173,7 +173,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout(record.shape, Unit.SCALAR, stored_levels(suite))
-    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
+    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)  # hardly a tie, as of most estimators
     ties = torch.from_numpy(tie_order(some.ids.numpy(), layout.features)).to(where)
     photo, scored = _photograph(record), scored_at_once(record.size)
     trains, scores, explains = _kinds(work)
@@ -188,7 +188,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
         predict=_timed(lambda: predict(model, inputs, norm, min(n, scored)), scores) / n,  # not filled up to a batch
         explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
         draw=_timed(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_timed(lambda: planes_of(importance, ties, layout)) / explained,
+        rank=_timed(lambda: planes_of(importance, lambda: ties, layout)) / explained,
         fill=_fill_seconds(suite, work),
     )
     if where.type == "cuda":  # timed by the clock

@@ -56,6 +56,9 @@ class Layout:
         return -(-self.features // 8)
 
 
+Keys = NDArray[np.int32] | NDArray[np.int64]  # of features, (n, d); the largest is the most important one's
+
+
 def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     """Write the bin of every feature as bit-planes.
 
@@ -65,17 +68,31 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
     Keys are int64 (n, d), unique within a row, the largest most important. Planes are uint8 (n, planes, width): packed
     bits, most significant first, the plane of the codes' highest bit first.
     """
-    d, boundaries = layout.features, layout.boundaries
+    return encode_sorted(keys, np.sort(keys, axis=1), layout)
+
+
+def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
+    """Return what `encode` does, from keys of any kind and the same in ascending order.
+
+    No two equal keys may lie on both sides of a boundary: `divides_equal` says where they do.
+    """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
-    if not boundaries:
-        return planes
-    lasts = [d - boundary for boundary in boundaries]  # the key of the last feature before each boundary
-    thresholds = np.sort(keys, axis=1)[:, lasts]
-    for flipped, threshold in zip(flips(layout), thresholds.T, strict=True):
+    for flipped, threshold in zip(flips(layout), ordered[:, _lasts(layout)].T, strict=True):
         beyond = np.packbits(keys < threshold[:, None], axis=1)
         for plane in flipped:
             planes[:, plane] ^= beyond
     return planes
+
+
+def divides_equal(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
+    """Return for each row of keys in ascending order whether two equal ones lie on both sides of a boundary."""
+    lasts = np.array(_lasts(layout), np.intp)
+    return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))
+
+
+def _lasts(layout: Layout) -> list[int]:
+    """Return the place in ascending order of the last feature before each boundary."""
+    return [layout.features - boundary for boundary in layout.boundaries]
 
 
 def flips(layout: Layout) -> list[list[int]]:

@@ -3,14 +3,17 @@
 Keys are whole numbers, unique within an image, so that any sort puts them in the one order.
 """
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.kernels.bit_planes import Layout, encode, flips
-from roarbench.kernels.ranking import features, sort_keys
+from roarbench.kernels.bit_planes import Keys, Layout, divides_equal, encode, encode_sorted, flips
+from roarbench.kernels.ranking import features, sort_bits, sort_keys
 from roarbench.terms import Unit
 
 _ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
@@ -18,36 +21,40 @@ _CHANNELS = 7  # up to which NumPy adds up one after the other, in whichever ord
 _BITS = (128, 64, 32, 16, 8, 4, 2, 1)
 
 
-def planes_of(importance: Tensor, ties: Tensor, layout: Layout) -> NDArray[np.uint8]:
-    """Return the bit-planes of a batch of maps, float (n, c, h, w) or (n, h, w), as `bit_planes.encode` does.
+class Ranked(NamedTuple):
+    """Bit-planes of a batch of maps, and how many features of each chance orders."""
 
-    `ties`, int32 (n, d), is `ranking.tie_order` of the images, on the device of the maps. RunError where the maps have
-    another shape, or a value that is not finite.
+    planes: NDArray[np.uint8]  # (n, planes, width), see `bit_planes.encode`
+    tied: list[float]  # for each map the share of its features that have its commonest value; one feature's if none tie
+
+
+def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) -> Ranked:
+    """Rank a batch of maps, float (n, c, h, w) or (n, h, w): its bit-planes are those of `bit_planes.encode`.
+
+    `ties` returns `ranking.tie_order` of the images, int32 (n, d), on the device of the maps; on a processor it is
+    called only where equal features lie on both sides of a level. RunError where the maps have another shape, or a
+    value that is not finite.
     """
     if _on_gpu(importance, layout):
         flat = _features(importance, layout)
-        parts = zip(torch.split(flat, _ROWS), torch.split(ties, _ROWS), strict=True)
+        parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
         planes = torch.cat([_planes(_keys(*part), layout) for part in parts])
         if bool(flat.isfinite().all()):
-            return planes.cpu().numpy()
+            common: Tensor = flat == flat.mode(1, keepdim=True).values
+            return Ranked(planes.cpu().numpy(), common.double().mean(1).tolist())
     named = features(importance.cpu().numpy(), layout.shape, layout.unit)  # or says what is wrong with them
-    return encode(sort_keys(named, ties.cpu().numpy()), layout)
+    bits = sort_bits(named)
+    ordered = np.sort(bits, axis=1)  # half as long as the keys with ties take, and most maps have no tie
+    found, tied = encode_sorted(bits, ordered, layout), divides_equal(ordered, layout)
+    if tied.any():
+        found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
+    return Ranked(found, tied_shares(ordered))
 
 
-def tied_shares(importance: Tensor, layout: Layout) -> list[float]:
-    """Return for each map of a batch the share of its features that have its commonest value: chance orders these.
-
-    Arguments are those of `planes_of`; where no two features tie, the share is one feature's.
-    """
-    if _on_gpu(importance, layout):
-        flat = _features(importance, layout)
-        common: Tensor = flat == flat.mode(1, keepdim=True).values
-        shares: list[float] = common.double().mean(1).tolist()
-        return shares
-    ordered = np.sort(features(importance.cpu().numpy(), layout.shape, layout.unit), axis=1)
-    d = ordered.shape[1]
+def tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
+    """Return `Ranked.tied` from the features of each map in ascending order."""
     ends = (np.flatnonzero(np.append(row[1:] != row[:-1], True)) for row in ordered)  # of each run of equal numbers
-    return [float(np.diff(each, prepend=-1).max() / d) for each in ends]
+    return [float(np.diff(each, prepend=-1).max() / ordered.shape[1]) for each in ends]
 
 
 def _on_gpu(importance: Tensor, layout: Layout) -> bool:

@@ -87,13 +87,20 @@ def tie_order(ids: NDArray[np.integer], d: int, seed: int = TIE_SEED) -> NDArray
 def sort_keys(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:
     """Return integers, unique within an image, that sort like its importances, equal ones like the tie order.
 
-    The upper 32 bits are the float's own bits, turned so that they sort as integers (negative floats sort backwards);
-    the lower 32 bits are the place in the tie order. Importance is float32 (n, d), finite; `ties`, int32 (n, d), has a
-    permutation in every row; of the keys, int64 (n, d), the largest is the most important feature's.
+    The upper 32 bits are those of `sort_bits`; the lower 32 bits are the place in the tie order. Importance is float32
+    (n, d), finite; `ties`, int32 (n, d), has a permutation in every row; of the keys, int64 (n, d), the largest is the
+    most important feature's.
+    """
+    return (sort_bits(importance).astype(np.int64) << 32) | ties
+
+
+def sort_bits(importance: NDArray[np.float32]) -> NDArray[np.int32]:
+    """Return integers that sort like importances, finite, and are equal where these are.
+
+    They are the float's own bits, turned so that they sort as integers: negative floats sort backwards.
     """
     bits = (importance + np.float32(0)).view(np.int32)  # + 0: -0.0 and 0.0 are equal and must tie
-    ordered = bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
-    return (ordered.astype(np.int64) << 32) | ties
+    return bits ^ ((bits >> 31) & np.int32(0x7FFFFFFF))
 
 
 def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np.int64]:

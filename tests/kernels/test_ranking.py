@@ -1,6 +1,7 @@
 """Rankings and their bit-planes: against plain sorting, by hand, and byte for byte as a GPU makes them."""
 
 import math
+from functools import partial
 
 import numpy as np
 import pytest
@@ -129,7 +130,7 @@ def as_on_gpu(monkeypatch):
 
 def planes_there(maps, layout, where=CPU):
     ties = torch.from_numpy(tie_order(np.arange(len(maps)), layout.features))
-    return device_ranking.planes_of(torch.from_numpy(maps).to(where), ties.to(where), layout)
+    return device_ranking.planes_of(torch.from_numpy(maps).to(where), lambda: ties.to(where), layout).planes
 
 
 @pytest.mark.usefixtures("as_on_gpu")
@@ -152,6 +153,20 @@ def test_planes_of_a_gpu_are_the_processors(n, shape, unit, channels, data):
         assert str(told.value) == str(error)
     else:
         np.testing.assert_array_equal(planes_there(maps, layout), expected)
+
+
+@given(ROWS, st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=5))
+def test_planes_of_a_processor_are_those_of_keys_with_ties(importance, levels):
+    maps, layout = importance[:, None, None], Layout((1, 1, importance.shape[1]), Unit.PIXEL, tuple(levels))
+    np.testing.assert_array_equal(planes_there(maps, layout), encoded(maps, layout))
+
+
+def test_ties_are_drawn_only_where_they_decide():
+    """Twelve features of two values: six are most important, so that nothing is open at one half, and all at .25."""
+    maps = torch.arange(12.0).view(1, 3, 2, 2) // 6
+    device_ranking.planes_of(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.5,)))
+    with pytest.raises(pytest.fail.Exception, match="drawn"):
+        device_ranking.planes_of(maps, partial(pytest.fail, "drawn"), Layout((3, 2, 2), Unit.SCALAR, (0.25,)))
 
 
 ON_GPU = [pytest.mark.gpu, pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")]
@@ -185,7 +200,9 @@ def test_the_share_of_features_that_have_the_commonest_value(case, gpu, request)
     if gpu:
         request.getfixturevalue("as_on_gpu")
     maps, shares = TIED[case]
+    ties = {d: torch.from_numpy(tie_order(np.arange(2), d)) for d in (4, 12)}
     for unit, share in shares.items():
         both = torch.from_numpy(np.stack([maps, np.zeros_like(maps)]))
-        found = device_ranking.tied_shares(both, Layout((3, 2, 2), unit, PAPER_LEVELS))
-        assert found == [pytest.approx(share), 1.0]
+        layout = Layout((3, 2, 2), unit, PAPER_LEVELS)
+        found = device_ranking.planes_of(both, partial(ties.get, layout.features), layout)
+        assert found.tied == [pytest.approx(share), 1.0]
