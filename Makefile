@@ -3,6 +3,7 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 SUITE ?= quick
+unexport PYTHONDONTWRITEBYTECODE  # pip has compiled nothing: unless it is kept, each process compiles all modules
 
 PORT ?= 8501
 
