@@ -144,7 +144,7 @@ def _permutation(kept: Floats, seed: int) -> float | None:
     if count < FEWEST_PERMUTED:
         return None
     own = np.trace(kept)
-    drawn = np.array([kept[list(maps), range(count)].sum() for maps in _assignments(count, seed)])
+    drawn = kept[np.array(_assignments(count, seed)), np.arange(count)].sum(1)
     middle, tiny = kept.sum() / count, 1e-9  # sums of the same numbers in another order
     return float(np.mean(np.abs(drawn - middle) >= abs(own - middle) - tiny))
 

@@ -1,4 +1,6 @@
-"""Do intervals of own-network gain hold the true gain? Simulated answers, with the variances seen on photographs.
+"""Do intervals of own-network gain hold the true gain, and the predicted ones the gain of a replication?
+
+Answers are simulated, with the variances seen on photographs.
 
 Run: python -m studies.own_network.coverage [--experiments 300] writes coverage.json.
 """
@@ -11,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.stats.bootstrap import Bootstrap, estimate
-from roarbench.stats.own_network import own_network_gain
+from roarbench.stats.own_network import interactions, own_network_gain, predict_again
 from roarbench.terms import Order
 from studies.page import program
 
@@ -35,12 +37,18 @@ def answers(
 
 
 def simulate(networks: int, setting: tuple[float, float, float], experiments: int) -> dict[str, float | None]:
-    """Return how often intervals hold the true gain, which is the mean of all simulated ones, or 0."""
-    chance = np.random.default_rng(1)
-    found = []
+    """Return how often intervals hold the true gain, which is the mean of all simulated ones, or 0.
+
+    A replication has other networks and other images.
+    """
+    chance, other = np.random.default_rng(1), np.random.default_rng(2)
+    found, predicted = [], []
     for seed in range(experiments):
         gain = own_network_gain(answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed))
         found.append((*estimate(gain.gain, 0.95), gain.permutation))
+        again = float(interactions(answers(other, networks, *setting), Order.MORF).mean())
+        expected = estimate(predict_again(gain.gain), 0.95)
+        predicted.append(expected.low <= again <= expected.high)
     values, low, high = np.array([each[:3] for each in found], float).T
     true = values.mean() if setting[0] else 0.0
     chances = [each[3] for each in found if each[3] is not None]
@@ -49,6 +57,7 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
         "half": round(float((high - low).mean() / 2), 2),
         "held": float(((low <= true) & (true <= high)).mean()),
         "above": float((low > 0).mean()),
+        "predicted": float(np.mean(predicted)),
         "permutation": float((np.array(chances) < 0.05).mean()) if chances else None,
     }
 
