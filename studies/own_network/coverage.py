@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.stats.bootstrap import Bootstrap, estimate
+from roarbench.stats.bootstrap import Bootstrap, estimate, half_width
 from roarbench.stats.own_network import interactions, own_network_gain, predict_again
 from roarbench.terms import Order
 from studies.page import program
@@ -47,8 +47,7 @@ def simulate(networks: int, setting: tuple[float, float, float], experiments: in
         gain = own_network_gain(answers(chance, networks, *setting), Order.MORF, Bootstrap(RESAMPLES, seed))
         found.append((*estimate(gain.gain, 0.95), gain.permutation))
         again = float(interactions(answers(other, networks, *setting), Order.MORF).mean())
-        expected = estimate(predict_again(gain.gain), 0.95)
-        predicted.append(expected.low <= again <= expected.high)
+        predicted.append(abs(again - gain.gain.value) <= half_width(predict_again(gain.gain), 0.95))
     values, low, high = np.array([each[:3] for each in found], float).T
     true = values.mean() if setting[0] else 0.0
     chances = [each[3] for each in found if each[3] is not None]
