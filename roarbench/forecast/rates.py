@@ -173,7 +173,7 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
     layout = Layout(record.shape, Unit.SCALAR, stored_levels(suite))
-    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)  # hardly a tie, as of most estimators
+    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
     ties = torch.from_numpy(tie_order(some.ids.numpy(), layout.features)).to(where)
     photo, scored = _photograph(record), scored_at_once(record.size)
     trains, scores, explains = _kinds(work)
