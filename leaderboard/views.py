@@ -89,9 +89,14 @@ class SuiteView:
         return self.board_of(self.leading)
 
     @property
+    def asks_both(self) -> bool:
+        """Return whether the suite asks both questions first."""
+        return not _rank(self.results.suite, self.leading)
+
+    @property
     def both(self) -> TwoQuestions | None:
         """Return the tables of ROAR and of own-network gain of a suite that asks both first; else None."""
-        if _rank(self.results.suite, self.leading):
+        if not self.asks_both:
             return None
         return TwoQuestions(self.table(ROAR), self.table(OWN_NETWORK))
 

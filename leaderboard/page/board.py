@@ -27,7 +27,7 @@ Tab = tuple[str, str, bool]  # what is said of a board, its link, and whether it
 
 def board_at(view: SuiteView, protocol: Protocol, unit: Unit | None = None, level: str = "") -> Address:
     """Return the address of a protocol's board: what is shown first is not said."""
-    other = "" if protocol == view.leading and not view.both else protocol.name
+    other = "" if protocol == view.leading and not view.asks_both else protocol.name
     named = "" if unit in (None, view.results.units(protocol)[0]) else str(unit)
     return address("board", view.slug, protocol=other, unit=named, level=level)
 
@@ -115,7 +115,7 @@ def _files(site: Site, view: SuiteView, name: str, tables: list[SuiteTable]) -> 
 
 def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
     """Yield a tab for both questions, for each protocol of the suite, then for what leads others on its images."""
-    if view.both:
+    if view.asks_both:
         yield BOTH, site.to("board", view.slug), shown is None
     others = {
         protocol: other

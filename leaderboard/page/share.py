@@ -4,7 +4,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from leaderboard.links import Address, Site, address, file_name
-from leaderboard.records import BEATS
+from leaderboard.records import BEATS, BoardRecord
 from leaderboard.views import SuiteView, Views
 from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.families.gradients import HOOKER
@@ -37,13 +37,15 @@ _DESIGN = {  # of a suite, in words
 def submit(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page; the example is a submission of the first board, or its best estimator."""
     view = next(iter(site.views.values()), None)
+    boards = _boards(view) if view else []
     there = [row for row in view.board.rows if row.value.value is not None and not row.control] if view else []
+    named_first = sorted(there, key=lambda row: not lookup_estimator(row.id).submitted)[:1]
     named = urlencode({"filename": "my_estimator.py", "value": TEMPLATE.read_text(encoding="utf-8")})
     suite = view.results.suite.name if view else "quick"
     return {
         "view": view,
         "commands": [(words.format(suite), why) for words, why in COMMANDS],
-        "example": sorted(there, key=lambda row: not lookup_estimator(row.id).submitted)[:1],
+        "example": [(board, board.by_id[row.id]) for row in named_first for board in boards if row.id in board.by_id],
         "pull": f"{REPOSITORY}/new/main/submissions?{named}" if REPOSITORY else "",
     }
 
@@ -51,14 +53,24 @@ def submit(site: Site, at: Address) -> dict[str, Any]:
 def cite(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of a suite."""
     view = site.view(at)
-    papers = (paper for row in view.board.rows for paper in profile(row.id, [view.results]).papers)
+    boards = _boards(view)
+    names = dict.fromkeys(row.id for board in boards for row in board.rows)
+    papers = (paper for name in names for paper in profile(name, [view.results]).papers)
     return {
         "view": view,
+        "figures": [
+            (board, f"board-{view.slug}{f'-{board.protocol.name}' * bool(n)}.svg") for n, board in enumerate(boards)
+        ],
         "permanent": file_name(address("board", view.slug)),
         "bibtex": "\n\n".join((bibtex(view), HOOKER.bibtex)),
         "papers": list(dict.fromkeys(papers)),
         "changes": changes(view, site.views),
     }
+
+
+def _boards(view: SuiteView) -> list[BoardRecord]:
+    """Return the boards of both questions where a suite asks them, else the first one."""
+    return view.leading_boards if view.asks_both else [view.board]
 
 
 def bibtex(view: SuiteView) -> str:
@@ -69,7 +81,9 @@ def bibtex(view: SuiteView) -> str:
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
-        "note": f"{view.leading.title}, table {view.table(view.leading).hash}",
+        "note": "; ".join(
+            f"{board.protocol.title}, table {view.table(board.protocol).hash}" for board in _boards(view)
+        ),
     }
     lines = [f"  {name:13} = {{{value}}}" for name, value in fields.items() if value]
     return "\n".join([f"@misc{{roarbench-{view.slug},", ",\n".join(lines), "}"])

@@ -165,3 +165,14 @@ def test_a_command_names_the_version_where_a_newer_one_exists(views):
     older = replace(newest, suite=VERSIONS["quick", 1])
     assert "--suite quick --estimators" in command(newest, "grad")
     assert "--suite quick@1 --estimators" in command(older, "grad")
+
+
+def test_citing_and_submitting_show_both_boards(views):
+    site = Site(views, known(views))
+    page = render(site, address("cite", "quick-v7")).html
+    files = ["board-quick-v7.svg", "board-quick-v7-own-network.svg"]
+    assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
+    assert site.files[files[1]].decode().count("0 by construction") == len(CONTROLS)
+    assert "ROAR, table " in page and "Own-network gain, table " in page
+    assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
+    assert render(site, address("submit")).html.count("A row of quick v7: ") == 2
