@@ -5,7 +5,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.claims import CLAIMS, Claim, Finding, Holds, Pair, Tables, curve_gain
+from roarbench.analysis.claims import CLAIMS, HALF, RANDOM_UNRETRAINED, Claim, Finding, Holds, Pair, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.own_network import kept_predictions
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
@@ -14,7 +14,7 @@ from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
-from roarbench.stats.board import ONE_NETWORK
+from roarbench.stats.board import ONE_NETWORK, RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.own_network import own_network_gain
@@ -54,7 +54,14 @@ def roar_measure(evidence: Evidence) -> Measure:
     roar = evidence.roar
 
     def drawn(name: str, t: float) -> Sample | None:
-        return (roar.draws.accuracy((name, t)) if t else roar.areas.get(name)) if roar.repeated else None
+        if not roar.repeated:
+            return None
+        if name == RANDOM_UNRETRAINED.estimator:
+            return evidence.drawn(MORF, evidence.unit).draws.accuracy((RANDOM, t))
+        if name == HALF:
+            clean = roar.draws.accuracy(UNTOUCHED)
+            return clean and Sample(clean.value / 2, clean.draws / 2)
+        return roar.draws.accuracy((name, t)) if t else roar.areas.get(name)
 
     return Measure(own_tables(evidence.suite_results, evidence.unit), drawn)
 
@@ -131,14 +138,14 @@ def _one_network(evidence: Evidence) -> bool:
 
 def settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
     """Count the cells of a claim whose numbers differ significantly: that `agree` or `differ`; None without cells."""
-    found = [check for check in claim.checks(measure.tables) if check.pair]
-    agree = [check.agrees for check in found if check.pair in clear]
+    found = list(claim.checks(measure.tables))
+    agree = [check.agrees for check in found if check.is_clear(clear)]
     return {"agree": sum(agree), "differ": len(agree) - sum(agree)} if found else None
 
 
 def significant_pairs(measure: Measure) -> set[Pair]:
     """Return the pairs of all claims that differ significantly, adjusted for all of them; none without intervals."""
-    pairs = {check.pair for claim in CLAIMS for check in claim.checks(measure.tables) if check.pair}
+    pairs = {pair for claim in CLAIMS for check in claim.checks(measure.tables) for pair in check.pairs}
     differences = {pair: sample for pair in sorted(pairs) if (sample := _difference(measure, pair))}
     return {pair for pair, found in compare(differences).items() if found.verdict is not Verdict.SAME}
 

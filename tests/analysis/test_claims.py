@@ -2,7 +2,7 @@
 
 import pytest
 
-from roarbench.analysis.claims import CLAIMS, Holds, Pair, Tables, curve_gain
+from roarbench.analysis.claims import CLAIMS, RANDOM_RETRAINED, RANDOM_UNRETRAINED, Holds, Pair, Tables, curve_gain
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.terms import PAPER_LEVELS, Order
@@ -81,7 +81,31 @@ def test_a_claim_holds_or_fails_only_by_cells_that_differ_significantly():
         found = claim.test(Tables({"imagenette64": curves}, {}), significant)
         assert found.verdict is verdict and str(found).startswith(f"{verdict}")
     best = next(iter(CLAIM["best-ensemble-base"].checks(Tables({"imagenet": PUBLISHED.roar["imagenet"]}, {}))))
-    assert best.pair.estimator.endswith("-grad") and not best.pair.control.endswith("-grad") and best.pair.t == 0
+    (pair,) = best.pairs
+    assert pair.estimator.endswith("-grad") and not pair.control.endswith("-grad") and pair.t == 0
+
+
+@pytest.mark.parametrize(
+    ("retrained", "unretrained", "clear", "verdict"),
+    [
+        (0.6, 0.1, (), Holds.OPEN),
+        (0.6, 0.1, (RANDOM_RETRAINED,), Holds.OPEN),  # the other half of the claim is open
+        (0.6, 0.1, (RANDOM_RETRAINED, RANDOM_UNRETRAINED), Holds.YES),
+        (0.3, 0.1, (RANDOM_UNRETRAINED,), Holds.OPEN),  # only what agrees with the claim is clear
+        (0.3, 0.1, (RANDOM_RETRAINED,), Holds.NO),
+        (0.6, 0.5, (RANDOM_UNRETRAINED,), Holds.NO),
+    ],
+)
+def test_whether_retraining_matters_is_open_unless_both_accuracies_are_significantly_off_half(
+    retrained, unretrained, clear, verdict
+):
+    """Half of .8 is .4: Random's accuracy at t = .9 is held against it with retraining and without."""
+    tables = ({"planted": {"random": {0.0: 0.8, 0.9: value}}} for value in (retrained, unretrained))
+    assert CLAIM["retraining-matters"].test(Tables(*tables), set(clear)).verdict is verdict
+
+
+def test_no_claim_is_settled_without_a_significant_difference():
+    assert {claim.test(PUBLISHED, set()).verdict for claim in CLAIMS} <= {Holds.OPEN, Holds.UNKNOWN}
 
 
 @pytest.mark.parametrize("order", Order)

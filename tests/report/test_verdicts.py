@@ -31,7 +31,7 @@ from roarbench.stats.drawn import Drawn
 from roarbench.stats.network_board import Kept
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
-from roarbench.terms import Unit
+from roarbench.terms import Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
@@ -117,6 +117,19 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
     }
     assert all(row["ours"]["verdict"] == "no data" for row in records)
     assert "  own-network  cannot say" in claims_text(records)
+
+
+@pytest.mark.parametrize(
+    ("kept", "verdict"),
+    [(0.1, "holds"), (0.4499, "open"), (0.8, "fails")],  # .4499 is .01 points below half of .9
+)
+def test_whether_retraining_matters_is_judged_by_random_beside_half_of_the_untouched_accuracy(kept, verdict):
+    """Random retrained is .6 at t = .9, well above half of .9."""
+    true = {Retrain.IMAGES: 0.6, Retrain.NONE: kept}
+    made = judged(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
+    record = next(row for row in claim_records(made) if row["claim"] == "retraining-matters")
+    assert record["ours"]["verdict"] == verdict
+    assert sum(record["ours"]["significant"].values()) == (verdict != "open")
 
 
 def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told():
