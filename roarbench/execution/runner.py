@@ -69,8 +69,8 @@ class Request:
     pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
     # when to stop, by `time.monotonic`, at the end of the next job; None for when all is done
     until: float | None = None
-    # told the results once ROAR is complete while another protocol goes on, if somebody asks
-    tell_roar: Callable[[SuiteResults], None] | None = None
+    # called once ROAR is complete while another protocol goes on, if somebody asks
+    tell_roar: Callable[[], None] | None = None
 
     @property
     def weights(self) -> tuple[str, ...]:
@@ -121,7 +121,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
             if request.tell_roar and left_of_roar and left_of_roar.isdisjoint(left):
                 left_of_roar.clear()
                 if left:
-                    request.tell_roar(collected(suite, store, suite_results.data, suite_results.limit))
+                    request.tell_roar()
             if event.step.run in _scores(suite_results):
                 known = collected(suite, store, suite_results.data, suite_results.limit)
                 _tell_reference(known, console)

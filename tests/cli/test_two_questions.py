@@ -76,3 +76,16 @@ def test_python_has_the_same_table_picture_and_frame(run):
     assert result.table("roar").board.protocol == ROAR
     roar = {row.estimator: row.gain.value for row in result.table("roar").rows}
     assert result.compare("grad", "random").points == pytest.approx(roar["grad"] - roar["random"])
+
+
+def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call, monkeypatch):
+    """Every place, count and verdict is that of `table` without --estimators, whatever part ran."""
+    store, _ = run
+    monkeypatch.setattr("roarbench.analysis.boards.at_chance", lambda *_: "")  # else nothing is judged
+    asked = (*ASKED, "--store", store)
+    whole = record(call, "table", *asked)
+    ran = record(call, "run", *asked, "--estimators", "grad")
+    assert ran.pop("rows") == [row for row in whole.pop("rows") if row["estimator"] in ("grad", "random")]
+    assert ran == whole
+    alone = record(call, "run", *asked, "--estimators", "grad", "--protocol", "own-network")
+    assert alone["rows"] == record(call, "table", *asked, "--estimators", "grad,random", "--protocol", "own-network")["rows"]

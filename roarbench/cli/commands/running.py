@@ -32,7 +32,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.text import folded
 
 if TYPE_CHECKING:
-    from roarbench.analysis.boards import SuiteResults
+    from roarbench.api.suite_result import Result
     from roarbench.api.suites import Suite
     from roarbench.execution.entering import SubmissionMode
     from roarbench.execution.runner import Finished, Start
@@ -77,7 +77,7 @@ def run(
     count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
         part, pace = _entered(suite, asked, submitted, results, workspace, console)
-        tell = None if logged else partial(_show_roar, work.store, console)
+        tell = None if logged else partial(_show_roar, suite, asked, part, console)
         request = replace(suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell)
         if course.until_decided:
             rule = StoppingRule(course.difference, budget)
@@ -87,7 +87,7 @@ def run(
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where, advice = results.database.where, advice_lines(failures_of(finished.suite_results, results))
-    _print_tables(part, finished, work.store, format)
+    _print_tables(suite, asked, part, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _propose_next(finished, f"{suite.name}.png", advice, console)
     if finished.failed:
@@ -133,31 +133,32 @@ def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
 
 
-def _show_roar(store: Path, console: Console, suite_results: "SuiteResults") -> None:
+def _show_roar(suite: "Suite", asked: SuiteOptions, part: Plan, console: Console) -> None:
     """Show ROAR's table among the messages of a run while own-network gain, which stands beside it, is computed."""
-    from roarbench.analysis.collecting import with_kept
-    from roarbench.report.table import suite_table
     from roarbench.report.table_formats import as_text
     from roarbench.report.two_questions import asks_two_questions
 
-    if asks_two_questions(suite_results.suite):
-        table = suite_table(with_kept(suite_results, store), ROAR.name, None, None)
+    if asks_two_questions(part):
+        table = _rows_to_show(suite, asked, part).single_table(ROAR.name)
         console.print(as_text(table, console.width), crop=False)
 
 
-def _print_tables(suite: Plan, finished: "Finished", store: Path, format: TableFormat) -> None:
-    """Print the tables of a suite that a finished run shows: a file is of one, that of `table`."""
-    from roarbench.analysis.collecting import with_kept
+def _print_tables(suite: "Suite", asked: SuiteOptions, part: Plan, format: TableFormat) -> None:
+    """Print the tables of a suite that a finished run shows, as `table` does: a file is of one."""
     from roarbench.plan.suites import leading
-    from roarbench.report.table import suite_table
-    from roarbench.report.two_questions import asks_two_questions, two_questions
+    from roarbench.report.two_questions import asks_two_questions
 
-    suite_results = with_kept(finished.suite_results, store)
-    if asks_two_questions(suite):
-        print_table(two_questions(suite_results), format)
+    found = _rows_to_show(suite, asked, part)
+    if asks_two_questions(part):
+        print_table(found.table(), format)
         return
-    for protocol in [each.name for each in leading(suite)] if format == "text" else [""]:
-        print_table(suite_table(suite_results, protocol, None, None), format)
+    for protocol in [each.name for each in leading(part)] if format == "text" else [asked.protocol]:
+        print_table(found.single_table(protocol), format)
+
+
+def _rows_to_show(suite: "Suite", asked: SuiteOptions, part: Plan) -> "Result":
+    """Return the suite's results, with the rows of the part that `--estimators` asked for: all rows are judged."""
+    return replace(suite.read_rows(asked.estimators), rows=part.estimators if asked.estimators else None)
 
 
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
