@@ -9,12 +9,11 @@ from rich.table import Table
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import CallerError, Hint
-from roarbench.protocols.declaration import Protocol
+from roarbench.plan.suite import Suite
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.replication import Repeated, Replication, replication
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import Unit
 from roarbench.text import MISSING, SAME, interval
 
 _LEGEND = (
@@ -24,20 +23,23 @@ _LEGEND = (
 _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
 
 
-def compare(first: SuiteResults, again: SuiteResults, unit: Unit) -> Replication:
-    """Return how alike the boards of two results of a suite are; CallerError where nothing can be compared."""
-    protocol = first.suite.blocks[0].protocol
+def compare(first: SuiteResults, again: SuiteResults, part: Suite) -> Replication:
+    """Return how alike two results of a suite are, in a part of it; CallerError where nothing can be compared.
+
+    All rows are judged, and those of the part are compared, by its first protocol and unit.
+    """
     if first.data != again.data:
         raise CallerError(f"the stores hold {first.title} on different images; a replication is on the same ones")
-    one, other = (_board(results, protocol, unit) if results.results else None for results in (first, again))
+    one, other = (_board(results, part) if results.results else None for results in (first, again))
     found = replication(one, other) if one and other else None
     if not found or not found.rows:
         raise CallerError(f"no row of {first.title} has a gain in both", Hint("; `{}` makes them", "replicate"))
     return found
 
 
-def _board(results: SuiteResults, protocol: Protocol, unit: Unit) -> Board | None:
-    return Evidence(results, unit, Bootstrap()).board(protocol, unit, results.suite.estimators)
+def _board(results: SuiteResults, part: Suite) -> Board | None:
+    block = part.blocks[0]
+    return Evidence(results, block.unit, Bootstrap()).board(block.protocol, block.unit, part.estimators)
 
 
 def replication_record(found: Replication, first: SuiteResults, again: SuiteResults) -> dict[str, Any]:

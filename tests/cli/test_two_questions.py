@@ -88,4 +88,7 @@ def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call,
     assert ran.pop("rows") == [row for row in whole.pop("rows") if row["estimator"] in ("grad", "random")]
     assert ran == whole
     alone = record(call, "run", *asked, "--estimators", "grad", "--protocol", "own-network")
-    assert alone["rows"] == record(call, "table", *asked, "--estimators", "grad,random", "--protocol", "own-network")["rows"]
+    assert (
+        alone["rows"]
+        == record(call, "table", *asked, "--estimators", "grad,random", "--protocol", "own-network")["rows"]
+    )

@@ -12,6 +12,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import flag_of
 from roarbench.analysis.validity import panel, twins_of
+from roarbench.plan.points import select
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
@@ -138,7 +139,7 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     first = held()
     again = held(AGAIN, lambda cell: usual(replace(cell, estimator=swapped.get(cell.estimator, cell.estimator))))
     assert not set(first.results) & set(again.results)  # no seed is shared
-    found = compare(first, again, Unit.SCALAR)
+    found = compare(first, again, SUITE)
     words = {row.estimator: {said.control: (said.one, said.other) for said in row.verdicts} for row in found.rows}
     assert words["grad"]["random"] == ("worse", "better")
     record = replication_record(found, first, again)
@@ -152,6 +153,14 @@ def test_verdicts_of_a_board_and_its_replication_are_counted_and_both_are_told()
     told = printed(replication_text(long, first, again), 70)
     assert all(interval(gain) in told for row in found.rows for gain in (row.gain, row.again))  # names are folded
     assert f"{found.equal} of {found.verdicts} equal, {found.opposed} opposed" in told
+
+
+def test_a_part_of_a_replication_is_judged_among_all_rows():
+    """With 2 rows fewer the adjusted p of the others would be another."""
+    part = select(SUITE, ("random", "grad"))
+    first, again = held(), held(AGAIN)
+    whole = {row.estimator: row for row in compare(first, again, SUITE).rows}
+    assert compare(first, again, part).rows == (whole["random"], whole["grad"])
 
 
 BOOTSTRAP = Bootstrap(200)

@@ -25,7 +25,7 @@ from roarbench.cli.options import Report, ReportFormat, TableFormat, option
 from roarbench.cli.proposals import propose, worded
 from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import writing
-from roarbench.plan.choosing import part_of
+from roarbench.plan.choosing import part_of, with_added
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
@@ -200,12 +200,13 @@ def replicate(
     from roarbench.analysis.load import load_suite
     from roarbench.report.replication_table import compare, replication_record, replication_text
 
-    if against:
-        here = suite.question
-        first, again = (load_suite(part, question) for question in (here, here._replace(store=against, db="")))
-    else:
-        first, again = (finished.suite_results for finished in _run_twice(suite, asked, work, submitted, replication))
-    found = compare(first, again, part.blocks[0].unit)
+    whole, here = with_added(suite.fitted, asked.estimators), suite.question
+    again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
+    if not against:
+        part = _run_twice(suite, asked, work, submitted, replication)
+        again_suite = replace(whole, replication=replication)
+    first, again = load_suite(whole, here), load_suite(again_suite, again_asked)
+    found = compare(first, again, part)
     print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
     if found.opposed:
         raise typer.Exit(1)
@@ -213,7 +214,8 @@ def replicate(
 
 def _run_twice(
     suite: "Suite", asked: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
-) -> "list[Finished]":
+) -> Plan:
+    """Run what is missing of a suite and of a replication; return the part of the suite that was asked for."""
     from roarbench.execution.runner import run_suite
     from roarbench.store.layout import Workspace
 
@@ -225,7 +227,7 @@ def _run_twice(
         done = [run_suite(request, workspace, results, err) for request in requests]
     if any(finished.failed for finished in done):
         raise RunError(f"runs failed; `{propose('status')}` says which")
-    return done
+    return part
 
 
 def plan(
