@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from roarbench.api.preprocessing import Preprocessing
     from roarbench.api.primitives import bootstrap, degraded, fill, matched, rank, remove
     from roarbench.api.published import results
-    from roarbench.api.suite_result import Difference, Result
+    from roarbench.api.suite_result import Difference, Result, TwoDifferences
     from roarbench.api.suites import Suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
@@ -32,7 +32,7 @@ _HOMES = {
     "api.preprocessing": ("Preprocessing",),
     "api.primitives": ("bootstrap", "degraded", "fill", "matched", "rank", "remove"),
     "api.published": ("results",),
-    "api.suite_result": ("Difference", "Result"),
+    "api.suite_result": ("Difference", "Result", "TwoDifferences"),
     "api.finding": ("load",),
     "api.suites": ("Suite",),
     "errors": ("CallerError", "RoarbenchError", "RunError"),
@@ -48,6 +48,7 @@ __all__ = [
     "RoarbenchError",
     "RunError",
     "Suite",
+    "TwoDifferences",
     "bootstrap",
     "check",
     "curve",

@@ -12,9 +12,10 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import REPLICATION, SIBLINGS
 from roarbench.protocols.declaration import Protocol
 from roarbench.stats.board import Board, unjudged
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import UNTOUCHED, Bits, Scores
 from roarbench.stats.network_board import Kept, network_board
+from roarbench.stats.own_network import own_network_gain
 from roarbench.store.result import Result
 from roarbench.terms import FEWEST_NETWORKS, Unit
 
@@ -38,6 +39,12 @@ def own_network_board(
     scores = _rows_of(results, protocol, unit, levels)
     judged = network_board(scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown)
     return unjudged(judged) if results.at_chance else judged
+
+
+def own_network_gains(results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap) -> dict[str, Sample]:
+    """Return the own-network gain of each complete row with its draws, which are paired."""
+    _, kept = kept_predictions(results, protocol, unit)
+    return {name: own_network_gain(each.answers, protocol.order, bootstrap).gain for name, each in kept.items()}
 
 
 def kept_predictions(

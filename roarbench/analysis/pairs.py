@@ -5,8 +5,9 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.own_network import own_network_gains
 from roarbench.protocols.declaration import Protocol
-from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.bootstrap import Estimate, estimate
 from roarbench.stats.curves import POINTS
 from roarbench.stats.drawn import Drawn
 from roarbench.stats.verdicts import Comparison
@@ -48,17 +49,28 @@ class RowPair(NamedTuple):
 
 
 def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
-    """Compare two rows of a suite under a protocol that it has."""
+    """Compare two rows of a suite under a protocol that it has.
+
+    Tables hold own-network gains against 0 alone, so two of them have an interval and no verdict.
+    """
     drawn = evidence.drawn(protocol, unit)
-    areas = [drawn.areas.get(name) for name in (first, second)]
     comparison = evidence.compare(protocol, unit, first, second)
-    gain = drawn.estimate(areas[0].minus(areas[1])) if areas[0] and areas[1] else Estimate()
-    gain = comparison.difference if comparison else gain
+    gain = comparison.difference if comparison else _difference(evidence, drawn, unit, first, second)
     held = (drawn.scores.differences or drawn.scores).correct
     common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
     return RowPair(
         gain, comparison, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol)
     )
+
+
+def _difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second: str) -> Estimate:
+    results, protocol, bootstrap = evidence.suite_results, drawn.protocol, evidence.bootstrap
+    by_networks = protocol.by_networks
+    areas = own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
+    one, two = areas.get(first), areas.get(second)
+    if one is None or two is None:
+        return Estimate()
+    return estimate(one.minus(two), bootstrap.confidence) if by_networks else drawn.estimate(one.minus(two))
 
 
 def _counted(protocol: Protocol) -> tuple[str, str]:

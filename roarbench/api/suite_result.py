@@ -1,26 +1,26 @@
 """Rows of a suite as a table, a figure, a data frame, and two by two."""
 
 import base64
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from io import BytesIO
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.load import Question, load_from, open_results
 from roarbench.analysis.pairs import pair
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import submitted_rows
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.two_questions import TwoQuestions, asks_two_questions, two_questions
 from roarbench.stats.board import Board
-from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.verdicts import Verdict
 from roarbench.terms import Unit
 
@@ -38,8 +38,11 @@ class Difference(NamedTuple):
         points: The first's gain minus the second's, in accuracy points; None where a gain is missing.
         low, high: Its interval of 95%; None where nothing was repeated.
         p_adjusted: Two-sided p, adjusted for all comparisons of the suite's table (Benjamini and Hochberg 1995).
-        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval
-            and where the networks are at chance.
+        verdict: `better`, `worse` or `not significantly different`, at 5%, as in every table; None without an interval,
+            where the networks are at chance, and of own-network gain, which tables hold against 0.
+        gains: Those of the two rows, with their intervals.
+        protocol: By which they are measured, such as `roar`.
+        unit: What one feature is, such as `scalar`.
     """
 
     points: float | None
@@ -47,6 +50,16 @@ class Difference(NamedTuple):
     high: float | None
     p_adjusted: float | None
     verdict: Verdict | None
+    gains: tuple[Estimate, Estimate]
+    protocol: str
+    unit: str
+
+
+class TwoDifferences(NamedTuple):
+    """Two rows compared by both questions of a table, None for one that the suite does not ask of both rows."""
+
+    roar: Difference | None
+    own_network: Difference | None
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,35 +170,32 @@ class Result:
         frame.attrs.update(shared)
         return frame
 
-    def compare(self, first: str, second: str, protocol: str = "", unit: str | None = None) -> Difference:
-        """Compare two rows, paired; arguments after the rows are those of `table`.
+    def compare(
+        self, first: str, second: str, protocol: str = "", unit: str | None = None
+    ) -> Difference | TwoDifferences:
+        """Compare two rows, paired, by one protocol, or by ROAR and own-network gain where `table` has both.
+
+        Arguments after the rows are those of `table`.
 
         Raises:
-            CallerError: There is no such row, or the suite does not have the protocol, or not for both rows; or the
-                protocol has no test of two rows, as own-network gain.
+            CallerError: There is no such row, or the suite does not have the protocol, or not for both rows.
         """
-        one, two = self.find_row(first), self.find_row(second)
-        table = self.single_table(protocol, unit)
-        self._check_run(table.board, {one: first, two: second})
-        evidence = Evidence(self.stored, table.unit, Bootstrap())
-        points, found, *_ = pair(evidence, table.board.protocol, table.unit, one, two)
-        return Difference(*points, found.q if found else None, found.verdict if found else None)
+        rows, whole = (self.find_row(first), self.find_row(second)), replace(self, rows=None)
+        table = whole.table(protocol, unit)
+        if isinstance(table, TwoQuestions):
+            return TwoDifferences(_difference(table.roar, *rows), _difference(table.own, *rows))
+        found = _difference(table, *rows)
+        return found or self._refuse(table.board, dict(zip(rows, (first, second), strict=True)))
 
-    def _check_run(self, board: Board, names: Mapping[str, str]) -> None:
-        """Refuse rows that a board does not compare; say which protocols of the suite do."""
-        name = board.protocol.name
+    def _refuse(self, board: Board, names: Mapping[str, str]) -> NoReturn:
+        """Refuse rows that a board lacks; say which protocols of the suite compare both."""
         lacking = [called for row, called in names.items() if row not in {each.estimator for each in board.rows}]
-        if lacking:
-            seen = f"{name} is not run for {', '.join(lacking)}"
-        elif board.protocol.by_networks:
-            seen = f"{name} tests whether a row's gain is 0, not two rows"
-        else:
-            return
         runs = defaultdict[str, set[str]](set)
         for block in self.stored.suite.blocks:
-            runs[block.protocol.name] |= set() if block.protocol.by_networks else {*block.estimators}
-        both = [protocol for protocol, rows in runs.items() if names.keys() <= rows]
-        raise CallerError(f"{seen}; protocols that compare both rows: {', '.join(both) or 'none of the suite'}")
+            runs[block.protocol.name] |= {*block.estimators}
+        both = ", ".join(protocol for protocol, rows in runs.items() if names.keys() <= rows) or "none of the suite"
+        seen = f"{board.protocol.name} is not run for {', '.join(lacking)}"
+        raise CallerError(f"{seen}; protocols that compare both rows: {both}")
 
     def plot(
         self, file: str | Path | None = None, protocol: str = "", unit: str | None = None, published: str = ""
@@ -216,11 +226,9 @@ class Result:
 
     @property
     def _called(self) -> dict[str, str]:
-        """Return ids of rows by name: those given here, and of the store's submissions those that no two rows have."""
-        held = [row for row in self.stored.suite.placed if find_estimator(row).submitted]
-        counts = Counter(row.partition("@")[0] for row in held)
-        alone = {name: row for row in held if counts[name := row.partition("@")[0]] == 1}
-        return {**{name: row for name, row in alone.items() if row not in self.names.values()}, **self.names}
+        """Return ids of rows by name: those given here, and those of the tables."""
+        held = submitted_rows(self.stored.suite.estimators)
+        return {**{name: row for name, row in held.items() if row not in self.names.values()}, **self.names}
 
     def find_row(self, name: str) -> str:
         """Return the id of a row of the store by its name, its id, or the name of a submission."""
@@ -231,3 +239,15 @@ class Result:
             listed = {**self.names, **dict.fromkeys(self.rows or known)}
             raise CallerError(f"no row '{name}' here; there are: {', '.join(listed)}")
         return name
+
+
+def _difference(table: SuiteTable, first: str, second: str) -> Difference | None:
+    """Compare two rows by a table of all rows; None where it lacks one of them."""
+    gains = {row.estimator: row.gain for row in table.rows}
+    if first not in gains or second not in gains:
+        return None
+    protocol = table.board.protocol
+    evidence = Evidence(table.suite_results, table.unit, Bootstrap())
+    points, found, *_ = pair(evidence, protocol, table.unit, first, second)
+    judged = (found.q, found.verdict) if found else (None, None)
+    return Difference(*points, *judged, (gains[first], gains[second]), protocol.name, table.unit)

@@ -116,6 +116,28 @@ def shown_name(name: str) -> str:
     return str(replace(asked, listed=",".join(listed)))
 
 
+def row_names(rows: Iterable[str]) -> dict[str, str]:
+    """Return the names of a table's rows by id: of a submission that of its author, unless another row has it, too.
+
+    Then each has its id, which says of which file it is and how that was run.
+    """
+    asked = {row: EstimatorId.read(row) for row in rows}
+    plain = {row: replace(each, digits=None, marks=()) for row, each in asked.items()}
+    alike: dict[EstimatorId, set[EstimatorId]] = {}
+    for row, each in asked.items():
+        alike.setdefault(plain[row].row, set()).add(each.row)
+    alone = {each for each, found in alike.items() if len(found) == 1 and each.name not in ESTIMATORS}
+    return {
+        row: str(plain[row]) if each.submitted and plain[row].row in alone else shown_name(row)
+        for row, each in asked.items()
+    }
+
+
+def submitted_rows(rows: Iterable[str]) -> dict[str, str]:
+    """Return the ids of submissions by what a table of these rows calls them."""
+    return {name: row for row, name in row_names(rows).items() if EstimatorId.read(row).submitted}
+
+
 def ranked_by(name: str) -> Estimator | None:
     """Return the estimator by whose rankings features go: this one, or the parent whose maps other images are given.
 

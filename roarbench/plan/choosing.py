@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, split_names
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, split_names, submitted_rows
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.points import select
 from roarbench.plan.runs import find_protocol
@@ -45,8 +45,8 @@ def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str
 def _adds(name: str) -> bool:
     """Return whether what is named stands beside a suite's own estimators; a submission comes with its file."""
     asked = EstimatorId.read(name)
-    row = ESTIMATORS.get(asked.name)
-    return not asked.submitted and ("(" in name or (row is not None and row.addable))
+    row = ESTIMATORS.get(asked.name.strip())
+    return not asked.submitted and row is not None and ("(" in name or row.addable)
 
 
 def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] | None:
@@ -55,7 +55,8 @@ def chosen_estimators(suite: Suite, estimators: list[str] | None) -> list[str] |
     if estimators and not listed:
         seen = f"--estimators '{','.join(estimators)}' names none"
         raise CallerError(f"{seen}; write ids with commas between, or leave it out")
-    chosen = [find_estimator(name, suite.estimators).id for name in listed]
+    ids = submitted_rows(suite.estimators)
+    chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
     for estimator in chosen:
         if why := suite.why_not(estimator):
             raise CallerError(f"suite '{suite.name}' has no '{estimator}': {why}")

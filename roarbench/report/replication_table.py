@@ -9,6 +9,7 @@ from rich.table import Table
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import CallerError, Hint
+from roarbench.estimators.catalogue import row_names
 from roarbench.plan.suite import Suite
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
@@ -72,10 +73,13 @@ def replication_text(found: Replication, first: SuiteResults, again: SuiteResult
     for heading in ("estimator", "gain [95%]", "again [95%]", "beats all" if leads else "Random"):
         number, name = "[" in heading, heading == "estimator"
         table.add_column(heading, justify="right" if number else "left", no_wrap=not name, overflow="fold")
+    called = row_names((*first.suite.estimators, *(row.estimator for row in found.rows)))
     for row in found.rows:
         outside = " (!)" if row.inside is False else ""
         said = _beats(row) if leads else _against_random(row)
-        table.add_row(row.estimator.replace("~", "\n~"), interval(row.gain), interval(row.again) + outside, said)
+        table.add_row(
+            called[row.estimator].replace("~", "\n~"), interval(row.gain), interval(row.again) + outside, said
+        )
     return Group(table, *_sums(found), *_LEGEND)
 
 

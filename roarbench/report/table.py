@@ -14,7 +14,7 @@ from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, row_marks,
 from roarbench.analysis.probability_drop import probability_drops
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
-from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.catalogue import find_estimator, row_names
 from roarbench.plan.suite import Suite
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
@@ -56,6 +56,11 @@ class SuiteTable:
     def names(self) -> list[str]:
         """Return the ids of the rows in this order."""
         return [row.estimator for row in self.rows]
+
+    @cached_property
+    def called(self) -> dict[str, str]:
+        """Return the names of the suite's rows, shown or not, by id."""
+        return row_names((*self.suite_results.suite.estimators, *self.names))
 
     @property
     def judged(self) -> bool:

@@ -7,7 +7,7 @@ from typing import Literal, NamedTuple
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
-from roarbench.estimators.catalogue import find_estimator, shown_name
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.latex import latex_table
 from roarbench.report.table import STOPPED, SuiteTable
 from roarbench.report.table_notes import brief, remarks
@@ -194,9 +194,9 @@ def _wide(columns: list[Column]) -> int:
 
 
 def _name(table: SuiteTable, row: Row) -> str:
-    """Return an id with its signs; built-in rows that somebody added to the suite say so, submissions have a hash."""
-    built_in = row.estimator in table.suite_results.suite.entered and not find_estimator(row.estimator).submitted
-    parts = (shown_name(row.estimator), "(added)" * built_in, STOPPED * row.stopped, table.sign(row.estimator))
+    """Return the name of a row with its signs; rows that somebody added to the suite say so."""
+    name, added = table.called[row.estimator], row.estimator in table.suite_results.suite.entered
+    parts = (name, "(added)" * added, STOPPED * row.stopped, table.sign(row.estimator))
     return " ".join(filter(None, parts))
 
 

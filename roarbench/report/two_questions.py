@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import find_estimator, shown_name
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import Suite
 from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
@@ -57,10 +57,15 @@ class TwoQuestions:
         return sorted({**own, **roar}, key=key)
 
     @property
+    def called(self) -> dict[str, str]:
+        """Return the names of the suite's rows, shown or not, by id."""
+        return self.own.called | self.roar.called
+
+    @property
     def rows(self) -> list[tuple[str, ...]]:
         """Return the cells of each row, in the order of the names."""
         roar, own = self._by_name
-        titles = {name: " ".join((shown_name(name), *self.signs(name))) for name in self.names}
+        titles = {name: " ".join((self.called[name], *self.signs(name))) for name in self.names}
         return [(title, *_roar_cells(roar.get(name)), *_own_cells(own.get(name))) for name, title in titles.items()]
 
     @property
@@ -78,7 +83,7 @@ class TwoQuestions:
         """Return the gains of each question by its name, in the order of the rows; None for what is not run."""
         panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
         return {
-            label: {shown_name(name): rows[name].gain if name in rows else None for name in self.names}
+            label: {self.called[name]: rows[name].gain if name in rows else None for name in self.names}
             for label, rows in panels
         }
 

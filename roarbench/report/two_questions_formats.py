@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from roarbench.estimators.catalogue import find_estimator, shown_name
+from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.latex import latex_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import flat_rows, plain_row, shared_values
@@ -88,4 +88,4 @@ def as_html(table: TwoQuestions) -> str:
 def rows_in_markdown(table: TwoQuestions) -> str:
     """Return the rows as a Markdown table, names as code and without signs."""
     lines = zip(table.names, table.rows, strict=True)
-    return markdown_table(HEADINGS, [(f"`{shown_name(name)}`", *cells) for name, (_, *cells) in lines])
+    return markdown_table(HEADINGS, [(f"`{table.called[name]}`", *cells) for name, (_, *cells) in lines])

@@ -14,6 +14,7 @@ from rich.text import Text
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.marks import MARKS, MASKS, SOME, STRONG, Mark, flag_of, floor_words, floors_of, row_marks
 from roarbench.analysis.validity import KINDS, Panel, Twin, twins_of
+from roarbench.estimators.catalogue import row_names
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import dropped_lines
 from roarbench.stats.board import RANDOM
@@ -115,7 +116,8 @@ def sections(panel: Panel) -> list[Section]:
         "Twins": _twins(panel),
         "Orders, units, fills": _areas(panel),
     }
-    names = {"estimator": [*panel.names]}
+    called = row_names((*panel.evidence.suite_results.suite.estimators, *panel.names))
+    names = {"estimator": [called[name] for name in panel.names]}
     if panel.evidence.protocol != ROAR:  # what a part lacks is then no run that is missing
         parts = {
             title: {head: cells for head, cells in columns.items() if {*cells} != {MISSING}}

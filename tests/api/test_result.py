@@ -72,7 +72,7 @@ def test_a_difference_is_that_of_the_gains_and_turns_with_the_rows(result):
 
 def test_it_shows_itself_as_text_and_as_a_picture_with_a_table(result, tmp_path, monkeypatch):
     monkeypatch.setattr("rich.console._is_jupyter", lambda: True)  # where Rich shows text itself
-    assert "mine@" in repr(result) and ": ROAR" in repr(result)
+    assert " mine (added) " in repr(result) and "@" not in repr(result) and ": ROAR" in repr(result)
     html = result._repr_html_()
     assert html.startswith('<img alt="curves" src="data:image/png;base64,') and html.count("<tr>") == 4
     result.plot(tmp_path / "curves.svg")

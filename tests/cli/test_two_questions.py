@@ -75,7 +75,25 @@ def test_python_has_the_same_table_picture_and_frame(run):
     assert isinstance(result.table(), TwoQuestions)
     assert result.table("roar").board.protocol == ROAR
     roar = {row.estimator: row.gain.value for row in result.table("roar").rows}
-    assert result.compare("grad", "random").points == pytest.approx(roar["grad"] - roar["random"])
+    found = result.compare("grad", "random")
+    assert found.roar.points == pytest.approx(roar["grad"] - roar["random"])
+    assert found.roar == result.compare("grad", "random", "roar")
+
+
+def test_two_rows_are_compared_by_both_questions_as_the_table_has_them(run, call):
+    """A question that the suite does not ask of both rows is not answered."""
+    store, _ = run
+    asked = (*ASKED, "--store", store)
+    gains = {row["estimator"]: row["own_network"]["gain"] for row in record(call, "table", *asked)["rows"]}
+    found = record(call, "compare", "input-x-grad", "grad", *asked)
+    difference = found["own_network"]["difference"]
+    assert found["roar"] is None
+    assert difference["points"] == pytest.approx(gains["input-x-grad"] - gains["grad"])
+    assert difference["low"] < difference["points"] < difference["high"] and difference["verdict"] is None
+    both = call("compare", "grad", "random", *asked).out
+    assert both.count("grad - random: ") == 2 and ", roar\n" in both and ", own-network\n" in both
+    code, _, err = call("compare", "input-x-grad", "grad", *asked, "--protocol", "roar")
+    assert code == 2 and err.startswith("roarbench: roar is not run for input-x-grad; protocols that compare both")
 
 
 def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call, monkeypatch):

@@ -6,7 +6,7 @@ import pytest
 
 from roarbench.errors import CallerError
 from roarbench.estimators import CONTROLS, UNRANKED_TWINS
-from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator, split_names
+from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator, row_names, split_names
 from roarbench.estimators.engine import job_group
 from roarbench.estimators.ids import EstimatorId
 
@@ -107,3 +107,19 @@ def test_what_makes_no_sense_is_refused_in_one_line(name, words):
     with pytest.raises(CallerError, match=words) as caught:
         find_estimator(name, ("grad", "turned@1a2b3c4d(sign=-1)"))
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("rows", "names"),
+    [
+        (["grad", "mine@0a1b2c3d~trusted", "mine@0a1b2c3d~trusted~untrained"], ["grad", "mine", "mine~untrained"]),
+        (["mine@0a1b2c3d", "mine@0a1b2c3d(samples=50)"], ["mine", "mine(samples=50)"]),
+        # two rows of one name: another file, or the same without the sandbox
+        (["mine@0a1b2c3d", "mine@ffffffff~untrained"], ["mine@0a1b2c3d", "mine@ffffffff~untrained"]),
+        (["mine@0a1b2c3d", "mine@0a1b2c3d~trusted"], ["mine@0a1b2c3d", "mine@0a1b2c3d~trusted"]),
+        (["ig@0a1b2c3d", "grad~untrained"], ["ig@0a1b2c3d", "grad~untrained"]),  # a name of ours
+        (["rise"], ["rise(samples=256)"]),
+    ],
+)
+def test_a_submissions_row_has_the_name_of_its_author_where_no_other_has_it(rows, names):
+    assert list(row_names(rows).values()) == names

@@ -103,11 +103,12 @@ def test_a_row_is_shown_moves_to_another_store_and_is_done_again_there(call, mon
     file = "turned.py(sign=-1)"
     name = read_submission(Path(file)).id
     answer = call("run", *PART, "--store", "there", "--submission", file)
-    assert (answer.code, name in answer.out) == (0, True), answer.err
+    assert (answer.code, " turned(sign=-1) (added) " in answer.out) == (0, True), answer.err
     for said in ("accepted: turned@", "\nmaps of planted: ", "parameters: (sign=-1); other values, another row: "):
         assert said in answer.err
     own = record(call, "table", *SMALL, "--store", "there", "--estimators", name)
     assert [row["estimator"] for row in own["rows"]] == [name]
+    assert own == record(call, "table", *SMALL, "--store", "there", "--estimators", "turned(sign=-1)")
     for command in (("table",), ("plot", "-o", "x.png")):
         assert name in refused(call(*command, *SMALL, "--store", "there", "--estimators", name.replace("sign", "sigm")))
     assert call("plot", *SMALL, "--store", "there", "-o", "curves.svg").code == 0

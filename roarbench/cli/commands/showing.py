@@ -1,7 +1,7 @@
 """Show what a store holds."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
 import typer
 
@@ -19,6 +19,7 @@ from roarbench.text import decimals, folded, interval
 
 if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
+    from roarbench.api.suite_result import Difference
 
 
 def status(
@@ -83,7 +84,7 @@ def compare(
     *,
     suite: SuiteName,
     protocol: Annotated[
-        str, option("Compare by this protocol.", "NAME", "that of the table", autocompletion=lambda: [*SHOWN])
+        str, option("Compare by this protocol.", "NAME", "what the table has", autocompletion=lambda: [*SHOWN])
     ] = "",
     unit: UnitName = None,
     source: ResultsOptions,
@@ -93,21 +94,34 @@ def compare(
     found = source.load(suite).read_rows(None)
     if not found.stored.results:
         _refuse_nothing(found.stored, "table")
-    difference, table = found.compare(first, second, protocol, unit), found.single_table(protocol, unit)
-    measured = {row.estimator: row.gain for row in table.rows}
-    gains = {name: measured[found.find_row(name)] for name in (first, second)}
-    record = {
-        "suite": found.stored.title,
-        "protocol": table.board.protocol.name,
-        "unit": table.unit,
-        "gains": {name: gain._asdict() for name, gain in gains.items()},
-        "difference": difference._asdict(),
-    }
-    adjusted = f"adjusted p {decimals(difference.p_adjusted, 4)}: {difference.verdict or 'no verdict'}"
-    lines = [f"{name}: gain {interval(gain)}" for name, gain in gains.items()]
-    lines.append(f"{first} - {second}: {interval(difference[:3])} accuracy points, {adjusted}")
-    heading = f"{record['suite']}, {record['protocol']}"
-    print_report(format, record, lambda _: "\n  ".join([heading, *lines]))
+    from roarbench.api.suite_result import TwoDifferences
+
+    compared, names = found.compare(first, second, protocol, unit), (first, second)
+    parts: dict[str, Any]
+    if isinstance(compared, TwoDifferences):
+        parts = {question: each and _difference_record(names, each) for question, each in compared._asdict().items()}
+        shown = [each for each in compared if each]
+    else:
+        parts, shown = _difference_record(names, compared), [compared]
+    if not shown:
+        raise CallerError(f"{found.stored.title} has no question that was asked of both {first} and {second}")
+    text = "\n".join(_difference_text(found.stored.title, names, each) for each in shown)
+    print_report(format, {"suite": found.stored.title, **parts}, lambda _: text)
+
+
+def _difference_record(names: tuple[str, str], found: "Difference") -> dict[str, Any]:
+    said = found._asdict()
+    gains = zip(names, said.pop("gains"), strict=True)
+    place = {"protocol": said.pop("protocol"), "unit": said.pop("unit")}
+    return {**place, "gains": {name: gain._asdict() for name, gain in gains}, "difference": said}
+
+
+def _difference_text(title: str, names: tuple[str, str], found: "Difference") -> str:
+    lines = [f"{name}: gain {interval(gain)}" for name, gain in zip(names, found.gains, strict=True)]
+    judged = "" if found.p_adjusted is None else f", adjusted p {decimals(found.p_adjusted, 4)}"
+    verdict = f"{judged}: {found.verdict or 'no verdict'}"
+    lines.append(f"{names[0]} - {names[1]}: {interval(found[:3])} accuracy points{verdict}")
+    return "\n  ".join([f"{title}, {found.protocol}", *lines])
 
 
 def validity(
