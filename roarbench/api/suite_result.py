@@ -249,5 +249,5 @@ def _difference(table: SuiteTable, first: str, second: str) -> Difference | None
     protocol = table.board.protocol
     evidence = Evidence(table.suite_results, table.unit, Bootstrap())
     points, found, *_ = pair(evidence, protocol, table.unit, first, second)
-    judged = (found.q, found.verdict) if found else (None, None)
-    return Difference(*points, *judged, (gains[first], gains[second]), protocol.name, table.unit)
+    p_adjusted, verdict = (found.q, found.verdict) if found else (None, None)
+    return Difference(*points, p_adjusted, verdict, (gains[first], gains[second]), protocol.name, table.unit)
