@@ -8,7 +8,9 @@ import pytest
 import torch
 
 from roarbench.analysis.collecting import collect
+from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.own_network import own_network_board
+from roarbench.analysis.pairs import pair
 from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import twin_id
@@ -178,6 +180,19 @@ def test_training_images_are_ranked_by_the_references_of_trainings_alone():
     twin = replace(suite.blocks[-1], estimators=("random", twin_id("grad", OTHER_REFERENCE)))
     lent = replace(suite, blocks=(*SUITE.blocks, twin))
     assert [ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
+
+
+def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done):
+    """The control's gain is 0 by construction; tables hold no two rows against each other, so there is no verdict."""
+    *_, results = done
+    held = own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())
+    gains = {row.estimator: row.gain for row in held.rows}
+    evidence = Evidence(results, Unit.SCALAR, Bootstrap())
+    one, turned = (pair(evidence, OWN_NETWORK, Unit.SCALAR, *rows) for rows in (("grad", "random"), ("random", "grad")))
+    assert one.gain == pytest.approx(gains["grad"]) and one.comparison is None
+    assert turned.gain == pytest.approx(gains["grad"].negative)
+    both = pair(evidence, OWN_NETWORK, Unit.SCALAR, *ASKING[:2]).gain
+    assert both.value == pytest.approx(gains[ASKING[0]].value - gains[ASKING[1]].value)
 
 
 def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
