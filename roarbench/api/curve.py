@@ -71,7 +71,7 @@ def curve(
         order: `morf` removes the most important features first, `lerf` the least important.
         levels: Fractions of features to remove, ascending in (0, 1].
         fill: What replaces a removed feature, (c,); the mean of these images' channels if None. Or the name of a fill
-            of suites, such as `linear`, ROAD's; `zero` is the least value of a channel then.
+            of suites, such as `linear`, ROAD's; `black` is the least value of a channel then.
         seed: Of the chance that breaks ties, which belongs to an image wherever it stands among the others.
 
     Raises:

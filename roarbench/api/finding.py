@@ -5,6 +5,7 @@ from pathlib import Path
 
 from roarbench.api.suites import Suite, default_store
 from roarbench.errors import CallerError, EmptyStore, UnknownName, missing_file
+from roarbench.plan.choosing import find_unit, measured_by
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.suites import SUITES, find_suite
 
@@ -18,6 +19,8 @@ def load(
     limit: int | None = None,
     reference: str | Sequence[str] = (),
     trust_network: str = "",
+    fill: str = "",
+    unit: str | None = None,
 ) -> Suite:
     """Return a suite; nothing is computed, and nothing is read but its description.
 
@@ -31,6 +34,8 @@ def load(
         reference: Weights to explain instead of trained ones: a file, or `torchvision:resnet50-v1`; several are
             several references.
         trust_network: SHA-256 of the file of a network that came with imported results, to run it.
+        fill: What replaces a removed feature, in place of the suite's own fills: `linear` is ROAD's, `black` is 0.
+        unit: What one feature is, in place of the suite's own units: `scalar`, `pixel` …
 
     Raises:
         CallerError: There is no such suite, or the file describes none.
@@ -38,7 +43,9 @@ def load(
     folder = default_store() if store is None else Path(store)
     weights = (reference,) if isinstance(reference, str) and reference else tuple(reference)
     named, images = str(suite), None if data is None else Path(data)
-    return Suite(planned(named, folder, db), folder, db, images, limit, weights, named, trust_network)
+    feature = find_unit(unit) if unit else None
+    plan = measured_by(planned(named, folder, db), fill, feature)
+    return Suite(plan, folder, db, images, limit, weights, named, trust_network, fill, feature)
 
 
 def planned(name: str, store: Path, db: str = "") -> Plan:

@@ -67,7 +67,7 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     Args:
         images: uint8 (n, c, h, w).
         removed: bool (n, c, h, w) or (n, 1, h, w), True where a feature goes.
-        by: `mean`, `zero`, `blur`, `noise`, `linear` (the interpolation of ROAD, Rong et al. 2022) or `neighbours`.
+        by: `mean`, `black`, `blur`, `noise`, `linear` (the interpolation of ROAD, Rong et al. 2022) or `neighbours`.
         mean: (c,), in [0, 255], for `mean` and where nothing of a channel is left; that of these images if None.
 
     Returns:

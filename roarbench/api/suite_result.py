@@ -13,8 +13,9 @@ from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.load import Question, load_from, open_results
 from roarbench.analysis.pairs import pair
-from roarbench.errors import CallerError, UnknownName
+from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import submitted_rows
+from roarbench.plan.choosing import find_unit
 from roarbench.plan.suite import Suite as Plan
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
@@ -22,7 +23,6 @@ from roarbench.report.two_questions import TwoQuestions, asks_two_questions, two
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import Unit
 
 if TYPE_CHECKING:
     import pandas
@@ -145,9 +145,7 @@ class Result:
 
     def single_table(self, protocol: str = "", unit: str | None = None, fill: str = "") -> SuiteTable:
         """Return one protocol's board, that which leads if none is named; arguments are those of `table`."""
-        if unit and unit not in list(Unit):
-            raise UnknownName("unit", unit, Unit)
-        return suite_table(self.stored, protocol, Unit(unit) if unit else None, self.rows, fill)
+        return suite_table(self.stored, protocol, find_unit(unit) if unit else None, self.rows, fill)
 
     def to_dataframe(self, protocol: str = "", unit: str | None = None, fill: str = "") -> "pandas.DataFrame":
         """Return the board as a data frame, best first: a column for each of those of `table --format csv`.

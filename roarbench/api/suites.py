@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from platformdirs import user_data_path
 
 from roarbench.errors import CallerError
-from roarbench.plan.choosing import chosen_estimators, with_added
+from roarbench.plan.choosing import chosen_estimators, measured_by, with_added
 from roarbench.plan.controls import few_controls
 from roarbench.plan.suite import Suite as Plan
 from roarbench.plan.weights import explaining
-from roarbench.terms import FILL_WORDS, Split
+from roarbench.terms import FILL_WORDS, Split, Unit
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -77,6 +77,8 @@ class Suite:
         weights: Where the weights of each reference are, if they are given; else the suite trains them.
         named: What it was found by; the network of a TOML file is its owner's, and trusted.
         trusted: SHA-256 of the file of another's network that may be run.
+        fill: In place of its own fills, if any.
+        unit: In place of its own units, if any.
     """
 
     plan: Plan
@@ -87,6 +89,8 @@ class Suite:
     weights: tuple[str, ...] = ()
     named: str = ""
     trusted: str = ""
+    fill: str = ""
+    unit: Unit | None = None
 
     @classmethod
     def from_arrays(
@@ -125,8 +129,9 @@ class Suite:
             estimators: Rows beside the controls.
             levels: Fractions of the features that are removed.
             seeds: Trainings of each point.
-            fills: What replaces removed features, that of the tables first; `linear` is ROAD's. Where masks are
-                exchanged, as under `matched`, those of them that are drawn fast enough.
+            fills: What replaces removed features, that of the tables first; `linear` is ROAD's, `black`
+                the least value of each channel. Where masks are exchanged, as under `matched`, those of them that are
+                drawn fast enough.
             network: FILE.py:FUNCTION that builds the network from (classes, channels, size), where its source
                 cannot be copied; the file stands alone, with installed packages.
             store: Folder of the store; the user's data folder if None.
@@ -183,6 +188,10 @@ class Suite:
     @cached_property
     def _tried(self) -> tuple[Plan, list[str]]:
         """Return the plan as it can be run, and warnings of its network."""
+        if self.unit is Unit.SUPERPIXEL:
+            from roarbench.datasets.superpixel_files import need_slic
+
+            need_slic()
         if self.plan.own is None:
             return explaining(self.plan, self.weights), []
         from roarbench.execution.fitness import fitted
@@ -193,7 +202,7 @@ class Suite:
         else:
             check_network(self.plan, self.trusted, self.store)
         plan, warnings = fitted(self.plan)
-        return explaining(plan, self.weights), warnings
+        return measured_by(explaining(plan, self.weights), self.fill, self.unit), warnings
 
     def tune(self, protocol: str, said: "Console") -> None:
         """Find a peak learning rate for a suite from arrays, if this protocol, or one of all, is its first to train."""

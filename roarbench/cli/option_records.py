@@ -9,6 +9,7 @@ from roarbench.cli.options import (
     STORE,
     Data,
     Db,
+    Fill,
     Limit,
     Rows,
     StoreDir,
@@ -100,6 +101,8 @@ class WorkOptions(_Source):
         ),
     ] = None
     trust_network: TrustNetwork = ""
+    fill: Fill = ""
+    unit: UnitName = None
 
 
 @dataclass(frozen=True)
@@ -202,6 +205,8 @@ class ResultsOptions(_Source):
             "the suite's own",
         ),
     ] = None
+    fill: Fill = ""
+    unit: UnitName = None
 
 
 @dataclass(frozen=True)
@@ -218,4 +223,3 @@ class BoardOptions:
             autocompletion=lambda: [*SHOWN],
         ),
     ] = ""
-    unit: UnitName = None

@@ -13,7 +13,7 @@ from roarbench.api.suites import default_store
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.estimators.catalogue import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
-from roarbench.terms import Unit
+from roarbench.terms import FILLS, Unit
 
 
 def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
@@ -61,7 +61,16 @@ Data = Annotated[Path | None, option("Read images from this folder, in the hub's
 Rows = Annotated[
     list[str] | None, option("Only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators)
 ]
-UnitName = Annotated[Unit | None, option("Feature unit; the suite's first by default.")]
+Fill = Annotated[
+    str,
+    option(
+        "Replace removed features by this, such as linear (ROAD's) or black.",
+        "NAME",
+        "the suite's own",
+        autocompletion=lambda: [*FILLS],
+    ),
+]
+UnitName = Annotated[Unit | None, option("Remove features of this kind.", shown="the suite's own")]
 Trust = Annotated[
     bool, option("Run submissions without the sandbox; their rows are never verified.", flags="--trust-submission")
 ]

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from roarbench.analysis.boards import SuiteResults
 
 _NAME = "roarbench"
-_SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit")
+_MEASURE = ("--fill", "--unit")
+_SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--limit", *_MEASURE)
 STORE = ("--store", "--db")
 
 
@@ -55,11 +56,11 @@ def worded(said: "str | Hint | RoarbenchError") -> str:
 
 def what_else(suite_results: "SuiteResults", command: str) -> str:
     """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused."""
-    held, calls = suite_results.results, []
+    held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
     for other in suite_results.others:
         if not held or other.limit == suite_results.limit:
             small = ("--limit", other.limit) if other.limit else ()
-            call = propose(command, "--suite", suite_results.suite.called, *small, *other.asked, carried=STORE)
+            call = propose(command, "--suite", suite_results.suite.called, *small, *other.asked, carried=carried)
             calls.append(f"{call} ({other.called})")
     first = "this store also has" if held else f"nothing of {suite_results.title} is in this store, but"
     return f"{first}: {'; '.join(calls)}" if calls else ""

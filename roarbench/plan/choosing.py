@@ -1,15 +1,17 @@
 """Find what options name in a suite: its estimators, its protocol, and what is added to it."""
 
 from collections.abc import Iterable
+from dataclasses import replace
 
-from roarbench.errors import CallerError
+from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, split_names, submitted_rows
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.points import select
-from roarbench.plan.runs import find_protocol
-from roarbench.plan.suite import Suite
+from roarbench.plan.runs import check_fill, fill_word, find_fill, find_protocol
+from roarbench.plan.suite import Block, Suite
 from roarbench.plan.suites import with_entries
 from roarbench.protocols.declaration import Protocol
+from roarbench.terms import TABULAR_FILLS, Retrain, Unit
 
 
 def part_of(
@@ -35,6 +37,61 @@ def part_of(
         records = suite.estimator_records
         rows = [one.id for one in records if one.asks_nothing or one.id in chosen or one.id in suite.entered]
     return select(suite, rows, seeds, chosen_protocol(suite, protocol) if protocol else None)
+
+
+def measured_by(suite: Suite, fill: str = "", unit: Unit | None = None) -> Suite:
+    """Return a suite with this fill and this unit in place of its own; what is not named stays.
+
+    Of a protocol that has cells with them these are taken. One that cannot have them is left out, as the title says.
+    CallerError where there is no such fill, or no protocol can have them.
+    """
+    fill, reasons, blocks = find_fill(fill) if fill else "", dict[str, str](), dict[Block, None]()
+    places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
+    for block in suite.blocks:
+        asked = _measured(block, fill, unit)
+        if why := _why_not_measured(asked, suite):
+            reasons[asked.protocol.name] = why
+        elif asked == block or (asked.protocol, asked.unit, asked.fill) not in places:
+            blocks[asked] = None
+    if reasons and all(block.protocol.retrain is Retrain.MASKS for block in blocks):
+        raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
+    if set(blocks) <= set(suite.blocks):
+        return replace(suite, blocks=tuple(blocks))
+    without = f"without {', '.join(reasons)}" if reasons else ""
+    said = (f"fill {fill_word(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
+    return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, said)))
+
+
+def find_unit(name: str) -> Unit:
+    """Return the unit of this name; UnknownName where there is none."""
+    if name not in list(Unit):
+        raise UnknownName("unit", name, Unit)
+    return Unit(name)
+
+
+def _measured(block: Block, fill: str, unit: Unit | None) -> Block:
+    """Return a block with this fill, which masks alone do not have, and this unit, without rows that it cannot have."""
+    masks = block.protocol.retrain is Retrain.MASKS
+    drawn = ("random-redrawn",) if unit is Unit.SUPERPIXEL else ()  # pixels, in every epoch
+    rows = tuple(name for name in block.estimators if name not in drawn)
+    return replace(block, estimators=rows, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
+
+
+def _why_not_measured(block: Block, suite: Suite) -> str:
+    """Return why the cells of a block cannot be; empty where they can."""
+    tabular, recursive = suite.dataset_record.tabular, block.protocol.retrain is Retrain.RECURSIVE
+    if tabular and block.unit is not Unit.SCALAR:
+        return f"a table has no pixels, so no unit '{block.unit}'; its unit is {Unit.SCALAR}"
+    if tabular and block.fill not in TABULAR_FILLS:
+        has = ", ".join(map(fill_word, TABULAR_FILLS))
+        return f"fill '{block.fill}' is made of neighbouring pixels; a table has {has}"
+    if recursive and block.unit is Unit.SUPERPIXEL:
+        return f"{block.protocol.name} cannot take the unit '{block.unit}'; write another unit"
+    try:
+        check_fill(block.fill, block.protocol.retrain)
+    except CallerError as error:
+        return str(error)
+    return ""
 
 
 def with_added(suite: Suite, estimators: list[str] | None, entries: Iterable[str] = ()) -> Suite:

@@ -17,7 +17,7 @@ from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
 from roarbench.protocols.declaration import Protocol
-from roarbench.terms import FILLS, PLAIN_FILLS, Making, Order, Retrain, Unit
+from roarbench.terms import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, Retrain, Unit
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
@@ -116,6 +116,18 @@ def find_protocol(name: str) -> Protocol:
     return PROTOCOLS[name]
 
 
+def find_fill(name: str) -> str:
+    """Return the fill of this name as records have it; UnknownName where there is none."""
+    if (fill := FILL_WORDS.get(name, name)) not in FILLS:
+        raise UnknownName("fill", name, (*FILLS, *FILL_WORDS))
+    return fill
+
+
+def fill_word(fill: str) -> str:
+    """Return the word for a fill in texts: black, which records call zero."""
+    return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
+
+
 def check_fill(fill: str, retrain: Retrain) -> None:
     """Refuse a fill that there is not, or one that cannot be made where removed features are drawn in every epoch."""
     if fill not in FILLS:
@@ -125,7 +137,8 @@ def check_fill(fill: str, retrain: Retrain) -> None:
         raise CallerError(f"{once}; where importance is found anew write the fill mean")
     if fill not in PLAIN_FILLS and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
         slow = f"fill '{fill}' is too slow to be made anew for every mask"
-        raise CallerError(f"{slow}; where masks are exchanged write {', '.join(PLAIN_FILLS[:-1])} or {PLAIN_FILLS[-1]}")
+        *others, last = map(fill_word, PLAIN_FILLS)
+        raise CallerError(f"{slow}; where masks are exchanged write {', '.join(others)} or {last}")
 
 
 def untouched_by(retrain: Retrain, fill: str) -> tuple[Retrain, str] | None:

@@ -91,6 +91,8 @@ class Suite:
     # whose images' removal masks the common networks meet when they are tuned on a row; for those of test images no
     # training image has to be explained
     tuned_on: Split = Split.TRAIN
+    # fill or unit in place of its own (`choosing.measured_by`), in the words of a title; empty for its own
+    measured: str = field(default="", compare=False)
     # estimators that it does not name and a store adds to it (`with_entries`), no part of it
     entered: frozenset[str] = field(default=frozenset(), compare=False)
     networks: tuple[GivenNetwork, ...] = ()  # its references, where they have weights and architectures of their own
@@ -109,7 +111,8 @@ class Suite:
     def title(self) -> str:
         """Return the name with version, as tables and pages show it."""
         again = f", replication {self.replication}" if self.replication else ""
-        return f"{self.called if self.own else f'{self.name} v{self.version}'}{again}"
+        measured = f", {self.measured}" if self.measured else ""
+        return f"{self.called if self.own else f'{self.name} v{self.version}'}{measured}{again}"
 
     def seeds(self, block: Block, estimator: str = CLEAN) -> Sequence[int]:
         """Return the seeds of each cell of a block; where nothing is trained there is one for each reference.

@@ -21,21 +21,20 @@ from roarbench.plan.custom_suite import DIGITS, MOST, own_suite
 from roarbench.plan.data_section import read_data
 from roarbench.plan.recipe import Augmentation, Recipe
 from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
-from roarbench.plan.runs import check_fill, find_protocol
+from roarbench.plan.runs import check_fill, fill_word, find_protocol
 from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, GivenNetwork, Suite, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.plan.weights import title
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
-from roarbench.terms import FEWEST_NETWORKS, FILL_WORDS, Making, Retrain, Split, Unit
+from roarbench.terms import FEWEST_NETWORKS, FILL_WORDS, TABULAR_FILLS, Making, Retrain, Split, Unit
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
 _TORCHVISION, _TIMM = "torchvision:", "timm:"
 _FILE = re.compile(r"(?P<file>.+\.py):(?P<function>[A-Za-z_]\w*)")
 _LARGEST = 2**20  # bytes of a file that makes a network
-_TABULAR_FILLS = ("mean", "zero", "noise")
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
@@ -236,9 +235,9 @@ def _check_tabular(top: TomlTable, blocks: tuple[Block, ...], recipes: tuple[Rec
     for block in blocks:
         if block.unit is not Unit.SCALAR:
             raise top.wrong(f"units has '{block.unit}', and a table has no pixels; write units = [\"scalar\"]")
-        if block.fill not in _TABULAR_FILLS:
+        if block.fill not in TABULAR_FILLS:
             seen = f"fills has '{block.fill}', which is made of neighbouring pixels"
-            raise top.wrong(f"{seen}; a table has {', '.join(_TABULAR_FILLS)}")
+            raise top.wrong(f"{seen}; a table has {', '.join(map(fill_word, TABULAR_FILLS))}")
     for recipe in recipes:
         if recipe.augmentation is not Augmentation.NONE or recipe.sides != (1.0,):
             seen = f"{recipe.title} moves or shrinks images, which rows of a table are not"

@@ -15,6 +15,7 @@ from roarbench.analysis.probability_drop import probability_drops
 from roarbench.errors import CallerError, UnknownName
 from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator, row_names
+from roarbench.plan.runs import fill_word
 from roarbench.plan.suite import Suite
 from roarbench.protocols import SHOWN
 from roarbench.protocols.declaration import Protocol
@@ -236,7 +237,7 @@ class SuiteTable:
             self._networks,
             f"{board.images} test images{' that all put into one class' if board.protocol.by_networks else ''}",
             f"unit {self.unit}",
-            f"fill {self.fill}",
+            f"fill {fill_word(self.fill)}",
             self.suite_results.reference_words,
         ]
         clean = self.judged and board.rows and not board.protocol.by_networks

@@ -214,11 +214,11 @@ def test_what_trains_nothing_needs_no_training_images(tmp_path):
 
 
 def test_fills_are_those_that_a_protocol_takes(tmp_path):
-    suite = suite_of(tmp_path, protocols=("matched", "morf"), fills=("linear", "mean"))
+    suite = suite_of(tmp_path, protocols=("matched", "morf"), fills=("linear", "black"))
     assert {(b.protocol.name, b.fill) for b in suite.plan.blocks} == {
-        ("matched", "mean"),
+        ("matched", "zero"),  # what records call black
         ("morf", "linear"),
-        ("morf", "mean"),
+        ("morf", "zero"),
     }
     with pytest.raises(roarbench.CallerError, match="fill 'linear' is too slow"):
         suite_of(tmp_path, protocols=("matched",), fills=("linear",))

@@ -151,7 +151,9 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert "| truth |" in call("validity", *SMALL, "--store", made, "--format", "markdown").out
     kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
     assert record(call, "table", *SMALL, "--store", made, "--fill", "mean")["fill"] == "mean"
-    assert "with the fill 'linear'; it has: mean" in call("table", *SMALL, "--store", made, "--fill", "linear").err
+    other = call("table", *SMALL, "--store", made, "--fill", "black", "--unit", "pixel")
+    assert other.code == 2 and "planted v1, fill black, unit pixel" in other.err and other.err.count("\n") == 1
+    assert "--fill black --unit pixel` makes it" in other.err
     rows = {
         row["estimator"]: row for row in record(call, "table", *SMALL, "--store", made, "--protocol", "kar")["rows"]
     }

@@ -40,6 +40,9 @@ def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling
     assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
     assert propose("doctor") == "roarbench doctor --store 'my store'"
     assert propose("suites") == "roarbench suites"
+    calling("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
+    for command in ("run", "plan", "replicate", "status", "retry", "keys", "table", "compare", "validity", "plot"):
+        assert propose(command).endswith("--suite x --fill linear --unit pixel")
     calling("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
     monkeypatch.setenv("ROARBENCH_STORE", "else where")
     assert propose("table") == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
@@ -91,7 +94,7 @@ def test_a_time_is_read_with_its_units():
 KINDS = {  # protocols, words after `run`, the protocol that is shown, and what checks the rows
     "specific": ((SPECIFIC,), (), "specific", "replicate"),
     "part": ((SPECIFIC, ROAR), ("--protocol", "roar"), "roar", "validity"),
-    "unretrained": ((MORF, LERF), (), "morf", "validity"),
+    "unretrained": ((MORF, LERF), ("--fill", "black", "--unit", "pixel"), "morf", "validity"),
 }
 
 
@@ -111,7 +114,7 @@ def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
         answer = call(*command)
         assert answer.code == 0, answer.err
         assert command[0] != "table" or answer.out in ran.out
-    found = json.loads(call("table", *asked, "--format", "json").out)
+    found = json.loads(call(*proposed[0], "--format", "json").out)
     assert found["protocol"] == protocol  # programs rely on it
     assert {row["gain"] for row in found["rows"]} - {None}
 

@@ -1,5 +1,8 @@
 """Commands on a suite that leads with ROAR and own-network gain."""
 
+import json
+import shutil
+
 import pytest
 
 from roarbench.api.finding import load
@@ -106,3 +109,16 @@ def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call,
         alone["rows"]
         == record(call, "table", *asked, "--estimators", "grad,random", "--protocol", "own-network")["rows"]
     )
+
+
+def test_another_fill_of_the_same_suite_is_run_and_shown_by_the_option(run, call, tmp_path):
+    """The rows are others; every command shows them by the same option."""
+    store = shutil.copytree(run[0], tmp_path / "store")
+    asked, part = (*ASKED, "--store", store), ("--protocol", "own-network", "--fill", "black")
+    answer = call("run", *asked, *part, "--estimators", "grad", "--format", "json")
+    assert answer.code == 0 and json.loads(answer.out)["fill"] == "zero"
+    assert record(call, "table", *asked, "--protocol", "own-network")["fill"] == "mean"
+    assert "both v1, fill black (small version" in call("table", *asked, "--fill", "zero").out
+    counts = [record(call, "status", *asked, *words)["done"] for words in ((), ("--fill", "black"))]
+    assert counts[0] > counts[1] > 0
+    assert load("both", store=store, limit=16, fill="black").result().table("own-network").fill == "zero"

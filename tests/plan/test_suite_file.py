@@ -18,7 +18,7 @@ from roarbench.plan.custom_suite import suite_of, suite_record, without
 from roarbench.plan.points import expand
 from roarbench.plan.preprocessing import published_preprocessing
 from roarbench.plan.suite import NO_NEIGHBOURS
-from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
@@ -254,7 +254,7 @@ WRONG = (
     ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
     ("seeds = 1", "seeds = 1\n[protocol.kar]\nseeds = 2", ", [protocol]: no key 'kar'; "),
     ("seeds = 1", "seeds: 1", " is not TOML: "),
-    ('["roar"]', '["specific"]\nfills = ["linear"]', "where masks are exchanged write mean, zero, blur or noise"),
+    ('["roar"]', '["specific"]\nfills = ["linear"]', "where masks are exchanged write mean, black, blur or noise"),
 )
 WRONG_ON_TABLE = (
     ('"kind"', '"kinds"', "[data]: mine.csv has no column 'kinds'; did you mean 'kind'?"),
@@ -262,6 +262,16 @@ WRONG_ON_TABLE = (
     ("seeds = 2", 'seeds = 2\nunits = ["pixel"]', "units has 'pixel', and a table has no pixels"),
     ('["specific", "roar"]', '["roar"]\nfills = ["blur"]', "fills has 'blur', which is made of neighbouring"),
 )
+
+
+@pytest.mark.parametrize("suite", ["path", "on_table"])
+def test_black_is_the_fill_that_records_call_zero(suite, request):
+    path = request.getfixturevalue(suite)
+    text = path.read_text()
+    black, zero = (
+        parse_suite(text.replace("levels =", f'fills = ["{word}"]\nlevels =', 1), path) for word in ("black", "zero")
+    )
+    assert black == zero and {block.fill for block in black.blocks} == {"zero"}
 
 
 @pytest.mark.parametrize(

@@ -240,6 +240,8 @@ def plan(
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
     if asked.question:
+        if work.fill or work.unit:
+            raise CallerError("--question finds fill and unit itself; leave --fill and --unit out")
         _answer(asked, work, format)
         return
     suite = work.load(asked.suite)

@@ -1,5 +1,6 @@
 """Show what a store holds."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 
@@ -7,14 +8,13 @@ import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report, print_table
 from roarbench.cli.option_records import BoardOptions, ResultsOptions
-from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, UnitName, argument, option
+from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, argument, option
 from roarbench.cli.proposals import propose, what_else, worded
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.suites import SUITES
 from roarbench.protocols import SHOWN
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Unit
 from roarbench.text import decimals, folded, interval
 
 if TYPE_CHECKING:
@@ -58,9 +58,6 @@ def table(
     suite: SuiteName,
     board: BoardOptions,
     source: ResultsOptions,
-    fill: Annotated[
-        str, option("What replaces removed features, such as linear, ROAD's.", "NAME", "the suite's first")
-    ] = "",
     notes: Annotated[bool, option("Say below the table all about its numbers.", flags="--notes")] = False,
     format: Annotated[TableFormat, typer.Option()] = "text",
 ) -> None:
@@ -68,8 +65,8 @@ def table(
     found = source.load(suite).read_rows(board.estimators)
     from roarbench.report.status import failure_lines
 
-    shown = found.table(board.protocol, board.unit, fill)
-    if format not in ("json", "csv") and not (found.stored.results or found.failures):
+    shown = found.table(board.protocol)
+    if format not in ("json", "csv") and not (found.stored.has_rows or found.failures):
         _refuse_nothing(found.stored, "table")
     print_table(shown, format, notes)
     names = set(shown.names)
@@ -86,17 +83,16 @@ def compare(
     protocol: Annotated[
         str, option("Compare by this protocol.", "NAME", "what the table has", autocompletion=lambda: [*SHOWN])
     ] = "",
-    unit: UnitName = None,
     source: ResultsOptions,
     format: Report = "text",
 ) -> None:
     """Compare two rows of a suite, paired, by the test of its tables."""
     found = source.load(suite).read_rows(None)
-    if not found.stored.results:
+    if not found.stored.has_rows:
         _refuse_nothing(found.stored, "table")
     from roarbench.api.suite_result import TwoDifferences
 
-    compared, names = found.compare(first, second, protocol, unit), (first, second)
+    compared, names = found.compare(first, second, protocol), (first, second)
     parts: dict[str, Any]
     if isinstance(compared, TwoDifferences):
         parts = {question: each and _difference_record(names, each) for question, each in compared._asdict().items()}
@@ -127,7 +123,6 @@ def _difference_text(title: str, names: tuple[str, str], found: "Difference") ->
 def validity(
     *,
     suite: SuiteName,
-    unit: UnitName = None,
     source: ResultsOptions,
     against: Annotated[
         list[str] | None,
@@ -138,16 +133,17 @@ def validity(
     format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
-    asked, *others = map(source.load, (suite, *(against or ())))
+    asked = source.load(suite)
+    others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
     from roarbench.analysis.load import alike, load_suite
     from roarbench.analysis.validity import panel
     from roarbench.report import validity_panel
 
     compared = [load_suite(other.plan, alike(asked.question, asked.plan, other.plan)) for other in others]
     suite_results = load_suite(asked.plan, asked.question)
-    if not suite_results.results and format != "json":
+    if not suite_results.has_rows and format != "json":
         _refuse_nothing(suite_results, "validity")
-    made = panel(suite_results, others=compared, unit=unit)
+    made = panel(suite_results, others=compared)
     if format == "text":
         out.print(validity_panel.as_text(made, out.width), crop=False)
     else:
@@ -169,9 +165,9 @@ def plot(
     Name twins and other checks in --estimators to draw them.
     """
     found = source.load(suite).read_rows(board.estimators)
-    if not found.stored.results:
+    if not found.stored.has_rows:
         _refuse_nothing(found.stored, "plot")
-    found.plot(output, board.protocol, board.unit, published)
+    found.plot(output, board.protocol, published=published)
     err.print(f"drawn: {output}", soft_wrap=True)
     _tell_what_else(found.stored, "plot")
 
@@ -181,12 +177,13 @@ _Tested = Annotated[
 ]
 
 
-def claims(*, suite: _Tested = "", unit: UnitName = None, source: ResultsOptions, format: Report = "text") -> None:
+def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
     asked = source.load(suite) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
     from roarbench.report import claim_table
+    from roarbench.report.table import first_unit
     from roarbench.stats.bootstrap import Bootstrap
 
     if asked and not any(block.protocol in (ROAR, OWN_NETWORK) for block in asked.plan.blocks):
@@ -194,7 +191,7 @@ def claims(*, suite: _Tested = "", unit: UnitName = None, source: ResultsOptions
         answers = f"ROAR or own-network gain, suite '{asked.name}' has neither"
         raise CallerError(f"the claims are tested by {answers}; `{alone}` tests the paper's own")
     suite_results = load_suite(asked.plan, asked.question) if asked else None
-    evidence = Evidence(suite_results, unit or Unit.SCALAR, Bootstrap()) if suite_results else None
+    evidence = Evidence(suite_results, first_unit(suite_results.suite, ROAR), Bootstrap()) if suite_results else None
     found, gains = claim_table.claim_records(evidence), claim_table.gain_records()
     described = claim_table.results_record(evidence) if evidence else None
     ours = claim_table.results_title(evidence) if evidence else ""
@@ -218,7 +215,7 @@ def report(
 
     asked = source.load(suite)
     suite_results = load_suite(asked.plan, asked.question)
-    if not suite_results.results:
+    if not suite_results.has_rows:
         _refuse_nothing(suite_results, "report")
     write_report(SuiteView(suite_results, source.store, dict), out_file)
     err.print(f"written: {out_file}", soft_wrap=True)
