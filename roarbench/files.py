@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from random import Random
 from typing import TypeVar
 
 from filelock import FileLock
@@ -14,6 +15,8 @@ from filelock import FileLock
 from roarbench.errors import CallerError, StoreError
 
 Made = TypeVar("Made")
+LARGE = 2**28  # bytes from which on a file is not read whole again by each command
+_SAMPLED, _BLOCK = 256, 2**14  # blocks of a sample, and bytes of each
 _NO_FOLDERS = {errno.EINVAL, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EBADF}  # fsync(2): it is no file
 
 
@@ -100,19 +103,56 @@ def sha256(path: Path) -> str:
         raise StoreError(f"cannot read {path}: {error.strerror or error}") from error
 
 
-def refuse_altered(path: Path, noted: str, what: str, remedy: str) -> None:
-    """Refuse a file without the checksum that was noted when it was written; each version is read once."""
+def refuse_altered(path: Path, noted: str, what: str, remedy: str, whole: bool = False) -> None:
+    """Refuse a file without the checksum that was noted when it was written; each version is read once.
+
+    A large file that was read whole before is compared by size, time and a sample of its bytes, unless `whole`.
+    """
     try:
         found = path.stat()
     except OSError as error:
         raise StoreError(f"cannot read {path}: {error.strerror or error}; {remedy}") from error
+    if not whole and _read_before(path, noted):
+        return
     if _checksum(path, found.st_size, found.st_mtime_ns, found.st_ino) != noted:
         raise StoreError(f"{what}: {path} was altered, its checksum is not the manifest's; {remedy}")
+    note_read(path, noted)
 
 
 @cache
 def _checksum(path: Path, *version: int) -> str:
     return sha256(path)
+
+
+def note_read(path: Path, checksum: str) -> None:
+    """Note beside a large file that all of it was read and has this checksum; nothing where that cannot be written."""
+    if path.stat().st_size >= LARGE:
+        with suppress(OSError):
+            text, temporary = _signs(path, checksum), path.with_name(f".{path.name}.new")
+            write_whole(_note(path), lambda new: new.write_text(text), temporary)
+
+
+def _read_before(path: Path, checksum: str) -> bool:
+    if path.stat().st_size < LARGE:
+        return False
+    with suppress(OSError):
+        return _note(path).read_text() == _signs(path, checksum)
+    return False
+
+
+def _note(path: Path) -> Path:
+    return path.with_name(f".{path.name}.read")
+
+
+def _signs(path: Path, checksum: str) -> str:
+    """Return what tells a version of a file without reading all of it: blocks at places drawn from its checksum."""
+    found, digest = path.stat(), hashlib.sha256()
+    places = Random(checksum).choices(range(found.st_size), k=_SAMPLED)
+    with path.open("rb") as file:
+        for place in (0, *sorted(places)):
+            file.seek(place)
+            digest.update(file.read(_BLOCK))
+    return f"{checksum} {found.st_size} {found.st_mtime_ns} {digest.hexdigest()}\n"
 
 
 def sync(path: Path) -> None:

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from roarbench import files
 from roarbench.errors import StoreError
 from roarbench.files import refuse_altered, sha256, sync, write_whole, writing
 
@@ -44,6 +45,28 @@ def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path
     with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), writing(path):
         write_whole(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_large_file_is_read_whole_once_and_then_by_a_sample(tmp_path, monkeypatch):
+    path, read = tmp_path / "large", []
+    path.write_bytes(bytes(range(256)) * 400)
+    noted = sha256(path)
+    monkeypatch.setattr(files, "LARGE", 100_000)
+    monkeypatch.setattr(files, "_checksum", lambda path, *version: read.append(path) or sha256(path))
+    for expected in (1, 1):
+        refuse_altered(path, noted, "it", "make it again")
+        assert len(read) == expected
+    refuse_altered(path, noted, "it", "make it again", whole=True)
+    assert len(read) == 2
+    times = path.stat()
+    for altered in (b"x" + path.read_bytes()[1:], path.read_bytes() + b"x"):  # same size and time; longer
+        path.write_bytes(altered)
+        os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))
+        with pytest.raises(StoreError, match="it: .* was altered"):
+            refuse_altered(path, noted, "it", "make it again")
+    os.utime(path, ns=(0, 0))
+    with pytest.raises(StoreError, match="it: .* was altered"):
+        refuse_altered(path, noted, "it", "make it again")
 
 
 def test_a_file_that_changes_is_read_again(tmp_path):

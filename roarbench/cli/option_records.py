@@ -119,6 +119,9 @@ class EngineOptions:
     compile: Annotated[
         bool, option("Compile the networks that GPUs train; `make first-gpu` measures whether that pays.")
     ] = False
+    check_files: Annotated[
+        bool, option("Read large files whole before the work, also those that were read whole once, and compare them.")
+    ] = False
 
     def __post_init__(self) -> None:
         if self.address and self.engine != "ray":

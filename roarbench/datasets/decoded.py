@@ -86,13 +86,13 @@ def _opened(folder: Path) -> ImageData:
     return open_decoded(folder)
 
 
-def verify_decoded(folder: Path, split: Split) -> None:
-    """Read every byte of a split of a decoded data set; StoreError where a file is not the one that was written."""
+def verify_decoded(folder: Path, split: Split, whole: bool) -> None:
+    """Refuse a split whose files are not the ones written, with StoreError; `whole` as in `refuse_altered`."""
     manifest = json.loads((folder / MANIFEST).read_text())
     for kind in ("pixels", "labels", "truth"):
         if noted := manifest["splits"][split].get(kind):
             what, remedy = f"{split} images of {manifest['record']['name']}", f"delete {folder} and run again"
-            refuse_altered(folder / f"{split}-{kind}.bin", noted, what, remedy)
+            refuse_altered(folder / f"{split}-{kind}.bin", noted, what, remedy, whole)
 
 
 def _open_split(folder: Path, split: Split, entry: dict[str, Any], record: DatasetRecord) -> Images:

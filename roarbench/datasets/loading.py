@@ -23,7 +23,7 @@ from roarbench.datasets.origin import describe_source
 from roarbench.datasets.sources import RawSplit, open_source
 from roarbench.datasets.subsets import check_limit
 from roarbench.errors import DataError, StoreError
-from roarbench.files import sha256, sync
+from roarbench.files import note_read, sha256, sync
 from roarbench.terms import Split
 
 
@@ -133,7 +133,9 @@ def _fill(
 def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
     """Write what goes with the pixels of a split; returns its entry in the manifest."""
     labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
-    entry = {"images": len(raw.labels), "pixels": sha256(folder / f"{split}-pixels.bin"), "labels": labels}
+    pixels = folder / f"{split}-pixels.bin"
+    note_read(pixels, digest := sha256(pixels))
+    entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
     truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
     return entry | truth
 

@@ -30,13 +30,14 @@ def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
         yield from artifacts_of(step)
 
 
-def verify_inputs(work: SuiteWork, runs: list[Run]) -> None:
+def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None:
     """Compare the images, and the rankings that there are already, with the checksums of their manifests.
 
-    To be called once by a command, before its workers read them; StoreError where something was altered.
+    To be called once by a command, before its workers read them; StoreError where something was altered. Large files
+    that were read whole before are compared by a sample, unless `whole`.
     """
-    todo, store = [partial(verify_decoded, work.images.folder, split) for split in Split], work.rankings
-    todo += [partial(store.verify, spec) for spec in rankings_needed(work, runs) if store.has(spec)]
+    todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
+    todo += [partial(store.verify, spec, whole) for spec in rankings_needed(work, runs) if store.has(spec)]
     with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter's lock to others
         for done in [pool.submit(each) for each in todo]:
             done.result()

@@ -69,6 +69,7 @@ class Request:
     pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
     # when to stop, by `time.monotonic`, at the end of the next job; None for when all is done
     until: float | None = None
+    check_files: bool = False  # whether large files, too, are read whole and compared with their checksums
     # called once ROAR is complete while another protocol goes on, if somebody asks
     tell_roar: Callable[[], None] | None = None
 
@@ -113,7 +114,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
 
     failed, planned = 0, partial(_planned, request, suite_results, lacking, console)
     left, left_of_roar = set(todo), {run for run in todo if _is_of_roar(run)}
-    with at_work(work, todo, store, planned, workers, console, request.start) as (watch, events):
+    with at_work(work, todo, store, planned, workers, console, request.start, request.check_files) as (watch, events):
         for event in events:
             watch.note(event)
             failed += len(event.step.runs) if event.failure else 0
@@ -245,12 +246,13 @@ def at_work(
     workers: int,
     console: Console,
     start: Start = start_local,
+    check_files: bool = False,
 ) -> Iterator[tuple[Watch, Iterator[Event]]]:
     """Start workers, ask for their rates, and yield the display and the events; the caller notes each of them there.
 
     Runs whose trainings do not fit in the device are left out with one line; no store learns of it.
     """
-    verify_inputs(work, runs)
+    verify_inputs(work, runs, check_files)
     with ExitStack() as last, start(workers) as engine:
         rates = rates_of(engine)
         reasons = dict(rates.too_large)  # of recipes

@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.errors import StoreError
-from roarbench.files import locked, look_anew, refuse_altered, sha256, write_whole, writing
+from roarbench.files import locked, look_anew, note_read, refuse_altered, sha256, write_whole, writing
 from roarbench.identity import fingerprint
 from roarbench.kernels.bit_planes import Layout
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
@@ -225,12 +225,12 @@ class RankingsStore:
         found = (spec, *siblings(self.folder(spec), spec))
         return {checksum_of(self.folder(each) / MANIFEST) for each in found} - {""}
 
-    def verify(self, spec: RankingSpec) -> None:
-        """Read every byte of finished rankings; StoreError where a file is not the one that was written."""
+    def verify(self, spec: RankingSpec, whole: bool = True) -> None:
+        """Refuse rankings whose files are not those sealed, with StoreError; `whole` as in `refuse_altered`."""
         found = self.open(spec)
         for split, file in found.files.items():
             path, what = found.folder / f"{split}.arrow", f"ranking of {spec.name} ({spec.unit})"
-            refuse_altered(path, file["sha256"], what, remedy(found.folder))
+            refuse_altered(path, file["sha256"], what, remedy(found.folder), whole)
 
     def _same_as(self, spec: RankingSpec, weights: str) -> str:
         """Return the checksum of finished siblings that remove the same as these joined files; empty without any."""
@@ -272,7 +272,8 @@ class RankingsStore:
         joined = np.memmap(raw, np.uint8, "r", shape=shape)
         write_whole(path, lambda temporary: write_planes(temporary, joined, about), parts / f"{split}.tmp")
         raw.unlink()
-        entry = {"images": count, "bytes": path.stat().st_size, "sha256": sha256(path), "seconds": seconds}
+        note_read(path, digest := sha256(path))
+        entry = {"images": count, "bytes": path.stat().st_size, "sha256": digest, "seconds": seconds}
         if len(kept) == count:  # over noisy copies
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}

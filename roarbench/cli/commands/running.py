@@ -78,7 +78,9 @@ def run(
     with suite.opened(console) as results:
         part, pace = _entered(suite, asked, submitted, results, workspace, console)
         tell = None if logged else partial(_show_roar, suite, asked, part, console)
-        request = replace(suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell)
+        request = replace(
+            suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=place.check_files
+        )
         if course.until_decided:
             rule = StoppingRule(course.difference, budget)
             finished = run_until_decided(request, rule, workspace, results, console)
