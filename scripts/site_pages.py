@@ -75,6 +75,9 @@ def notebook(path: Path) -> str:
         parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
         for shown in (output for output in cell.get("outputs", ()) if output["output_type"] == "execute_result"):
             data = {kind: "".join(lines).strip() for kind, lines in shown["data"].items()}
+            if "image/png" in data:
+                parts.append(f"![picture](data:image/png;base64,{data['image/png']})")
+                continue
             html = _FRAME.sub("", data.get("text/html", ""))
             parts.append(f"<div>{html}</div>" if html else f"```text\n{data['text/plain']}\n```")
     return "\n\n".join([*parts, ""])

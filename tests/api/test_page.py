@@ -12,7 +12,8 @@ from tests.helpers.given import arrays, network
 from tests.helpers.own_photos import write_pictures
 
 DOCS = Path(__file__).parents[2] / "docs"
-pytestmark = pytest.mark.slow
+NOTEBOOKS = sorted({*(DOCS / "notebooks").glob("*.ipynb")} - {DOCS / "notebooks" / "imagenet-networks.ipynb"})
+pytestmark = pytest.mark.slow  # the one left out needs packages and photographs: test_imagenet.py
 _FEWER = ('rival = "ig(baseline=mean)"', 'rival = "truth"')  # the suite of seconds has no other row
 
 
@@ -49,7 +50,7 @@ def test_every_line_of_the_page_runs(suite, small, capsys):
     assert "mine@" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("path", sorted((DOCS / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
 def test_every_cell_of_a_notebook_runs(small, path):
     cells = [cell for cell in json.loads(path.read_text("utf-8"))["cells"] if cell["cell_type"] == "code"]
     held = {}
