@@ -83,7 +83,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     if networks and (trains := [block.protocol.name for block in blocks if block.protocol.trains]):
         seen = f"networks has weights of their own, and {trains[0]} trains networks"
         raise top.wrong(f'{seen}; write name = "…" under [network], or protocols that train nothing: "own-network"')
-    if dataset.test_only and (trains := [b.protocol.name for b in blocks if b.protocol.retrain is not Retrain.NONE]):
+    if dataset.test_only and (trains := [block.protocol.name for block in blocks if block.protocol.trains]):
         seen = f"{trains[0]} trains networks, and [data] has only test images"
         raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train nothing, such as "morf"')
     made = Suite(

@@ -148,11 +148,13 @@ def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_th
     assert filled == [("roar", "mean"), ("roar", "linear"), ("mask-only", "mean")]
 
 
-def test_a_suite_that_trains_nothing_needs_no_training_image(path):
+@pytest.mark.parametrize("protocol", ["morf", "own-network"])
+def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     (path.parent / "pictures").rename(path.parent / "kept")
     for number, name in enumerate(("2", "0", "10")):
         shutil.copytree(path.parent / "kept" / CLASSES[number], path.parent / "pictures" / name)
-    path.write_text(TEXT.replace('["roar"]', '["morf"]').replace(SHARE, 'test = "."\nclasses = 12'))
+    text = TEXT.replace('["roar"]', f'["{protocol}"]').replace(SHARE, 'test = "."\nclasses = 12')
+    path.write_text(text.replace("references = 1", "references = 3").replace("seeds = 1", "seeds = 3"))
     suite = read_suite(path)
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)

@@ -1,0 +1,173 @@
+"""Write the tables and figures of studies/paper/README.md from the published rows under results/ alone.
+
+python -m studies.paper
+"""
+
+from collections.abc import Callable, Mapping
+from itertools import combinations
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.claims import CLAIMS, Finding
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.paper_curves import hooker2019
+from roarbench.estimators.catalogue import PAPER, shown_name
+from roarbench.plan.points import expand
+from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.roar import ROAR
+from roarbench.report.claim_table import claim_records, own_tables
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.stats.replication import agreement
+from roarbench.terms import Order, Unit
+from roarbench.text import MISSING, interval, markdown_table
+from studies.page import program, verdict, write
+from studies.paper.figures import draw_fronts, draw_questions
+from studies.paper.published import HIGH, DataSet, cost, front, read_sets, rows_of, share_done, value_of
+
+HERE = Path(__file__).parent
+CONFIDENCE, EXPLAINS = 0.95, OwnNetworkVerdict.EXPLAINS
+HOLDS = 0.6  # Kendall's tau from here on says that an order carries over
+
+
+def counts(sets: list[DataSet]) -> str:
+    """Return how many runs of each suite are published, by protocol."""
+    protocols = list(dict.fromkeys(block.protocol for each in sets for block in each.results.suite.blocks))
+    rows = []
+    for each in sets:
+        asked, done = expand(each.results.suite), each.results.results
+        shares = [_share(each.results, protocol) for protocol in protocols]
+        rows.append([each.name, f"{len(done):,} of {len(asked):,}", *shares])
+    return markdown_table(("data set", "runs", *(protocol.name for protocol in protocols)), rows)
+
+
+def _share(results: SuiteResults, protocol: Protocol) -> str:
+    done = share_done(results, protocol)
+    return "whole" if done == 1 else f"{done:.0%}" if done else MISSING
+
+
+def claims(sets: list[DataSet]) -> str:
+    """Return each claim of the paper with its verdict on the paper's table and on each data set."""
+    shown = [each for each in sets if each.roar_samples]
+    records = [claim_records(Evidence.of(each.results if _whole(each) else each.high)) for each in shown]
+    rows = []
+    for number, claim in enumerate(CLAIMS):
+        found = [record[number] for record in records]
+        published = found[0]["published"] if found else claim_records(None)[number]["published"]
+        rows.append([claim.text, str(Finding(**published)), *(_ours(each["ours"]) for each in found)])
+    return markdown_table(("claim", "the paper", *(each.name for each in shown)), rows)
+
+
+def _whole(each: DataSet) -> bool:
+    return any(row.gain.value is not None for row in rows_of(each.results, ROAR) if row.estimator in PAPER)
+
+
+def _ours(record: Mapping[str, Any]) -> str:
+    return str(Finding(**{name: value for name, value in record.items() if name != "significant"}))
+
+
+def accuracies(sets: list[DataSet]) -> str:
+    """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
+    published = hooker2019(Order.MORF)
+    tables = [own_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar]
+    names = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)
+    heads = [each.name for each in sets if each.roar]
+    rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
+    for name in names:
+        rows.append([f"`{name}`", *(_percent(of.get(name, {}), HIGH) for of in (*published.values(), *tables))])
+    return markdown_table(("removed first", *(f"{name}, paper" for name in published), *heads), rows)
+
+
+def _percent(curve: Mapping[float, float], t: float) -> str:
+    return f"{100 * curve[t]:.1f}" if t in curve else MISSING
+
+
+def estimators(sets: list[DataSet]) -> str:
+    """Return every estimator with its passes, and both gains on each data set."""
+    names = dict.fromkeys(name for each in sets for name in (*each.own, *each.roar_samples))
+    order = sorted(names, key=lambda name: -max(value_of(each.own.get(name)) for each in sets))
+    heads = ["estimator", "passes"]
+    heads += [f"own-network, {each.name}" for each in sets if each.own]
+    heads += [f"ROAR at .9, {each.name}" for each in sets if each.roar_samples]
+    rows = []
+    for name in order:
+        own = [_gain(each.own.get(name)) for each in sets if each.own]
+        roar = [_judged(each.roar.get(name)) for each in sets if each.roar_samples]
+        rows.append([f"`{shown_name(name)}`", f"{cost(name):,}", *own, *roar])
+    return markdown_table(heads, rows)
+
+
+def _gain(row: Row | None) -> str:
+    if row is None:
+        return MISSING
+    return f"{interval(row.gain)}{' **yes**' if row.network and row.network.verdict is EXPLAINS else ''}"
+
+
+def _judged(row: Row | None) -> str:
+    return MISSING if row is None else f"{interval(row.gain)} {verdict(row.random)}"
+
+
+def fronts(sets: list[DataSet]) -> str:
+    """Return the Pareto front of own-network gain against passes on each data set."""
+    rows = [
+        [each.name, f"`{shown_name(name)}`", f"{cost(name):,}", interval(each.own[name].gain), "yes" if sure else "no"]
+        for each in sets
+        for name, sure in front(each).items()
+    ]
+    return markdown_table(("data set", "on the front", "passes", "own-network gain", "for certain"), rows)
+
+
+def orders(sets: list[DataSet]) -> str:
+    """Return whether orders of estimators carry over: between the questions, and between data sets."""
+    rows = []
+    for each in sets:
+        whole = each.whole(OWN_NETWORK) and each.whole(ROAR)
+        rows.append(_order(f"both questions: {each.name}", each.own_samples, each.roar_samples, whole, _same_question))
+    for one, two in combinations(sets, 2):
+        for question, protocol in (("own-network gain", OWN_NETWORK), ("ROAR at .9", ROAR)):
+            whole = one.whole(protocol) and two.whole(protocol)
+            samples = one.samples(protocol), two.samples(protocol)
+            rows.append(_order(f"{question}: {one.name}, {two.name}", *samples, whole, _carries_over))
+    return markdown_table(("orders", "rows", "Kendall's tau [95 %]", "settled pairs", "verdict"), filter(None, rows))
+
+
+def _order(
+    name: str, one: Mapping[str, Sample], other: Mapping[str, Sample], whole: bool, judged: Callable[[Estimate], str]
+) -> list[str]:
+    found = agreement(one, other, CONFIDENCE)
+    if found is None:
+        return []
+    settled = MISSING if found.settled is None else f"{found.settled}, {found.opposed} opposed"
+    tau = interval(found.tau, lambda value: f"{value:+.2f}")
+    return [name, str(found.rows), tau, settled, judged(found.tau) if whole else "not yet whole"]
+
+
+def _same_question(tau: Estimate) -> str:
+    return "they agree" if (tau.value or 0.0) >= HOLDS else "they ask different things"
+
+
+def _carries_over(tau: Estimate) -> str:
+    return "carries over" if (tau.low or 0.0) > 0 else "does not" if (tau.high or 0.0) < HOLDS else "open"
+
+
+TABLES: dict[str, Callable[[list[DataSet]], str]] = {
+    each.__name__: each for each in (counts, claims, accuracies, estimators, fronts, orders)
+}
+
+
+def main() -> None:
+    """Write every table of README.md and both figures."""
+    program(__doc__).parse_args()
+    with TemporaryDirectory() as folder:
+        sets = read_sets(Path(folder))
+    write(HERE / "README.md", {name: table(sets) for name, table in TABLES.items()})
+    draw_questions(sets)
+    draw_fronts(sets)
+
+
+if __name__ == "__main__":
+    main()

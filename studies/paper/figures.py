@@ -1,0 +1,55 @@
+"""The figures of the benchmark: both questions side by side, and gain against cost."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from roarbench.estimators.catalogue import shown_name
+from roarbench.stats.bootstrap import Estimate
+from studies.paper.published import DataSet, cost, front, value_of
+
+HERE = Path(__file__).parent
+
+
+def draw_questions(sets: list[DataSet]) -> None:
+    """Draw ROAR gain against own-network gain, a panel for each data set that has both."""
+    shown = [each for each in sets if each.own.keys() & each.roar.keys()]
+    figure, panels = _panels(len(shown))
+    for axes, each in zip(panels, shown, strict=True):
+        _points(axes, each, {name: each.roar[name].gain for name in each.roar if name in each.own})
+        axes.set(title=each.name, xlabel="ROAR gain at .9, points", ylabel="own-network gain, points")
+        axes.axvline(0, color="0.7", linewidth=0.8)
+    figure.savefig(HERE / "questions.svg", metadata={"Date": None})
+
+
+def draw_fronts(sets: list[DataSet]) -> None:
+    """Draw own-network gain against passes, a panel for each data set, with the front as a line."""
+    shown = [each for each in sets if each.own]
+    figure, panels = _panels(len(shown))
+    for axes, each in zip(panels, shown, strict=True):
+        _points(axes, each, {name: Estimate(float(cost(name))) for name in each.own})
+        best = list(front(each))
+        axes.step([cost(name) for name in best], [value_of(each.own[name]) for name in best], where="post", color="C1")
+        axes.set(title=each.name, xlabel="passes for an image", ylabel="own-network gain, points", xscale="log")
+    figure.savefig(HERE / "cost.svg", metadata={"Date": None})
+
+
+def _panels(number: int) -> tuple[Figure, list[Axes]]:
+    figure = Figure(figsize=(5.5 * number, 4.5), layout="constrained")
+    return figure, list(figure.subplots(1, number, squeeze=False)[0])
+
+
+def _points(axes: Axes, each: DataSet, across: Mapping[str, Estimate]) -> None:
+    axes.axhline(0, color="0.7", linewidth=0.8)
+    for name, x in across.items():
+        y = each.own[name].gain
+        assert x.value is not None and y.value is not None, "rows without a gain are left out"
+        axes.errorbar(x.value, y.value, yerr=_bars(y), xerr=_bars(x), fmt="o", color="C0", elinewidth=0.6, markersize=3)
+        axes.annotate(shown_name(name), (x.value, y.value), xytext=(3, 2), textcoords="offset points", fontsize=6)
+
+
+def _bars(found: Estimate) -> list[list[float]] | None:
+    value, low, high = found
+    return None if value is None or low is None or high is None else [[value - low], [high - value]]

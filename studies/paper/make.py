@@ -1,0 +1,121 @@
+"""Run the benchmark step by step, the most useful complete parts first; start it again to resume.
+
+    python -m studies.paper.make STORES --cifar10 DIR --imagenet DIR
+
+STORES gets one store for each data set and `queue.log`: each finished step with its hours of processor time. The
+folder after --cifar10 has the hub's parquet files, the one after --imagenet a copy of imagenet.toml and what it names.
+Without them their steps are left out.
+"""
+
+import argparse
+import resource
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from rich.console import Console
+
+from roarbench import load
+from roarbench.errors import RoarbenchError
+from roarbench.execution.entering import SubmissionMode, read_all, submit
+from roarbench.execution.runner import run_suite
+from roarbench.plan.choosing import part_of
+from roarbench.plan.suite import Suite
+from roarbench.protocols import PROTOCOLS
+from roarbench.store.layout import Workspace
+
+SUBMISSIONS = Path(__file__).parents[2] / "submissions"
+SETS, TABLES = ("imagenette64", "fashion-mnist", "cifar10"), ("breast-cancer", "digits")
+UNTRAINED = (("own-network", "own-network-lerf"), ("morf", "lerf"), ("matched",))
+FEW_PASSES = (
+    *("grad", "input-x-grad", "gb", "ig", "ig(baseline=mean)", "deeplift(baseline=mean)", "lrp", "gradient-shap"),
+    *("grad-sq", "gb-sq", "ig-sq", "gradcam", "guided-gradcam", "hires-cam", "layer-cam", "occlusion"),
+    *("sg-grad", "sg-grad-sq", "sgsq-grad", "var-grad", "sg-gb", "sg-gb-sq", "sgsq-gb", "var-gb", "feature-ablation"),
+)
+_IG_ENSEMBLES = ("sg-ig", "sg-ig-sq", "sgsq-ig", "var-ig")
+
+
+class Step(NamedTuple):
+    """Part of one suite."""
+
+    name: str  # of the data set, and of its store
+    protocols: tuple[str, ...] = ()  # all if empty
+    estimators: tuple[str, ...] = ()  # beside the controls; all if empty
+    levels: tuple[float, ...] = ()  # all if empty
+    submissions: bool = False  # the example files, too
+
+
+def steps() -> Iterator[Step]:
+    """Yield every step in the order of plan.md."""
+    for rows in (FEW_PASSES, (*FEW_PASSES, *_IG_ENSEMBLES)):
+        for name in SETS:
+            yield from (Step(name, asked, rows) for asked in UNTRAINED)
+    yield from (Step(name) for name in TABLES)
+    yield from (Step("imagenette64", asked, FEW_PASSES[:1], submissions=True) for asked in UNTRAINED)
+    yield from (Step(name, asked) for name in SETS for asked in UNTRAINED)
+    yield Step("imagenet")
+    yield Step("imagenette64", ("roar",), levels=(0.9,))
+    yield from (Step(name, (asked,)) for name in SETS for asked in ("roar", "kar", "mask-only"))
+
+
+def part(suite: Suite, step: Step, entries: Sequence[str] = ()) -> Suite:
+    """Return the part of a suite that a step is.
+
+    Own-network gain is always in it, done or not: its levels belong to the identity of rankings, which then serve all.
+    """
+    chosen = part_of(suite, list(step.estimators) or None, entries)
+    asked = {PROTOCOLS[name] for name in (*step.protocols, "own-network")}
+    blocks = [block for block in chosen.blocks if not step.protocols or block.protocol in asked]
+    if step.levels:
+        blocks = [replace(each, levels=step.levels) if each.protocol.trains else each for each in blocks]
+    return replace(chosen, blocks=tuple(blocks))
+
+
+def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | None) -> int:
+    """Run what is missing of a step; returns how many runs failed."""
+    named = str(data / "imagenet.toml") if step.name == "imagenet" and data else f"benchmark-{step.name}"
+    store, console = stores / step.name, Console(stderr=True)
+    suite = load(named, store, data=data if step.name == "cifar10" else None, limit=limit)
+    workspace, entries, pace = Workspace(store), list[str](), None
+    with suite.opened(console) as results:
+        if step.submissions:
+            files = read_all(sorted(SUBMISSIONS.glob("*.py")))
+            entries, pace = submit(files, SubmissionMode(False, False, suite.plan), results, workspace, console)
+        request = replace(suite.request(part(suite.fitted, step, entries), workers), pace=pace)
+        return run_suite(request, workspace, results, console).failed
+
+
+def main() -> None:
+    """Run every step that has its images; one that fails is told, and the next one begins."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("stores", type=Path)
+    parser.add_argument("--cifar10", type=Path)
+    parser.add_argument("--imagenet", type=Path)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--limit", type=int)
+    asked = parser.parse_args()
+    torch.set_num_threads(1)
+    data = {"cifar10": asked.cifar10, "imagenet": asked.imagenet}
+    for step in steps():
+        if step.name in data and data[step.name] is None:
+            continue
+        before = _processor_hours()
+        try:
+            said = f"{run(step, asked.stores, data.get(step.name), asked.workers, asked.limit)} failed"
+        except RoarbenchError as error:
+            said = str(error)
+        line = f"{time.strftime('%F %T', time.gmtime())} {_processor_hours() - before:.3f} h {tuple(step)}: {said}\n"
+        with (asked.stores / "queue.log").open("a") as log:
+            log.write(line)
+
+
+def _processor_hours() -> float:
+    used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(each.ru_utime + each.ru_stime for each in used) / 3600
+
+
+if __name__ == "__main__":
+    main()

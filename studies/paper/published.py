@@ -1,0 +1,130 @@
+"""Published rows of the benchmark, by data set, and what is read off them."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.collecting import collect
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.own_network import kept_predictions, own_network_board
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.engine import passes
+from roarbench.plan.points import expand
+from roarbench.plan.suite import Suite
+from roarbench.plan.suites import find_suite
+from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.roar import ROAR
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Bootstrap, Sample
+from roarbench.stats.own_network import own_network_gain
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.results_folder import read_index
+from roarbench.store.transfer import import_results
+from roarbench.terms import Order, Unit
+
+RESULTS = Path(__file__).parents[2] / "results"
+SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")
+DATA = {"cifar10": "b91c5f97fb9aa3e5623226fe1e81c81b"}  # fingerprints of images that no suite pins
+ALONE = "quick@7"  # whose rows are the first of benchmark-imagenette64
+HIGH = 0.9  # the level that every data set has
+
+
+@dataclass(frozen=True, eq=False)
+class DataSet:
+    """Published rows of one suite of the benchmark."""
+
+    name: str
+    results: SuiteResults  # of the whole suite
+    high: SuiteResults  # of its part whose retrained rows have one level alone
+
+    @classmethod
+    def read(cls, name: str, store: ResultsStore) -> "DataSet":
+        """Read what was published of a data set's suite."""
+        suite, data = find_suite(f"benchmark-{name}"), DATA.get(name)
+        return cls(name, collect(suite, store, data=data), collect(_at_high(suite), store, data=data))
+
+    def whole(self, protocol: Protocol) -> bool:
+        """Return whether all runs of a protocol are there; of ROAR those at the high level."""
+        return share_done(self.high, protocol) == 1
+
+    @cached_property
+    def own(self) -> dict[str, Row]:
+        """Return rows with an own-network gain, without those that have 0 by construction."""
+        return {row.estimator: row for row in rows_of(self.high, OWN_NETWORK) if row.gain.low != row.gain.high}
+
+    @cached_property
+    def roar(self) -> dict[str, Row]:
+        """Return rows with a ROAR gain at the high level."""
+        return {row.estimator: row for row in rows_of(self.high, ROAR) if row.gain.value is not None}
+
+    @cached_property
+    def own_samples(self) -> dict[str, Sample]:
+        """Return the draws of own-network gains."""
+        _, kept = kept_predictions(self.high, OWN_NETWORK, Unit.SCALAR)
+        return {
+            name: own_network_gain(each.answers, Order.MORF, Bootstrap()).gain
+            for name, each in kept.items()
+            if name in self.own
+        }
+
+    @cached_property
+    def roar_samples(self) -> dict[str, Sample]:
+        """Return the draws of ROAR gains at the high level, of estimators alone."""
+        found = Evidence.of(self.high).drawn(ROAR, Unit.SCALAR).areas
+        return {name: sample for name, sample in found.items() if not find_estimator(name).control}
+
+    def samples(self, protocol: Protocol) -> dict[str, Sample]:
+        """Return the draws of the gains of one of the two questions."""
+        return self.own_samples if protocol is OWN_NETWORK else self.roar_samples
+
+
+def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
+    """Return the rows of a board; none where nothing of it was published."""
+    if protocol.by_networks:
+        found = own_network_board(results, protocol, Unit.SCALAR, Bootstrap())
+    else:
+        found = results.board(protocol, Unit.SCALAR)
+    return found.rows if found else ()
+
+
+def _at_high(suite: Suite) -> Suite:
+    blocks = (replace(block, levels=(HIGH,)) if block.protocol is ROAR else block for block in suite.blocks)
+    return replace(suite, blocks=tuple(blocks))
+
+
+def read_sets(folder: Path) -> list[DataSet]:
+    """Import the published rows of the benchmark into a store in this folder; returns what each data set has."""
+    with ResultsStore.open(default_url(folder)) as store:
+        for file in read_index(RESULTS):
+            if file.suite == ALONE or file.suite.startswith("benchmark-"):
+                import_results(store, RESULTS / file.path)
+        return [DataSet.read(name, store) for name in SETS]
+
+
+def share_done(results: SuiteResults, protocol: Protocol) -> float:
+    """Return the share of a protocol's runs that are published."""
+    place = (protocol.retrain, protocol.order)
+    asked = [point for point in expand(results.suite) if (point.cell.retrain, point.cell.order) == place]
+    return sum(point in results.results for point in asked) / len(asked)
+
+
+def cost(name: str) -> int:
+    """Return the passes of an image, forward and back together."""
+    return sum(passes([find_estimator(name)]))
+
+
+def front(each: DataSet) -> dict[str, bool]:
+    """Return estimators that none with fewer or equal passes beats, and whether each is so for certain."""
+    found, best = {}, float("-inf")
+    for name in sorted(each.own, key=lambda name: (cost(name), -value_of(each.own[name]))):
+        if (value := value_of(each.own[name])) > best:
+            found[name] = (each.own[name].gain.low or 0.0) > best
+            best = value
+    return found
+
+
+def value_of(row: Row | None) -> float:
+    """Return a gain in points; below all others where there is none."""
+    return float("-inf") if row is None or row.gain.value is None else row.gain.value
