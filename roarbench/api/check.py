@@ -23,6 +23,7 @@ from roarbench.api.removal import (
     evaluating,
     fill_of,
     ids_of,
+    networks_of,
     removed_of,
     replacing,
     score,
@@ -185,7 +186,7 @@ def check(
     """
     pixels = images_of(images)
     classes = torch.from_numpy(labels_of(labels, len(pixels)))
-    steps, models = Removal.read(Order.MORF, levels).levels, [model, *siblings]
+    steps, models = Removal.read(Order.MORF, levels).levels, [*networks_of([model]), *networks_of(siblings)]
     if not fills or isinstance(fills, str):
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:

@@ -118,6 +118,8 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     if taken := [name for name in controls if named.get(name, name) is not name and named.get(name) != name]:
         raise CallerError(f"{taken[0]} is a control of this table; give your estimator another name")
     named = dict.fromkeys(controls) | {name: name for name in controls} | dict(named)
+    if wrong := [name for name in named if not isinstance(name, str)]:
+        raise CallerError(f"the name of an estimator is {wrong[0]!r}, expected a text")
     table = {name: _table_row(one) for name, one in named.items() if isinstance(one, str)}
     others = {name: _read(name, one, images, networks) for name, one in named.items() if name not in table}
     mean, black = images.mean((0, 2, 3)), images.amin((0, 2, 3))
@@ -186,16 +188,20 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
 
 def _calling(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of (model, images, targets, generator), by the convention that the signature tells."""
-    if isinstance(given, type) and hasattr(given, "attribute"):
-        return by_captum(given)
+    if hasattr(getattr(given, "__self__", None), "attribute"):
+        raise CallerError(f"{name} belongs to an object of captum, which has one network; write its class")
     try:
-        held = inspect.signature(given).parameters.values()
+        held = list(inspect.signature(given).parameters.values())
     except (TypeError, ValueError):
-        held = inspect.Signature().parameters.values()
-    if any(one.kind is one.VAR_KEYWORD for one in held):
-        return by_quantus(given)
+        held = []
     plain = [one for one in held if one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)]
     needed = sum(one.default is one.empty for one in plain)
+    if isinstance(given, type) and hasattr(given, "attribute"):
+        if needed > 1:
+            raise CallerError(f"{name} needs more than a network; write a function of the network that returns it")
+        return by_captum(given)
+    if any(one.kind is one.VAR_KEYWORD for one in held):
+        return by_quantus(given)
     if needed == 3:
         return lambda model, images, targets, generator: given(model, images, targets)
     if needed == 1:
@@ -217,7 +223,7 @@ def _arrays(name: str, given: Any, images: Tensor, networks: int) -> Explainer:
     listed = [given] if isinstance(given, np.ndarray | Tensor) else list(given)
     if len(listed) != networks:
         raise CallerError(f"{name} has {len(listed)} arrays of maps, expected {networks}: one for each network")
-    made = [tensor(one) for one in listed]
+    made = [tensor(one, f"maps of {name}") for one in listed]
     n, _, h, w = images.shape
     for one in made:
         if tuple(one.shape) not in (tuple(images.shape), (n, 1, h, w), (n, h, w)):

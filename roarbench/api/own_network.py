@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import images_of
-from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, score
+from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, networks_of, score
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
@@ -118,7 +118,7 @@ def own_network_gain(
     Raises:
         CallerError: These do not fit together, or the networks put no image into one class.
     """
-    pixels, models = images_of(images), list(networks)
+    pixels, models = images_of(images), networks_of(networks)
     if len(models) < FEWEST_NETWORKS:
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more: add their siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), fill_of(pixels, fill)
@@ -159,7 +159,9 @@ def agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, 
     predicted = torch.stack([one.argmax(1) for one in logits])
     agreed = torch.nonzero((predicted == predicted[0]).all(0)).flatten()
     if not len(agreed):
-        raise CallerError("the networks put no image into one class; expected networks of the same classes")
+        raise CallerError(
+            f"the networks put none of the {len(pixels)} images into one class; expected networks of the same classes"
+        )
     return agreed, predicted[0, agreed]
 
 

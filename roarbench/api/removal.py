@@ -2,7 +2,7 @@
 
 import hashlib
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from typing import Any, NamedTuple, TypeVar
@@ -161,6 +161,16 @@ def replacing(pixels: Tensor, fill: Any) -> Replace:
         return torch.where(removed, values * step[:, None, None] + start[:, None, None], pixels[rows])
 
     return replace
+
+
+def networks_of(given: Any) -> list[nn.Module]:
+    """Return several networks as a list; CallerError for anything else."""
+    if isinstance(given, nn.Module) or not isinstance(given, Iterable):
+        raise CallerError(f"networks are one {type(given).__name__}; write [model, sibling_1, sibling_2]")
+    for number, one in enumerate(listed := list(given), 1):
+        if not isinstance(one, nn.Module):
+            raise CallerError(f"network {number} is a {type(one).__name__}, expected a torch.nn.Module")
+    return listed
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 import torch
-from captum.attr import InputXGradient
+from captum.attr import InputXGradient, LayerGradCam
 from torch import nn
 
 import roarbench as rb
@@ -117,6 +117,10 @@ def test_text_names_every_row_and_the_picture_is_drawn(networks, images, tmp_pat
         ({"estimators": {"a": [torch.zeros(9, 6, 6)] * 3}}, "maps of shape \\(9, 6, 6\\)"),
         ({"estimators": {"a": lambda model: None}}, "a takes the network alone and returned a NoneType"),
         ({"estimators": {"a": InputXGradient(nn.Identity())}}, "write the class InputXGradient"),
+        ({"estimators": {"a": InputXGradient(nn.Identity()).attribute}}, "belongs to an object of captum"),
+        ({"estimators": {"a": LayerGradCam}}, "a needs more than a network; write a function of the network"),
+        ({"estimators": {"a": [None] * 3}}, "maps of a have type object"),
+        ({"estimators": {3: "grad"}}, "the name of an estimator is 3, expected a text"),
         ({"estimators": {"a": [torch.full((60, 6, 6), float("nan"))] * 3}}, "a: the map of image 0 holds NaN"),
         ({"estimators": torch.zeros(60, 6, 6)}, 'a Tensor without a name; write {"mine": …}'),
         ({"estimators": {"a": lambda m, x, y: x[:, :, 0, 0]}}, "a for network 1: maps have shape"),
@@ -129,6 +133,20 @@ def test_refuses(networks, images, change, words):
     models = networks[: asked.pop("networks", 3)]
     with pytest.raises(CallerError, match=words):
         rb.own_network_gain(models, images, asked.pop("estimators"), **asked)
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        (lambda networks: networks[0], "networks are one Sequential; write \\[model, sibling_1, sibling_2\\]"),
+        (lambda networks: [*networks[:2], "ig"], "network 3 is a str, expected a torch.nn.Module"),
+    ],
+)
+def test_networks_are_a_list_of_modules(networks, images, given, words):
+    with pytest.raises(CallerError, match=words):
+        rb.own_network_gain(given(networks), images, "grad")
+    with pytest.raises(CallerError, match=words):
+        rb.check(networks[0], images, np.arange(60) % 2, "grad", siblings=given(networks))
 
 
 def test_a_network_that_draws_noise_is_refused_by_its_number(networks, images):
