@@ -1,6 +1,7 @@
 """From the store that a command names to what it shows. Nothing here imports torch."""
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -148,29 +149,25 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
             return False
         return (titles.index(other.title) > here) == (other.name == suite.name)
 
+    keys = cache(lambda other: keys_of(with_given(other, suite.given), suite_results.data, suite_results.limit))
     return any(
-        more or (own and instead(other))
-        for other in kin
-        if (more := _more(other, suite_results, own, results)) is not None
-    ) or _made_of_others(suite_results, set(own.values()), kin, results)
+        more or (own and instead(other)) for other in kin if (more := _more(keys(other), own, results)) is not None
+    ) or (
+        not suite_results.complete and _made_of((keys(each) for each in kin if each.title != suite.title), own, results)
+    )
 
 
-def _made_of_others(suite_results: SuiteResults, own: set[str], kin: Collection[Suite], results: ResultsStore) -> bool:
-    """Return whether a suite is not complete and all of its runs are those of other suites that are."""
-    if suite_results.complete or not own:
-        return False
-    title, given = suite_results.suite.title, suite_results.suite.given
-    for other in kin:
-        keys = set(keys_of(with_given(other, given), suite_results.data, suite_results.limit).values())
-        if other.title != title and own & keys and results.done(list(keys)) == keys:
-            own = own - keys
-    return not own
+def _made_of(others: Iterable[Mapping[Point, str]], own: Mapping[Point, str], results: ResultsStore) -> bool:
+    """Return whether all these results, of which there are some, are those of other suites that are complete."""
+    left = set(own.values())
+    for keys in (set(each.values()) for each in others):
+        if left & keys and results.done(keys) == keys:
+            left -= keys
+    return bool(own) and not left
 
 
-def _more(other: Suite, suite_results: SuiteResults, own: Mapping[Point, str], results: ResultsStore) -> int | None:
-    """Return how many results a suite has besides all these, by their keys; None where it lacks one of them."""
-    asked = with_given(other, suite_results.suite.given)
-    keys = keys_of(asked, suite_results.data, suite_results.limit)
+def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsStore) -> int | None:
+    """Return how many results a suite of these keys has besides all of `own`; None where it lacks one of them."""
     if not own.items() <= keys.items():
         return None
     others = [key for point, key in keys.items() if point not in own and point.cell.estimator != CLEAN]
