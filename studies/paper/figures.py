@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
@@ -11,6 +12,7 @@ from roarbench.stats.bootstrap import Estimate
 from studies.paper.published import DataSet, cost, front, value_of
 
 HERE = Path(__file__).parent
+_PASSES = (2, 10, 50, 200, 800)  # ticks
 
 
 def draw_questions(sets: list[DataSet]) -> None:
@@ -21,7 +23,7 @@ def draw_questions(sets: list[DataSet]) -> None:
         _points(axes, each, {name: each.roar[name].gain for name in each.roar if name in each.own})
         axes.set(title=each.name, xlabel="ROAR gain at .9, points", ylabel="own-network gain, points")
         axes.axvline(0, color="0.7", linewidth=0.8)
-    figure.savefig(HERE / "questions.svg", metadata={"Date": None})
+    _save(figure, "questions.svg")
 
 
 def draw_fronts(sets: list[DataSet]) -> None:
@@ -33,7 +35,15 @@ def draw_fronts(sets: list[DataSet]) -> None:
         best = list(front(each))
         axes.step([cost(name) for name in best], [value_of(each.own[name]) for name in best], where="post", color="C1")
         axes.set(title=each.name, xlabel="passes for an image", ylabel="own-network gain, points", xscale="log")
-    figure.savefig(HERE / "cost.svg", metadata={"Date": None})
+        axes.set_xlim(1.5, 2000)
+        axes.set_xticks(_PASSES, map(str, _PASSES))
+        axes.minorticks_off()
+    _save(figure, "cost.svg")
+
+
+def _save(figure: Figure, name: str) -> None:
+    with rc_context({"svg.hashsalt": name}):  # the same file from the same rows
+        figure.savefig(HERE / name, metadata={"Date": None})
 
 
 def _panels(number: int) -> tuple[Figure, list[Axes]]:

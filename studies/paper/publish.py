@@ -1,0 +1,47 @@
+"""Publish what a store has of a suite of the benchmark and results/ lacks, as one new file of results/.
+
+Run: python -m studies.paper.publish imagenette64 STORES/imagenette64 own-network --about "A. Author, one H200"
+then add the folder to [tool.setuptools.data-files] of pyproject.toml, and `roarbench results check results`.
+"""
+
+from pathlib import Path
+
+from roarbench.analysis.collecting import collect, with_entered
+from roarbench.analysis.load import open_results
+from roarbench.plan.suites import find_suite
+from roarbench.store.layout import Workspace
+from roarbench.store.rankings import RankingsStore
+from roarbench.store.results_folder import add_file, read_index
+from roarbench.store.transfer import export_results, read_results
+from studies.page import program
+from studies.paper.published import DATA, RESULTS, SETS
+
+
+def publish(name: str, store: Path, file: str, about: str) -> int:
+    """Write the new rows of a data set's suite to results/ and its index; returns how many there are."""
+    suite = find_suite(f"benchmark-{name}")
+    files = [RESULTS / each.path for each in read_index(RESULTS) if each.suite == suite.versioned]
+    known = {result.run.key for path in files for result in read_results(path)}
+    with open_results(store, "") as rows:
+        found = collect(with_entered(suite, rows), rows, data=DATA.get(name))
+        results = (*found.results.values(), *found.references.values())
+        path = f"{suite.name}/{suite.version}/{file}.parquet"
+        (RESULTS / path).parent.mkdir(parents=True, exist_ok=True)
+        kept = RankingsStore(Workspace(store).rankings).kept_shares()
+        count = export_results(rows, RESULTS / path, kept, {result.run.key for result in results} - known)
+    add_file(RESULTS, path, count, about)
+    return count
+
+
+def main() -> None:
+    """Publish, and say how many rows."""
+    parser = program(__doc__)
+    parser.add_argument("name", choices=SETS)
+    parser.add_argument("store", type=Path)
+    parser.add_argument("file", help="its name within the suite's folder, without .parquet")
+    parser.add_argument("--about", required=True, help="who computed them and on what, one line")
+    print(publish(**vars(parser.parse_args())), "rows")
+
+
+if __name__ == "__main__":
+    main()
