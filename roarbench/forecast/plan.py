@@ -7,6 +7,7 @@ from typing import Any
 
 from roarbench.analysis.boards import SuiteResults
 from roarbench.errors import StoreError
+from roarbench.forecast.designs import Design, design_lines, designs_for
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
 from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
 from roarbench.plan.points import expand
@@ -31,6 +32,15 @@ class Plan:
     operations: float  # floating-point operations of all networks
     estimates: tuple[Rates, ...]  # how fast it goes: measured here, or assumed of a core and of a GPU
     workers: int  # processes that share the work
+    suite: Suite  # what is planned
+
+    @property
+    def designs(self) -> list[Design]:
+        """Return the longer suite that this one shortens, and each step to this one; empty for any other suite."""
+        return designs_for(self.suite, self.estimates[-1], self._wall_of)
+
+    def _wall_of(self, work: Work, rates: Rates) -> float:
+        return replace(self, work=work).wall(rates)
 
     def wall(self, rates: Rates) -> float:
         """Return seconds from start to end with a core for every worker; GPUs wait while images are ranked.
@@ -53,6 +63,7 @@ class Plan:
             **counts,
             "work": work | {"core_seconds": sum(filter(None, first.seconds(self.work).values()))},
             "rates": first.record(),
+            "designs": [each.record() for each in self.designs],
             "estimates": [
                 {"rates": rates.record(), "parts": rates.seconds(self.work), "seconds": self.wall(rates)}
                 for rates in self.estimates
@@ -102,6 +113,9 @@ class Plan:
         shared = f"{size(work.images)} of images{rankings}, else read from disk each epoch"
         yield f"  {disk}; memory {size(work.memory)} a worker, and for all of them {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
+        gpus = self.estimates[-1].gpus
+        device = counted(gpus, "GPU") if gpus else counted(self.workers, "worker")
+        yield from design_lines(self.designs, device)
 
     def _what(self, part: str) -> str:
         work = self.work
@@ -171,4 +185,5 @@ def make_plan(
     rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
     count = operations(work, suite_cost(suite).flops, suite.recipe_record.area)
-    return Plan(suite_results.title, len(expand(suite)), len(suite_results.results), work, count, estimates, workers)
+    runs, done = len(expand(suite)), len(suite_results.results)
+    return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

@@ -31,7 +31,7 @@ WORK = NOTHING._replace(
 )
 HERE = Rates("one core", 0, "", decode=0.1, train=1.0, predict=3.0, explain=0.5, draw=2.0, rank=4.0)
 GUESS = replace(HERE, device="a GPU", gpus=4, basis="a guess", train=3600.0)
-PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE, GUESS), workers=2)
+PLAN = Plan("hand v1", 12, 3, WORK, 1.77e21, (HERE, GUESS), 2, PLANTED)
 TEXT = """\
 hand v1: 12 runs, 3 done, 9 to do
                                          one core    a GPU
@@ -132,7 +132,7 @@ def test_rates_are_measured_per_image(monkeypatch):
     monkeypatch.setattr(rates, "Training", Steps)
     take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
     take("importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
-    take("planes_of", 7.0, lambda importance, ties, layout: len(ties))
+    take("planes_of", 7.0, lambda importance, ties, layout: len(importance))
     take("noise_draws", 13.0, lambda images, ids, *rest: len(ids))
     take("decode_image", 11.0, lambda photo, record: 1)
     found = measure(PLANTED, WORK)
@@ -166,8 +166,21 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
     suite = find_suite("cifar10")
     found, recipe = assume(suite, GPU), suite.recipe_record
     assert found.train == pytest.approx(0.001 / recipe.batch)
-    large = assume(find_suite("imagenet"), GPU)
-    assert large.train == pytest.approx(3 * suite_cost(find_suite("imagenet")).flops / 8.1e13)
+    large = assume(find_suite("imagenet-paper"), GPU)
+    assert large.train == pytest.approx(3 * suite_cost(find_suite("imagenet-paper")).flops / 8.1e13)
+
+
+def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
+    suite = find_suite("imagenet")
+    plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand(suite)), workers=2)
+    designs = plan.designs
+    assert [each.trainings for each in designs] == [1010, 1010, 1006, 506, 203, 123, 87]
+    assert [each.seconds for each in designs] == sorted((each.seconds for each in designs), reverse=True)
+    gpu = plan.estimates[-1]
+    assert designs[-1].seconds == pytest.approx(plan.wall(gpu))
+    assert designs[0].seconds > 5.6 * designs[1].seconds, "102 epochs at full size instead of 18"
+    assert [line for line in plan.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "8.0"
+    assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).designs == []
 
 
 @pytest.mark.gpu

@@ -40,7 +40,7 @@ FAST = {
         "6 rankings, t .5 and .9, 2 seeds on 2,000 images (docs/performance.md)",
     ),
     "imagenette-fast": Likeness("imagenette", None, ""),
-    "imagenet-fast": Likeness("imagenet", None, ""),
+    "imagenet": Likeness("imagenet-paper", None, ""),
 }
 
 
