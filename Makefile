@@ -17,19 +17,9 @@ demo: $(VENV)/installed-board
 	@echo "the board: http://127.0.0.1:$(PORT)"
 	$(BIN)/roarbench leaderboard --store demo --port $(PORT)
 
-# a GPU: its tests, then the benchmarks that want one, 45 minutes at most; what they print stays in build/gpu
-first-gpu: SHELL := /bin/bash
+# a GPU: eleven steps, each with what to expect, 40 minutes at most; build/gpu/report.md
 first-gpu: install-test
-	@$(BIN)/python -c 'import sys, torch; torch.cuda.is_available() or sys.exit("no GPU here, expected one that torch sees")'
-	mkdir -p build/gpu
-	@set -o pipefail; bad=; \
-	run() { timeout $$2 $(BIN)/python "$${@:3}" 2>&1 | tee build/gpu/$$1.txt || bad+=" $$1"; }; \
-	run tests 600 -m pytest -q -n 0 -m gpu; \
-	run training 600 benchmarks/bench_training.py; \
-	run attribution 420 benchmarks/bench_attribution.py; \
-	run many 780 benchmarks/bench_many.py --epochs 2; \
-	run precision 300 benchmarks/precision.py; \
-	echo "not done:$${bad:- none}"; test -z "$$bad"
+	PYTHONPATH=benchmarks $(BIN)/python scripts/first_gpu.py
 
 # the daily loop: without a browser, processes, PostgreSQL and what is slow
 quick-test: install-test

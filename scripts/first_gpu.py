@@ -1,0 +1,289 @@
+"""The first run on a GPU: ten steps, each with what to expect and what to do where that is missed.
+
+    python scripts/first_gpu.py [--out FOLDER]      # all steps, at most 40 minutes; FOLDER/report.md
+    python scripts/first_gpu.py --step NAME         # one step, printed
+
+Every step runs in a process of its own and ends by its limit, so that one that fails or hangs costs no other. Expected
+figures are published ones with their source, or a plan's; where neither exists the report says so.
+"""
+
+import argparse
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from clock import DEVICE, GPU, device_name, seconds, wait
+from torch import nn
+
+from roarbench.devices import COMPILING
+from roarbench.kernels.degrade import DegradedImages
+from roarbench.kernels.inputs import Inputs, Normalisation
+from roarbench.kernels.streaming import StreamedImages
+from roarbench.kernels.train import Training, training_kernels
+from roarbench.models.build import build
+from roarbench.plan.recipes import find_recipe
+from roarbench.terms import Unit
+
+NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
+FILL = torch.tensor(NORM.mean)
+
+
+class Step(NamedTuple):
+    """Something to try: a function here, or a command of roarbench; `limit` in seconds."""
+
+    name: str
+    limit: int
+    work: Callable[[], str] | tuple[str, ...]
+    expected: str
+    missed: str
+
+
+class Size(NamedTuple):
+    """Size of the trainings that are timed."""
+
+    network: str
+    recipe: str
+    side: int
+    classes: int
+    images: int
+    steps: int  # for each number; the second half is timed
+
+
+TINY = Size("resnet-quick", "quick@2", 32, 10, 256, 2)  # where there is no GPU, to see that the steps work
+LARGE = Size("resnet50", "imagenet@1", 224, 1000, 20_000, 50) if GPU else TINY
+SMALL = Size("resnet8", "cifar10@1", 32, 10, 50_000, 200) if GPU else TINY
+
+
+def convolve() -> str:
+    """Time a convolution forward and back in bfloat16, channels last."""
+    count, side = (256, 56) if GPU else (2, 14)
+    layer = nn.Conv2d(64, 64, 3, padding=1, device=DEVICE).to(memory_format=torch.channels_last)
+    images = torch.randn(count, 64, side, side, device=DEVICE).contiguous(memory_format=torch.channels_last)
+    images.requires_grad_()
+
+    def both_ways() -> None:
+        with torch.autocast(DEVICE.type, torch.bfloat16):
+            layer(images).sum().backward()
+
+    with training_kernels():
+        rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / seconds(both_ways, 20)
+    return f"{rate / 1e12:.3g} TFLOP/s"
+
+
+def copy_pinned() -> str:
+    """Time a copy from pinned memory to the device."""
+    data = torch.ones(2**30 if GPU else 2**24, dtype=torch.uint8, pin_memory=GPU)
+    return f"{data.nbytes / seconds(lambda: data.to(DEVICE, non_blocking=True, copy=True), 5) / 1e9:.3g} GB/s"
+
+
+def read_randomly() -> str:
+    """Time reading images of 224 pixels in no order from a file that is not in memory, as ImageNet's trainings do."""
+    with mapped_pixels(224, 10_000 if GPU else 200) as (pixels, forget):
+        forget()
+        images = StreamedImages(pixels, None, FILL, Unit.SCALAR, torch.device("cpu"))
+        index, start = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0)), time.perf_counter()
+        for _ in images.read(index.split(256)):
+            pass
+        return f"{len(pixels) / (time.perf_counter() - start):,.0f} images/s"
+
+
+def train_from_files() -> str:
+    """Time steps of ImageNet's recipe on made-up pixels: from a file in memory, and from one that is not."""
+    size, found = LARGE, []
+    with mapped_pixels(size.side, size.images) as (pixels, forget):
+        width = -(-3 * size.side**2 // 8)
+        removed = np.random.default_rng(1).integers(256, size=(size.images, width), dtype=np.uint8)
+        images = StreamedImages(pixels, removed, FILL, Unit.SCALAR, DEVICE)
+        for name, before_step in (("in memory", lambda: None), ("not in memory", forget)):
+            found.append(f"{images_a_second(training(size, images), size, before_step):,.0f} images/s {name}")
+    return ", ".join(found)
+
+
+def compare_modes() -> str:
+    """Time steps of a small and a large network uncompiled, compiled, and compiled with CUDA graphs."""
+    found: dict[str, dict[str, str]] = {}
+    for size in (SMALL, replace_side(LARGE, 64)):
+        for mode in ("uncompiled", "compiled", "compiled, CUDA graphs"):
+            os.environ.pop(COMPILING, None)
+            if mode == "compiled":
+                os.environ[COMPILING] = "1"
+            try:
+                made = training(size, held(size))
+                if "graphs" in mode:
+                    made._forward = torch.compile(made._model, mode="reduce-overhead", dynamic=False)
+                rate = f"{images_a_second(made, size, lambda: None):,.0f} images/s"
+            except Exception as error:  # whatever a compiler of somebody's machine raises is the finding
+                rate = f"fails: {type(error).__name__}: {str(error).splitlines()[0][:80]}"
+            found.setdefault(f"{size.network} at {size.side} pixels", {})[mode] = rate
+    return json.dumps(found)
+
+
+def replace_side(size: Size, side: int) -> Size:
+    """Return the size with images that fit on any GPU."""
+    return size._replace(side=side if GPU else size.side, images=min(size.images, 5_000))
+
+
+def training(size: Size, inputs: Inputs) -> Training:
+    """Begin a training of twice as many steps as are timed, all at full size."""
+    recipe = find_recipe(size.recipe)
+    model = build(size.network, size.classes, 3, size.side, torch.Generator().manual_seed(0)).to(DEVICE)
+    short = replace(recipe, sides=(1.0,), batch=min(recipe.batch, len(inputs)))
+    short = replace(short, epochs=2 * size.steps * short.batch / len(inputs), warmup=0.0)
+    return Training(model, inputs, torch.arange(len(inputs)) % size.classes, NORM, short, 0)
+
+
+def images_a_second(begun: Training, size: Size, before_step: Callable[[], None]) -> float:
+    """Time the second half of a training's steps."""
+    taken = 0.0
+    with training_kernels():
+        for number in range(2 * size.steps):
+            before_step()
+            wait()
+            start = time.perf_counter()
+            begun.advance()
+            wait()
+            taken += time.perf_counter() - start if number >= size.steps else 0.0
+    return size.steps * begun._batch / taken
+
+
+def held(size: Size) -> DegradedImages:
+    """Make random images on the device, half of their features removed."""
+    generator = torch.Generator().manual_seed(0)
+    shapes = (size.images, 3, size.side, size.side), (size.images, -(-3 * size.side**2 // 8))
+    pixels, removed = (torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in shapes)
+    return DegradedImages(pixels.to(DEVICE), removed.to(DEVICE), FILL.to(DEVICE), Unit.SCALAR)
+
+
+@contextmanager
+def mapped_pixels(side: int, count: int) -> Iterator[tuple[np.ndarray, Callable[[], None]]]:
+    """Write random pixels and map them; yield them with what drops their file from the system's memory."""
+    with tempfile.NamedTemporaryFile(dir=os.environ.get("ROARBENCH_STORE", "."), prefix=".first-gpu-") as file:
+        generator = np.random.default_rng(0)
+        for _ in range(count):
+            file.write(generator.bytes(3 * side * side))
+        file.flush()
+        os.fsync(file.fileno())
+
+        def forget() -> None:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+        yield np.memmap(file.name, np.uint8, "r", shape=(count, 3, side, side)), forget
+
+
+STEPS = (
+    Step("doctor", 60, ("doctor",), "no line that begins with !", "do what its last column says"),
+    Step("convolution", 60, convolve, "not published for this layer", "nvidia-smi: another process, a low clock?"),
+    Step("pinned copy", 60, copy_pinned, "20 to 55 GB/s by PCIe 4 or 5", "nvidia-smi topo: the slot, the NUMA node"),
+    Step(
+        *("random reads", 120, read_randomly),
+        "3,300 images/s feed ResNet-50 on an H100",
+        "a local NVMe disk for --store; enough memory for the images, see docs/gpu.md",
+    ),
+    Step("tests", 360, (), "no failure", "report the failing test with `roarbench doctor`"),
+    Step(
+        *("quick", 240, ("run", "--suite", "quick", "--seeds", "1", "--protocol", "roar")),
+        "the time of its plan, printed first, within a factor of two",
+        "--workers 1, then 8; nvidia-smi dmon while it runs",
+    ),
+    Step(
+        *("cifar10", 420, ("run", "--suite", "cifar10", "--seeds", "1", "--protocol", "roar", "--estimators", "grad")),
+        "the time of its plan, printed first, within a factor of two",
+        "the data set comes from the hub, or from --data; else as for quick",
+    ),
+    Step(
+        *("networks", 300, ("run", "--suite", "imagenet-networks", "--limit", "1000", "--protocol", "own-network")),
+        "minutes by its plan; own-network gain of published ResNet-50",
+        "ImageNet is gated: hf auth login, or --data; pip install timm",
+    ),
+    Step(
+        *("imagenet-100-64", 300, ("plan", "--suite", "imagenet-100-64", "--measure")),
+        "its trainings' rate, measured on made-up images",
+        "compare images/s with `training` below at 64 pixels",
+    ),
+    Step(
+        *("training", 300, train_from_files),
+        "A100 with AMP 2,470 to 2,600 images/s in memory (NVIDIA DeepLearningExamples, timm issue 1491), so 3,200 to "
+        "4,000 on an H100; from disk as many as `random reads` allow",
+        "in memory: clocks, other processes, --compile; from disk: the disk and the node's memory",
+    ),
+    Step(
+        *("modes", 180, compare_modes),
+        "not known: this decides whether --compile pays",
+        "compile where it is faster by more than its minutes; report what it found",
+    ),
+)
+
+
+def run_step(step: Step) -> str:
+    """Do a step in this process, if it is a function here; return what it found."""
+    assert callable(step.work), "commands run in processes of their own"
+    return step.work()
+
+
+def try_step(step: Step, store: Path) -> tuple[str, float]:
+    """Run a step in a process of its own; return what it found, or how it ended, and its seconds."""
+    if callable(step.work):
+        words = [sys.executable, __file__, "--step", step.name]
+    elif step.work:
+        words = [str(Path(sys.executable).with_name("roarbench")), *step.work]
+        words += ["--store", str(store)] if step.work[0] in ("run", "plan") else []
+    else:
+        words = [sys.executable, "-m", "pytest", "-q", "-n", "0", "-m", "gpu"]
+    start, environment = time.monotonic(), os.environ | {"ROARBENCH_STORE": str(store)}
+    try:
+        done = subprocess.run(words, capture_output=True, text=True, timeout=step.limit, env=environment)
+    except subprocess.TimeoutExpired:
+        return f"not done after {step.limit} s", time.monotonic() - start
+    said = (done.stdout.strip() or done.stderr.strip()).splitlines()
+    (store / f"{step.name}.txt").write_text(done.stdout + done.stderr)
+    planned = [line.strip() for line in done.stderr.splitlines() if line.startswith("  time about")]
+    found = "done; plan: " + planned[0] if planned else said[-1] if said else "it printed nothing"
+    return (found if done.returncode == 0 else f"failed ({done.returncode}): {found}"), time.monotonic() - start
+
+
+def write_report(found: list[tuple[Step, str, float]], path: Path) -> None:
+    """Write what each step found beside what was expected."""
+    lines = [
+        f"# First run on {device_name()}",
+        "",
+        "| step | found | expected | if missed | s |",
+        "|---|---|---|---|---|",
+    ]
+    lines += [f"| {one.name} | {said} | {one.expected} | {one.missed} | {took:.0f} |" for one, said, took in found]
+    path.write_text("\n".join(lines) + "\n")
+
+
+def main() -> None:
+    """Do all steps and write a report, or do one."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--step", choices=[step.name for step in STEPS if callable(step.work)])
+    parser.add_argument("--out", type=Path, default=Path("build/gpu"))
+    asked = parser.parse_args()
+    if asked.step:
+        print(run_step(next(step for step in STEPS if step.name == asked.step)))
+        return
+    if not GPU:
+        sys.exit("no GPU here, expected one that torch sees; `roarbench doctor` says why")
+    asked.out.mkdir(parents=True, exist_ok=True)
+    found: list[tuple[Step, str, float]] = []
+    for step in STEPS:
+        found.append((step, *try_step(step, asked.out)))
+        print(f"{step.name}: {found[-1][1]} (expected: {step.expected})", flush=True)
+        write_report(found, asked.out / "report.md")
+    shutil.copyfile(asked.out / "modes.txt", asked.out / "modes.json")
+    sys.exit(any(said.startswith(("failed", "not done")) for _, said, _ in found))
+
+
+if __name__ == "__main__":
+    main()
