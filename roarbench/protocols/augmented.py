@@ -12,14 +12,14 @@ AUGMENTED = Protocol(
     retrain=Retrain.COMMON,
     title="Augmented",
     tab="More than Random?",
-    question="Does a network that has met such masks lose accuracy without it?",
+    question="Does a network trained on damaged images lose accuracy without the top-ranked features?",
     method=f"{_METHOD}, most important features removed",
     dot="Each dot: accuracy points that an estimator's mask costs beyond a random one, on one network used to damaged "
     "images. 0 = Random.",
     meaning="Gain: the area between the curves of Random's removal masks and the row's. Both are scored on one "
     "network, trained on other images' masks and tuned on each row's.",
-    limits="Smooth removal costs more than scattered removal, whatever is removed",
-    use="For many rows, or to see where along the curve a row gains; with `specific`",
+    limits="Smooth masks cost more than scattered masks, whatever they remove",
+    use="For many rows, or gains along the curve; with `specific`",
 )
 AUGMENTED_LERF = replace(
     AUGMENTED,
@@ -27,7 +27,7 @@ AUGMENTED_LERF = replace(
     order=Order.LERF,
     title="Augmented LeRF",
     tab="The rest, more than Random?",
-    question="Does a network that has met such masks keep its accuracy on it alone?",
+    question="Does a network trained on damaged images keep its accuracy on the top-ranked features alone?",
     method=f"{_METHOD}, least important features removed",
     dot="Each dot: accuracy points that an estimator's mask spares beyond a random one when the least important "
     "features are removed, on one network used to damaged images. 0 = Random.",

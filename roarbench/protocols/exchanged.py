@@ -11,12 +11,12 @@ ROAR_EXCHANGED = Protocol(
     retrain=Retrain.EXCHANGED,
     title="ROAR exchanged",
     tab="ROAR, masks exchanged",
-    question="Does accuracy fall without it when no mask was tied to a class in training?",
+    question="Does accuracy fall without the top-ranked features when training masks are swapped between images?",
     method="train a new network on images with other images' removal masks, test it on each image's own",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what other images' masks leave. 0 = Random.",
-    limits="Training and test differ: a mask hides what matters at test time alone. A network may still learn that a "
-    "class whose evidence is hidden is the likelier one",
+    limits="Training and test differ: a mask hides evidence at test time alone; a network may learn that a class whose "
+    "evidence is hidden is likelier",
     use="Where masks alone score high",
 )
 KAR_EXCHANGED = replace(
@@ -25,7 +25,7 @@ KAR_EXCHANGED = replace(
     order=Order.LERF,
     title="KAR exchanged",
     tab="KAR, masks exchanged",
-    question="Does accuracy stay on it alone when no mask was tied to a class in training?",
+    question="Does accuracy stay on the top-ranked features alone when training masks are swapped between images?",
     method="train a new network on images with other images' removal masks, test it on each image's own, least "
     "important features removed",
     dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "

@@ -16,7 +16,6 @@ MASK_ONLY = Protocol(
     gain="",
     meaning="",
     zero="",
-    limits="It has no gain and judges nothing: it says that a mask could be read, not that a network which sees the "
-    "image as well reads it",
+    limits="No gain: a network that also sees the image need not read the mask",
     use="Before a verdict of `roar` or `kar` is believed",
 )

@@ -22,7 +22,7 @@ MATCHED = Protocol(
     against=MATCHED_IMAGE,
     title="Matched gain",
     tab="What can only a network know?",
-    question="What does it know that no map without a network can?",
+    question="Does the map know more about its image than |x - fill| shows?",
     method=f"{ON_COMMON} how much more an image's own mask costs {_OTHER}",
     dot=f"{OWN}, matched to change this one as much. 0 = the map knows nothing about this image beyond its contrast; "
     f"{_ROUGHER}.",
@@ -30,8 +30,8 @@ MATCHED = Protocol(
     meaning=f"Gain: accuracy with a matched, rougher mask minus that with the image's own. {_MATCHED}",
     zero=IGNORES_IMAGE,
     zeros=("random", "random-blurred", "centre", "deviation"),
-    limits="As `specific`, and where the truth is a function of |x - fill|; a smooth map that ignores the image "
-    "keeps about a point",
+    limits="As `specific`; where the truth is a function of |x - fill|; a smooth map that ignores the image keeps "
+    "about a point",
     use="To judge whether a map beats every control that sees at most the network's predicted class",
 )
 MATCHED_LERF = replace(
@@ -41,7 +41,7 @@ MATCHED_LERF = replace(
     title="Matched LeRF gain",
     meaning=f"Gain: accuracy with the image's own mask minus that with a rougher matched one. {_MATCHED}",
     tab="The rest, only networks know?",
-    question="What does it know about what does not matter that no map without a network can?",
+    question="Does the map know more about its image's unimportant features than |x - fill| shows?",
     method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
     dot="A mask removes the features that an estimator ranks last. Each dot: how many accuracy points less an image's "
     "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
@@ -55,11 +55,11 @@ MATCHED_MORF = replace(
     retrain=Retrain.NONE,
     title="Matched MoRF gain",
     tab="Which network was explained?",
-    question="What does it know that the explained network itself uses?",
+    question="Does the map know more about the explained network's use of its image than |x - fill| shows?",
     method=f"score the reference as it is, not retrained: how much more an image's own mask costs {_OTHER}",
     dot=f"{OWN}, matched to change this one as much, and the *explained network* answers. It never saw such images. "
     f"0 = the map knows nothing about this image beyond its contrast; {_ROUGHER}.",
-    limits="As `matched`, but a smooth map that ignores the image can have ten points: the matched mask is rougher, "
-    "and the network never learnt either; degraded images are unlike all that it was trained on",
-    use="With the twin `~other-reference`, to ask whether a map tells its network from another one of its kind",
+    limits="As `matched`, but a smooth map that ignores the image can have ten points; damaged images are unlike the "
+    "training images",
+    use="With the twin `~other-reference`: does the map distinguish its network from another of its kind?",
 )

@@ -12,7 +12,7 @@ OWN_NETWORK = Protocol(
     retrain=Retrain.SIBLINGS,
     title="Own-network gain",
     tab="This network or another?",
-    question="Does the map explain this network rather than another one of the same classes?",
+    question="Does the map explain this network rather than another of the same classes?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
     f"ranks first: {_INTERACTION}",
     dot="Two networks explained, four scores: each network under its own map and under the other's. Each dot: how many "
@@ -23,9 +23,8 @@ OWN_NETWORK = Protocol(
     "is the same for all networks scores 0.",
     zero="a map that does not depend on the network, such as Random's",
     limits="A perfect map scores 0 if all networks use the same features; a search for the mask that breaks one "
-    "network scores high; degraded images are unlike all that the networks were trained on",
-    use="To judge whether a map explains its network, which no map made without the network can; beside `roar`, which "
-    "asks whether the features matter in the data",
+    "network scores high; damaged images are unlike the training images",
+    use="To judge whether a map explains its network; beside `roar`, which asks about the data",
 )
 OWN_NETWORK_LERF = replace(
     OWN_NETWORK,
@@ -33,7 +32,7 @@ OWN_NETWORK_LERF = replace(
     order=Order.LERF,
     title="Own-network LeRF gain",
     tab="The rest, this network or another?",
-    question="Does the map tell what this network, rather than another one, can do without?",
+    question="Does the map show the features that this network, rather than another, can spare?",
     method="score every explained network, not retrained, on images without the features that the map of each network "
     "ranks last: does a network keep more of its predictions under its own map than under another network's",
     dot="Two networks explained, four scores: each network under its own map and under the other's, without the "

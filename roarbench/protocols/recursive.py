@@ -9,10 +9,10 @@ ROAR_RECURSIVE = Protocol(
     retrain=Retrain.RECURSIVE,
     title="Recursive ROAR",
     tab="ROAR, explained anew",
-    question="Does accuracy fall when importance is found anew after each removal?",
+    question="Does accuracy fall when each removal follows a map of the newly trained network?",
     method="train a new network on what is left at each level, and explain it to choose what to remove next",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what is left, level by level. 0 = Random.",
     limits="As `roar` where masks reveal the class; a row is no longer one map of one network",
-    use="Where features are redundant, so that ROAR's curve stays high until the last of them is gone",
+    use="Where features are redundant, and ROAR's curve stays high until the last is gone",
 )

@@ -14,12 +14,12 @@ ROAR = Protocol(
     retrain=Retrain.IMAGES,
     title="ROAR",
     tab="ROAR (2019)",
-    question="Does accuracy fall when the network is retrained without it?",
+    question="Does accuracy fall when the network is retrained without the top-ranked features?",
     method="remove the most important features, then train a new network on what is left",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and a *new network* is trained on what is left. 0 = Random.",
-    limits="The new network reads the class from the shape of the masks, and the better map loses; smooth removal "
-    "destroys more shape than the removed features hold; redundant features hide each other",
+    limits="Masks reveal the class, and the better map loses; smooth masks erase more shape than the removed pixels "
+    "carry; redundant features hide each other",
     use="To compare with the paper; with `mask-only` and blurred twins",
 )
 KAR = replace(
@@ -28,11 +28,11 @@ KAR = replace(
     order=Order.LERF,
     title="KAR",
     tab="Keep and retrain",
-    question="Does accuracy stay when the network is retrained on it alone?",
+    question="Does accuracy stay when the network is retrained on the top-ranked features alone?",
     method="remove the least important features, then train a new network on what is left",
     dot="Each dot: how much more accuracy stays than with a random ranking when only the most important features are "
     "kept and a *new network* is trained on them. 0 = Random.",
-    limits="Masks that reveal the class are rewarded: a row that knows nothing but the class wins",
+    limits="Masks that reveal the class are rewarded: a map that knows the class alone wins",
     use="With `roar`: do both orders agree?",
 )
 DIFFROAR = Protocol(
@@ -42,7 +42,7 @@ DIFFROAR = Protocol(
     made_of=(KAR, ROAR),
     title="DiffROAR",
     tab="DiffROAR",
-    question="Does what it ranks first tell a new network more than what it ranks last?",
+    question="Do the features ranked first tell a new network more than those ranked last?",
     method="KAR minus ROAR, accuracy without the least important features minus accuracy without the most important "
     "ones; nothing is trained for it",
     dot="Each dot: accuracy with the least important features removed minus accuracy with the most important ones "
@@ -52,6 +52,6 @@ DIFFROAR = Protocol(
     "the least and the most important ones, and both networks are retrained. Random scores 0, as does any ranking "
     "whose two ends are worth the same.",
     zero="a ranking whose two ends are worth the same, such as Random's",
-    limits="As `roar` and `kar`: masks that reveal the class",
-    use="Where no control was run; to compare with Shah et al. 2021",
+    limits="As `roar` and `kar`: masks reveal the class",
+    use="Without controls; to compare with Shah et al. 2021",
 )

@@ -11,13 +11,12 @@ MORF = Protocol(
     retrain=Retrain.NONE,
     title="MoRF",
     tab="Without retraining",
-    question="Does the explained network lose accuracy at once without it?",
+    question="Does the explained network lose accuracy without the top-ranked features?",
     method="remove the most important features and score the reference as it is, not retrained",
     dot="Each dot: how much further accuracy falls than with a random ranking when the most important features are "
     "removed and the *same network* answers. It never saw such images. 0 = Random.",
-    limits="Degraded images are unlike all that the network was trained on; it fails for that, too, and differently "
-    "for smooth and scattered masks",
-    use="In seconds, to find errors; as a faithfulness score of one network, not of the data",
+    limits="Damaged images are unlike the training images; smooth and scattered masks break the network differently",
+    use="To find errors in seconds; faithfulness to one network, not to the data",
 )
 LERF = replace(
     MORF,
@@ -25,7 +24,7 @@ LERF = replace(
     order=Order.LERF,
     title="LeRF",
     tab="The rest, without retraining",
-    question="Does the explained network keep its accuracy on it alone?",
+    question="Does the explained network keep its accuracy on the top-ranked features alone?",
     method="remove the least important features and score the reference as it is, not retrained",
     dot="Each dot: how much more accuracy stays than with a random ranking when the least important features are "
     "removed and the *same network* answers. It never saw such images. 0 = Random.",

@@ -220,6 +220,7 @@ def test_a_row_below_a_control_that_should_have_0_does_not_know_the_image(gain, 
     row = replace(ROWS[3], gain=Estimate(10.0, 4.0, 16.0))
     table = with_board(protocol=SHOWN["matched-morf"], rows=(noise, row))
     assert f" {word} " in line_of(text(table, 200), row.estimator)
+    assert table.knows(row) == (("image",) if word == "image" else ())
 
 
 def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_be_copied(monkeypatch, capsys):
