@@ -1,4 +1,4 @@
-"""What does each estimator gain on photographs? Writes two tables of docs/estimators.md.
+"""What does each estimator gain on photographs? Writes two tables of README.md.
 
 Run: roarbench import studies/estimators/results.parquet --store DIR; python -m studies.estimators.run --store DIR
 (the rows: `roarbench run` and `roarbench replicate` of examples/all-estimators.toml).
@@ -12,11 +12,11 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
 from roarbench.store.results import ResultsStore
 from roarbench.text import interval, markdown_table
-from studies.estimators.costs import PAGE
 from studies.page import board, by_gain, runs, verdict, write_stored
 from studies.replication.run import table as table_of_runs
 
 SUITE = Path(__file__).parents[2] / "examples" / "all-estimators.toml"
+PAGE = Path(__file__).with_name("README.md")
 
 
 def tables(store: ResultsStore) -> dict[str, str]:
