@@ -49,12 +49,12 @@ def protocol(of):
 
 
 def data(of):
-    shape = f"{of.channels} columns" if of.tabular else " x ".join(map(str, of.shape))
+    shape = f"{of.channels} columns" if of.tabular else "×".join(map(str, of.shape))
     source = f"`{of.hub}`{', gated' * of.gated}" if of.hub else "generated"
     return (
-        *(f"`{of.name}`", of.about, shape, f"{of.classes:,}", f"{of.train_images:,} / {of.test_images:,}"),
+        *(f"`{of.name}`", of.about, shape, f"{of.classes:,}", f"{of.train_images:,}/{of.test_images:,}"),
         size((of.train_images + of.test_images) * of.channels * of.size**2),
-        "comes with the package" if of.bundled else source,
+        "bundled" if of.bundled else source,
     )
 
 
@@ -64,7 +64,7 @@ def table(heads, rows):
 
 DECLARED = {  # by page
     "protocols.md": table("protocol, question, fails where, use it", map(protocol, SHOWN.values())),
-    "data.md": table("data set, what, shape, classes, train / test, decoded, from", map(data, DATASETS.values())),
+    "data.md": table("data set, content, shape, classes, train/test, decoded, from", map(data, DATASETS.values())),
 }
 
 
