@@ -20,7 +20,7 @@ AGAIN = "Does it come out the same again?"
 _LIMITS = re.compile(
     r"^\*\*(?:Left out|Where it falls short|What it cannot do)\.\*\* (.+)$|^(What it cannot tell: .+)$", re.M
 )
-_CORRECTION = re.compile(r'^\| \S+ \| "(.+?)" \| .+? \| (.+?) \| [^|]+ \|$', re.M)
+_CORRECTION = re.compile(r'^\| .+? \| "(.+?)" \| .+? \| (.+?) \([^()]+\) \|$', re.M)
 
 Finding = dict[str, str]
 
