@@ -148,7 +148,7 @@ def test_trust_has_the_numbers_of_the_studies_each_with_its_command_and_what_the
         assert finding["command"] in read and finding["number"][0].isdigit()
     fields = context(Site(views), address("trust"))
     absent = {suite["name"]: suite["runs"] for suite in fields["absent"]}
-    assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet"] > 1000
+    assert set(absent) == set(SUITES) - {"quick", "planted"} and absent["imagenet-paper"] > 1000
     assert fields["corrections"][0] == found["corrections"][-1]  # the newest first
 
 
