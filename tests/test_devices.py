@@ -133,6 +133,40 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     torch.compiler.reset()
 
 
+class TritonMissing(Exception):
+    """An error of the compiler that is none of torch's dynamo."""
+
+
+@pytest.mark.parametrize("kind", [TritonMissing, AssertionError, RuntimeError])
+def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(kind, monkeypatch):
+    model, images = torch.nn.Linear(3, 2), torch.randn(4, 3)
+
+    def compiling(model, **options):
+        def forward(images):
+            raise kind("Triton 1.0 is too old")
+
+        return forward
+
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(torch, "compile", compiling)
+    assert torch.equal(compiled(model)(images), model(images))
+    assert "Triton 1.0 is too old" in devices.uncompiled()
+
+
+def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatch):
+    def compiling(model, **options):
+        def forward(images):
+            raise ValueError("of the compiler") from torch.OutOfMemoryError("CUDA out of memory")
+
+        return forward
+
+    monkeypatch.setattr(devices, "_FAILED", [])
+    monkeypatch.setattr(torch, "compile", compiling)
+    with pytest.raises(torch.OutOfMemoryError):
+        compiled(torch.nn.Linear(3, 2))(torch.randn(4, 3))
+    assert devices.uncompiled() == ""
+
+
 def test_compilers_share_the_cores(monkeypatch):
     monkeypatch.setattr(devices.os, "sched_getaffinity", lambda who: range(96))
     for processes, each in ((4, "24"), (1, "32"), (200, "1")):

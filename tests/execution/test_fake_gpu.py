@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 import torch
 
+from roarbench.devices import COMPILING
 from roarbench.estimators import engine
 from roarbench.estimators.base import Batch, ClassImages, Settings
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.scoring import predict
@@ -65,6 +67,16 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
     assert short.waits.count("item") == 2
     # of each part: the index, for held images or for pixels and bits, and for labels; what is drawn
     assert long.sent - short.sent == {Augmentation.NONE: 2 * 2, Augmentation.CROP_FLIP: 3 * (2 + 2) + 3 * (3 + 2)}[kind]
+
+
+@pytest.mark.parametrize("compiling", [False, True])
+def test_networks_are_compiled_where_that_was_asked_for_alone(compiling, monkeypatch):
+    models = []
+    monkeypatch.setattr(train, "compiled", lambda model: models.append(model) or model)
+    if compiling:
+        monkeypatch.setenv(COMPILING, "1")
+    trained(RECIPE)
+    assert bool(models) is compiling
 
 
 def test_answers_are_waited_for_once():
