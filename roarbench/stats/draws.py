@@ -3,8 +3,8 @@
 The accuracy of a cell varies for three reasons: other test images, another reference network to explain, and another
 training. A draw repeats all. Test images are drawn with replacement, the same ones for every cell, so that comparisons
 are paired. References and trainings are drawn as deviations, of sizes learnt from all cells together (`spread`), the
-references' the same for all rows that one network explains (`luck`). `docs/statistics.md` has the reasons, and the
-coverage that this and simpler bootstraps reach.
+references' the same for all rows that one network explains (`luck`). `docs/statistics.md` has the formulas
+and the coverage.
 """
 
 from collections.abc import Iterator, Sequence
