@@ -173,6 +173,8 @@ def _groups(place: Path) -> tuple[stored.FileGroup, ...]:
 def _in_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
     try:
         found = stored.split_files(folder)
+    except DataError:
+        raise
     except Exception as error:  # the library below raises a dozen kinds, some of them private
         raise DataError(f"cannot read {folder} ({brief(error)}); expected parquet files") from error
     pairs = split_pairs(found)
@@ -182,11 +184,12 @@ def _in_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]
     try:
         image, label = _columns(found[train][0])
         record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
-        test = next((test for _, test in pairs if _is_labelled(found[test], record.label_column)), "")
-        hidden = [name for _, name in pairs if not test or pairs.index((train, name)) < pairs.index((train, test))]
-        if hidden:
+        test = next((test for _, test in pairs if not _lack(found[test], label)), "")
+        if pairs and test != (first := pairs[0][1]):
             used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
-            say(f"warning: the split '{hidden[0]}' has no labels; {used}")
+            say(f"warning: the split '{first}' has no {_lack(found[first], label)}; {used}")
+        if lack := _lack(found[train], label):
+            raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
         for name in filter(None, (train, test)):
             stored.refuse_missing(found[name])
         group = stored.row_groups(found[train])[0]
@@ -206,12 +209,18 @@ def _columns(file: Path) -> tuple[str, str]:
     return _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
 
 
-def _is_labelled(files: list[Path], name: str) -> bool:
-    """Return whether a split has labels: the hub's hidden ones are -1 or missing."""
-    column = pa.chunked_array([chunk for file in files for chunk in stored.read_column(file, name).chunks])
-    if column.null_count == len(column):
-        return False
-    return not pa.types.is_signed_integer(column.type) or pc.min(column).as_py() != -1
+def _lack(files: list[Path], name: str) -> str:
+    """Say whether a split lacks rows or labels: the hub's hidden ones are -1 or missing; empty where it has both."""
+    columns = [stored.read_column(file, name) for file in files]
+    if not any(map(len, columns)):
+        return "rows"
+    return "labels" if all(map(_is_hidden, columns)) else ""
+
+
+def _is_hidden(labels: pa.ChunkedArray) -> bool:
+    if labels.null_count == len(labels):
+        return True
+    return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
 
 
 def _with_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:

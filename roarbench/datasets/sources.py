@@ -197,6 +197,8 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
         inner = folder / record.config
         try:
             found = stored.split_files(inner if inner.is_dir() else folder)
+        except DataError:
+            raise
         except Exception as error:  # the library below raises a dozen kinds, some of them private
             raise unreadable(error, where, record) from error
     for name in record.split_names.values():

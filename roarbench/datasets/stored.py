@@ -161,6 +161,9 @@ def split_files(folder: Path) -> dict[str, list[Path]]:
 
     if not sys.stderr.isatty():
         datasets.disable_progress_bars()
+    if datasets.get_dataset_default_config_name(str(folder)) is None:
+        names = some(datasets.get_dataset_config_names(str(folder)))
+        raise DataError(f"{folder} has several configurations: {names}; write the folder that holds the files of one")
     found = datasets.load_dataset_builder(str(folder)).config.data_files
     splits = {str(split): [Path(file) for file in files] for split, files in found.items()}
     if len(splits) == 1:

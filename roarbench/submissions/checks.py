@@ -32,7 +32,7 @@ _MANY = 24  # images at once for which memory is measured
 # falls on its other side. Both are far below this share of the map's length, whatever depends on the batch is above.
 _ROUNDING = 0.02
 STAGES = 4
-USUAL = "quick-matched"  # the suite that a first row is made for
+USUAL = "quick"  # the suite that a first row is made for
 _SHADES = " ░▒▓█"
 
 

@@ -187,15 +187,48 @@ def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
         record, said = looked(tmp_path / "set")
         assert (record.train_split, record.share) == ("train", 0.3)
         assert "the split 'test' has no labels; test images are drawn from 'train'" in said
+    write_set(tmp_path / "set", pa.array([], pa.int64()), "test")
+    assert "the split 'test' has no rows; test images are drawn from 'train'" in looked(tmp_path / "set")[1]
     write_set(tmp_path / "set", [0, 1], "validation")
     record, said = looked(tmp_path / "set")
     assert (record.test_split, record.test_images) == ("validation", 2)
-    assert "the split 'test' has no labels; 'validation' is used" in said
+    assert "the split 'test' has no rows; 'validation' is used" in said
     write_set(tmp_path / "set", [-1] * 4, "test")
     text = suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
     (tmp_path / "set.toml").write_text(text)
     with pytest.raises(CallerError, match="has the label -1, as where labels are hidden; name a split that has them"):
         read_suite(tmp_path / "set.toml")
+
+
+@pytest.mark.parametrize(("labels", "lack"), [(pa.array([], pa.int64()), "rows"), ([-1, -1], "labels")])
+def test_a_training_split_without_rows_or_labels(tmp_path, labels, lack):
+    write_set(tmp_path, [0, 1] * 4, "test")
+    write_set(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
+    with pytest.raises(DataError, match=f"the split 'train' has no {lack}; expected images with labels to train on"):
+        look(tmp_path, print)
+
+
+CARD = """---
+configs:
+- config_name: first
+  data_files: [{split: train, path: a/train-*}]
+- config_name: second
+  data_files: [{split: train, path: b/train-*}]
+---
+"""
+
+
+def test_a_copy_of_a_hub_set_with_several_configurations(tmp_path):
+    """Neither of them is the default; a suite's file says the same."""
+    for name in "ab":
+        write_set(tmp_path / "set" / name, [0, 1] * 4)
+    (tmp_path / "set" / "README.md").write_text(CARD)
+    said = "set has several configurations: first, second; write the folder that holds the files of one$"
+    with pytest.raises(DataError, match=said):
+        look(tmp_path / "set", print)
+    record, _ = looked(tmp_path / "set" / "a")
+    with pytest.raises(DataError, match=said):
+        open_source(record, tmp_path / "set")
 
 
 def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_path):

@@ -29,7 +29,7 @@ def validate(
     file: Annotated[Path, argument("The submission, one Python file; or FILE(samples=50).")],
     explain: Annotated[bool, option("Show the traceback of a refusal.", flags="--explain")] = False,
 ) -> None:
-    """Check a submission in a sandbox in seconds; show its map and the cost of quick-matched."""
+    """Check a submission in a sandbox in seconds; show its map and the cost of quick."""
     from roarbench.execution.entering import checked
     from roarbench.submissions.file import Refusal, read_submission
 
