@@ -1,0 +1,52 @@
+"""The glossary, docs/words.md: its names are public ones, and no public name is a word that it avoids."""
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+import typer
+
+import roarbench
+from roarbench.cli.main import app
+from roarbench.estimators.catalogue import ESTIMATORS, TWINS
+from roarbench.protocols import SHOWN
+from roarbench.store.entries import Origin
+from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
+
+PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
+MOST = 40  # terms
+LINES = PAGE.splitlines()
+ROWS = [number for number, line in enumerate(LINES) if line.startswith("| **")]
+CELLS = [[cell.strip() for cell in LINES[number].split("|")[1:-1]] for number in ROWS]
+TERMS = {term.strip("*"): (names, avoided) for term, _, names, avoided in CELLS}
+
+
+@pytest.fixture(scope="module")
+def public():
+    """Names of Python, the command line, values and parameters."""
+    commands = typer.main.get_command(app).commands
+    options = {name for command in commands.values() for param in command.params for name in param.opts}
+    functions = [getattr(roarbench, name) for name in roarbench.__all__]
+    arguments = {name for each in functions if inspect.isfunction(each) for name in inspect.signature(each).parameters}
+    values = {*ESTIMATORS, *TWINS, *SHOWN, *Origin, *FILLS, *FILL_WORDS, *Order, *Unit}
+    parameters = {name for estimator in ESTIMATORS.values() for name in estimator.parameters}
+    spelled = {f"rb.{name}" for name in roarbench.__all__} | {f"roarbench {name}" for name in commands}
+    return spelled | options | arguments | values | parameters
+
+
+def test_each_term_has_one_line_of_one_table():
+    first = LINES.index("| word | meaning | names | not |") + 2
+    assert [*range(first, first + len(ROWS))] == ROWS
+    assert len(TERMS) == len(ROWS) and 30 <= len(TERMS) <= MOST
+
+
+@pytest.mark.parametrize("term", TERMS)
+def test_the_names_of_a_term_are_public(term, public):
+    assert {*re.findall("`([^`]+)`", TERMS[term][0])} <= public
+
+
+def test_no_public_name_has_an_avoided_word(public):
+    avoided = {word for _, words in TERMS.values() for word in words.split(", ") if word}
+    assert len(avoided) >= 8
+    assert avoided & {part for name in public for part in re.split(r"[\s._:-]+", name)} == set()
