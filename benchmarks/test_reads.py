@@ -6,6 +6,7 @@ pytest benchmarks/test_reads.py --benchmark-only      # 300 MB in the temporary 
 import mmap
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ INDEX = torch.randperm(COUNT, generator=torch.Generator().manual_seed(0))[: COUN
 
 
 @pytest.fixture(scope="module")
-def pixels(tmp_path_factory):
+def pixels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("reads") / "pixels.bin"
     np.random.default_rng(0).integers(256, size=(COUNT, *SHAPE), dtype=np.uint8).tofile(path)
     return path
@@ -40,24 +41,24 @@ def bytes_read() -> int:
 
 @pytest.mark.benchmark(group="random reads")
 @pytest.mark.parametrize("way", ["page faults", "asked for ahead"])
-def test_random_reads(benchmark, pixels, way, monkeypatch):
+def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
     if way == "page faults":
         monkeypatch.setattr(streaming, "_mapping", lambda array: None)
-    read = []
+    read: list[int] = []
 
-    def opened():
+    def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:
         forget(pixels)  # pages that a map holds stay, so each round has its own
         with pixels.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ)
         images = np.frombuffer(mapped, np.uint8).reshape(COUNT, *SHAPE)
         return (StreamedImages(images, None, torch.zeros(3), Unit.SCALAR, torch.device("cpu")),), {}
 
-    def read_all(images):
+    def read_all(images: StreamedImages) -> None:
         before = bytes_read()
-        assert sum(len(part) for part in images.read(INDEX.split(256))) == len(INDEX)
+        assert sum(map(len, images.read(torch.split(INDEX, 256)))) == len(INDEX)
         read.append(bytes_read() - before)
-        images._pixels = None
+        del images._pixels
 
     benchmark.pedantic(read_all, setup=opened, rounds=5)
     benchmark.extra_info["times the bytes"] = round(float(np.median(read)) / (len(INDEX) * np.prod(SHAPE)), 2)

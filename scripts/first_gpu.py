@@ -68,8 +68,9 @@ SMALL = Size("resnet8", "cifar10@1", 32, 10, 50_000, 200) if GPU else TINY
 def convolve() -> str:
     """Time a convolution forward and back in bfloat16, channels last."""
     count, side = (256, 56) if GPU else (2, 14)
-    layer = nn.Conv2d(64, 64, 3, padding=1, device=DEVICE).to(memory_format=torch.channels_last)
+    layer = nn.Conv2d(64, 64, 3, padding=1, device=DEVICE)
     images = torch.randn(count, 64, side, side, device=DEVICE).contiguous(memory_format=torch.channels_last)
+    layer.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     images.requires_grad_()
 
     def both_ways() -> None:
@@ -93,7 +94,7 @@ def read_randomly() -> str:
         forget()
         images = StreamedImages(pixels, None, FILL, Unit.SCALAR, torch.device("cpu"))
         index, start = torch.randperm(len(pixels), generator=torch.Generator().manual_seed(0)), time.perf_counter()
-        for _ in images.read(index.split(256)):
+        for _ in images.read(torch.split(index, 256)):
             pass
         return f"{len(pixels) / (time.perf_counter() - start):,.0f} images/s"
 

@@ -53,25 +53,6 @@ class SuiteOptions:
     ] = None
 
 
-@dataclass(frozen=True)
-class QuestionOptions(SuiteOptions):
-    """Options that say what is planned: a suite, or the cheapest way to an answer."""
-
-    suite: SuiteName = ""
-    question: Annotated[str, option("'beats random': find the cheapest measured way to answer it.", "TEXT")] = ""
-    difference: Annotated[float | None, option("With --question: the gain to detect, in accuracy points.", "D")] = None
-
-    def __post_init__(self) -> None:
-        if not self.suite and not self.question:
-            raise CallerError("Missing option '--suite', or '--question \"beats random\"' for the cheapest way to that")
-        if not self.question and self.difference is not None:
-            raise CallerError('--difference says what has to be found; add --question "beats random"')
-        part = [("--estimators", self.estimators), ("--protocol", self.protocol), ("--seeds", self.seeds)]
-        if self.question and (given := [flag for flag, value in part if value]):
-            raise CallerError(f"--question finds protocol, rows and seeds itself; leave {given[0]} out")
-        check_difference(self.difference)
-
-
 class _Source:
     """What both kinds of options have that name a suite's images and references."""
 

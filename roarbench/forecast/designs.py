@@ -73,7 +73,7 @@ def _steps(long: Suite, short: Suite) -> Iterator[tuple[str, Suite]]:
             (f"{model.seeds} seeds", {"seeds": model.seeds}),
             (f"levels {', '.join(f'{t:g}' for t in model.levels)}", {"levels": model.levels}),
         ):
-            blocks = tuple(replace(block, **changed) for block in part.blocks)  # type: ignore[arg-type]
+            blocks = tuple(replace(block, **changed) for block in part.blocks)
             if blocks != part.blocks:
                 part = replace(part, blocks=blocks)
                 yield words, part

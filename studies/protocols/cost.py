@@ -10,7 +10,7 @@ one, two or three of them in a chance order, or a course of three looks that sto
 
 Cost is counted: passes of one image through the network (a training image counts three, an explained one as the
 forecast counts it) for maps, references, trainings and scoring of these rows, times the seconds of a pass in the
-quickest training of the store. Writes `roarbench/data/ways.json`, which `plan --question` reads, and a table.
+quickest training of the store. Writes `ways.json` beside it, and a table.
 """
 
 import json
@@ -23,7 +23,6 @@ from scipy.stats import norm
 
 from roarbench.analysis.collecting import collect
 from roarbench.estimators import CONTROLS
-from roarbench.forecast.question import Way
 from roarbench.forecast.rates import operations
 from roarbench.forecast.workload import count_work, suite_cost
 from roarbench.plan.points import expand, select, with_seeds
@@ -36,17 +35,34 @@ from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.verdicts import POWER, Verdict
 from roarbench.store.results import ResultsStore
-from roarbench.text import markdown_table
+from roarbench.text import counted, markdown_table
 from studies.coverage.run import share_images
 from studies.page import opened, program, write
 from studies.protocols import run as known_order
 from studies.protocols.networks import Looks, beside_random, some, together
 
 QUICK = find_suite("quick@2")
-RECORD = Path(__file__).parents[2] / "roarbench" / "data" / "ways.json"
+RECORD = Path(__file__).with_name("ways.json")
 MOST = 3  # seeds of the suites
 DIFFERENCE = 2.0  # points; the smallest of interest in a course
 ORDERS = 40  # chance orders of the networks
+
+
+class Way(NamedTuple):
+    """One way to verdicts of a suite's explained rows beside Random, and what it was worth on stored answers."""
+
+    suite: str  # `NAME@VERSION`
+    protocol: str
+    seeds: int  # the most trainings of a row
+    until_decided: bool  # whether it stops where verdicts are settled
+    trainings: float  # of a row, the mean
+    same: float  # share of the verdicts of all stored networks that it gives, in [0, 1]
+    same_error: float  # standard error of `same`
+    same_as_roar: float  # the same of ROAR's verdicts by all its networks
+    # smallest true gain that it calls different from Random with a chance of 80%, in accuracy points, the median over
+    # rows; None where it gives no intervals
+    detectable: float | None
+    core_minutes: float  # of the explained rows, with references and maps, by the quickest training of the store
 
 
 class SuitePart(NamedTuple):
@@ -144,7 +160,7 @@ def table(made: Sequence[Way], on_planted: Sequence[Known]) -> str:
         [
             f"`{way.suite.partition('@')[0]}`",
             f"`{way.protocol}`",
-            way.trained,
+            "until decided" if way.until_decided else counted(way.seeds, "seed"),
             f"{way.trainings:.1f}",
             "" if way.detectable is None else f"{way.detectable:.1f}",
             f"{100 * way.same:.0f} ± {100 * way.same_error:.0f}",

@@ -92,18 +92,6 @@ def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_pat
     assert record(call, "status", *SMALL, "--store", tmp_path)["failed"] == 0  # a larger machine may do them
 
 
-def test_a_question_is_answered_by_the_cheapest_way(call, tmp_path):
-    words = ("plan", "--question", "beats random", "--store", tmp_path / "store", "--workers", "2")
-    answer = call(*words, "--difference", "2.5")
-    assert (answer.code, answer.err) == (0, "")
-    *lines, last = answer.out.splitlines()
-    assert lines[0] == "beats random, by 2.5 points or more" and all(len(line) <= 80 for line in lines)
-    assert last.startswith("  roarbench run --suite quick-specific --protocol specific --seeds 3")
-    seconds = [way["seconds"] for way in record(call, *words)["ways"]]
-    assert seconds == sorted(seconds)
-    assert not (tmp_path / "store").exists()
-
-
 def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
     (tmp_path / "empty.sqlite").touch()
     urls = [f"sqlite:///{tmp_path}/{name}.sqlite" for name in ("none", "empty")]
@@ -232,7 +220,6 @@ def test_help_of_every_command_has_an_example_that_can_be_typed(call):
                 chosen_estimators(find_suite(suite), context.params.get("estimators"))
 
 
-QUESTION = ("plan", "--question", "beats random")
 RUN = "roarbench run --suite planted --store none --limit 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
@@ -244,10 +231,7 @@ BAD = [
     (("Quick-Roar",), "No such command 'Quick-Roar'. (did you mean roarbench run --suite quick-roar?)"),
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
     (("run", "--suite", "planted", "--limit", "2001"), "--limit 2001 is above the 2,000 images that a split of"),
-    (("plan",), "Missing option '--suite', or '--question \"beats random\"' for the cheapest way to that"),
-    (("plan", *SMALL, "--difference", "2"), '--difference says what has to be found; add --question "beats random"'),
-    ((*QUESTION, "--seeds", "2"), "--question finds protocol, rows and seeds itself; leave --seeds out"),
-    ((*QUESTION, "--difference", "-1"), "--difference is -1; write accuracy points above 0 and below 100, such as 2.5"),
+    (("run", *SMALL, "--until-decided", "--difference", "-1"), "--difference is -1; write accuracy points above 0 and"),
     (("run", *SMALL, "--budget", "2h"), "--difference and --budget say when a course ends; add --until-decided"),
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),

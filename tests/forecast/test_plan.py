@@ -7,18 +7,16 @@ import pytest
 import torch
 
 from roarbench.analysis.boards import SuiteResults
-from roarbench.errors import CallerError, MachineError, NoRoom, RunError
+from roarbench.errors import MachineError, NoRoom, RunError
 from roarbench.execution import local_workers
 from roarbench.execution.local_workers import measured_rates
 from roarbench.forecast import rates
 from roarbench.forecast.plan import Plan, make_plan
-from roarbench.forecast.question import measured_ways, way_seconds, ways_to
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work, count_work, suite_cost
-from roarbench.plan.points import expand, select
+from roarbench.plan.points import expand
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
-from roarbench.protocols import PROTOCOLS
 from roarbench.workers.job import JobOutcome
 
 PLANTED, NOTHING = find_suite("planted"), Work(*[0] * len(Work._fields))
@@ -78,30 +76,6 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
     assert known.wall(measured) == PLAN.wall(HERE) + 40 * 2.0 / 2 + 30 * 4.0 / 2
     assert "  filling     30 images                     2 min\n" in known.text()
     assert "not measured" not in known.text()
-
-
-def test_those_ways_are_named_that_find_the_difference_or_a_line_says_why_there_are_none():
-    ways = measured_ways()
-    for difference in (2.5, 3.0, 5.0):
-        able = [way for way in ways if way.detectable is not None and way.detectable <= difference]
-        assert 0 < len(able) < len(ways)
-        assert ways_to("beats random", difference) == able
-        assert ways_to("beats random", difference, "quick@2") == [way for way in able if way.suite == "quick@2"]
-    with pytest.raises(CallerError, match="^the power of suite 'cifar10' was not measured, only that of: quick-"):
-        ways_to("beats random", 2.0, "cifar10")
-    with pytest.raises(CallerError, match=r"^no measured way detects 0\.1 points; the finest, specific with 3 seeds"):
-        ways_to("beats random", 0.1)
-
-
-def test_a_way_runs_its_protocol_and_a_course_takes_its_share_of_the_forecast():
-    way = next(way for way in measured_ways() if way[:4] == ("quick@2", "roar", 3, True))
-    suite = find_suite("quick@2")
-    assert way.part == select(suite, seeds=3, protocol=PROTOCOLS["roar"])
-    assert way.words == ("--suite", "quick@2", "--protocol", "roar", "--seeds", "3", "--until-decided")
-    work, assumed = count_work(way.part, expand(way.part)), assume(suite, CORE)
-    plan = make_plan(SuiteResults(way.part, "", None, {}), work, workers=2)
-    assert plan.runs == len(expand(way.part))
-    assert way_seconds(way, plan, assumed) == pytest.approx(plan.wall(assumed) * way.trainings / 3)
 
 
 def test_rates_are_measured_per_image(monkeypatch):

@@ -1,6 +1,5 @@
 """Run a suite, or say what it takes."""
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -16,7 +15,6 @@ from roarbench.cli.commands.terminal import err, log_console, out, print_report,
 from roarbench.cli.option_records import (
     CourseOptions,
     EngineOptions,
-    QuestionOptions,
     SubmissionOptions,
     SuiteOptions,
     WorkOptions,
@@ -27,7 +25,6 @@ from roarbench.errors import CallerError, Hint, RunError
 from roarbench.files import writing
 from roarbench.plan.choosing import part_of, with_added
 from roarbench.plan.suite import Suite as Plan
-from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.text import folded
 
@@ -234,18 +231,13 @@ def _run_twice(
 
 def plan(
     *,
-    asked: QuestionOptions,
+    asked: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
     measured: Annotated[bool, option("Time each part on this machine (takes seconds).", flags="--measure")] = False,
     format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
-    if asked.question:
-        if work.fill or work.unit:
-            raise CallerError("--question finds fill and unit itself; leave --fill and --unit out")
-        _answer(asked, work, format)
-        return
     suite = work.load(asked.suite)
     part, data, decoded, seconds = _part(suite, asked), work.data, None, None
     for warning in suite.warnings:
@@ -270,29 +262,3 @@ def plan(
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
     print_report(format, made.record(), lambda _: folded(made.text(), out.width))
-
-
-def _answer(asked: QuestionOptions, work: WorkOptions, format: ReportFormat) -> None:
-    """Print the cheapest way to an answer on this machine."""
-    from roarbench.analysis.load import Question, load_if_any
-    from roarbench.execution.local_workers import default_workers, rates_here
-    from roarbench.forecast.plan import make_plan, missing_work
-    from roarbench.forecast.question import answer_record, answer_text, way_seconds, ways_to
-    from roarbench.store.layout import Workspace
-
-    ways = ways_to(asked.question, asked.difference, asked.suite)
-    workers = work.workers or default_workers(max(way.part.dataset_record.size for way in ways))
-    stored = Question(work.store, work.db, work.limit)
-    found = [load_if_any(way.part, stored, None) for way in ways]
-    plans = [make_plan(each, missing_work(each, Workspace(work.store)), workers) for each in found]
-    with rates_here(partial(err.print, soft_wrap=True)) as measure:
-        rates = {name: measure(find_suite(name), None) for name in dict.fromkeys(way.suite for way in ways)}
-    answers = [(way, way_seconds(way, plan, rates[way.suite])) for way, plan in zip(ways, plans, strict=True)]
-    answers.sort(key=lambda answer: answer[1])
-    if format == "json":
-        out.print_json(json.dumps(answer_record(asked.question, asked.difference, answers, workers)))
-    else:
-        best = answers[0][0]
-        stop = ("--difference", f"{asked.difference:g}") if best.until_decided and asked.difference else ()
-        command = propose("run", *best.words, *stop)
-        out.print(answer_text(asked.question, asked.difference, answers, workers, command), soft_wrap=True)
