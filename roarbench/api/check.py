@@ -169,7 +169,8 @@ def check(
 ) -> CheckTable:
     """Judge maps of one trained network by several plain questions at once, beside two controls; nothing is trained.
 
-    Maps are made once for each estimator and network, of the class that the network predicts. Fills other than `mean`
+    Maps are made once for each estimator, of the class that the network predicts; those of the siblings, for the images
+    that all networks put into one class. Fills other than `mean`
     are measured at the middle level alone: ROAD's fill costs several times as much as the network.
 
     Args:
@@ -233,46 +234,54 @@ class _Asked(NamedTuple):
     columns: Sequence[_Column]
     replace: Mapping[str, Replace]
 
-    def explained(self, part: slice) -> list[Explained]:
-        """Return some of the images, to be explained by each network."""
-        rows, images = torch.arange(part.start, part.stop), self.pixels[part]
-        ids, targets = ids_of(images), self.targets[part]
-        return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(self.networks)]
+    def parts(self) -> list[Tensor]:
+        """Divide the images into batches; all images of a batch count for own-network gain, or none does."""
+        groups = [torch.from_numpy(np.flatnonzero(marked)) for marked in (self.agreed, ~self.agreed)]
+        return [rows[part] for rows in groups if len(rows) for part in batches(self.pixels[rows])]
+
+    def explained(self, rows: Tensor) -> list[Explained]:
+        """Return a batch of images, to be explained by the network, and by its siblings where the images count."""
+        images, targets = self.pixels[rows], self.targets[rows]
+        asked, ids = self.networks if self.agreed[rows[0]] else self.networks[:1], ids_of(images)
+        return [Explained(one, network, images, targets, rows, ids) for one, network in enumerate(asked)]
 
 
 class _Answers(NamedTuple):
     """Answers of the networks under the maps of one estimator, a list over the batches of images."""
 
-    correct: dict[str, list[NDArray[np.bool_]]]  # by column, (levels, images)
+    correct: dict[str, NDArray[np.bool_]]  # by column, (levels, images)
     kept: list[NDArray[np.bool_]]  # (maps, networks, levels, images that count)
     same: list[bool]  # whether the networks' masks are equal
 
 
 def _answers(asked: _Asked, explainers: Explainers) -> dict[str, _Answers]:
     """Make the maps of all estimators for one batch of images after the other, and score the networks under them."""
-    titles = [column.title for column in asked.columns]
-    found = {name: _Answers({title: [] for title in titles}, [], []) for name in explainers.names}
-    fill = fill_of(asked.pixels, None)
-    for part in batches(asked.pixels):
-        ranked = [explainers.rank(each) for each in asked.explained(part)]
+    count, fill = len(asked.pixels), fill_of(asked.pixels, None)
+
+    def nothing() -> dict[str, NDArray[np.bool_]]:
+        return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in asked.columns}
+
+    found = {name: _Answers(nothing(), [], []) for name in explainers.names}
+    for rows in asked.parts():
+        ranked = [explainers.rank(each) for each in asked.explained(rows)]
         for name, answers in found.items():
-            _add_answers(answers, asked, [each[name] for each in ranked], part, fill)
+            _add_answers(answers, asked, [each[name] for each in ranked], rows, fill)
     return found
 
 
 def _add_answers(
-    answers: _Answers, asked: _Asked, ranked: Sequence[NDArray[np.int64]], part: slice, fill: Tensor
+    answers: _Answers, asked: _Asked, ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
 ) -> None:
-    """Add what the networks answer under the rankings of one estimator, one for each network."""
-    shape, labels = asked.pixels.shape, asked.labels[part]
+    """Add what the networks answer under the rankings of one estimator, one for each network that explained."""
+    shape, labels = asked.pixels.shape, asked.labels[rows]
     for column in asked.columns:
         removed = (removed_of(ranked[0], shape, t, column.order) for t in column.levels)
-        logits = [score(asked.networks[0], asked.replace[column.fill](part, mask)) for mask in removed]
-        answers.correct[column.title].append(np.stack([(one.argmax(1) == labels).numpy() for one in logits]))
-    if (counts := asked.agreed[part]).any():
-        images, targets = asked.pixels[part][counts], asked.targets[part][counts]
+        logits = [score(asked.networks[0], asked.replace[column.fill](rows, mask)) for mask in removed]
+        answers.correct[column.title][:, rows.numpy()] = [(one.argmax(1) == labels).numpy() for one in logits]
+    if len(ranked) > 1:
+        images, targets = asked.pixels[rows], asked.targets[rows]
         own = Removal.read(Order.MORF, OWN_NETWORK_LEVELS)
-        masks = [own.masks(one[counts], images.shape) for one in ranked]
+        masks = [own.masks(one, images.shape) for one in ranked]
         answers.kept.append(cross_scores(asked.networks, masks, images, targets, fill))
         answers.same.append(are_equal(masks))
 
@@ -284,9 +293,7 @@ def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], asked:
     fixed = {(column, CONTROLS[0]) for column in levels}
     for column in asked.columns:
         weights = np.asarray(area_weights((0.0, *column.levels)))
-        areas = np.stack(
-            [weights @ np.vstack([untouched, np.hstack(each.correct[column.title])]) for each in answers.values()]
-        )
+        areas = np.stack([weights @ np.vstack([untouched, each.correct[column.title]]) for each in answers.values()])
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
         gains[column.title] = dict(zip(answers, samples(over, Bootstrap()), strict=True))
     own = _own_table(answers, asked) if asked.agreed.any() else None

@@ -1,6 +1,7 @@
 """Maps of any network from whatever a caller has: an id of the table, a function, a class of captum, or arrays."""
 
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -11,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.inputs import tensor
-from roarbench.api.removal import ids_of, ranked_for
+from roarbench.api.removal import ids_of, ranked_for, ties_of
 from roarbench.devices import keep_memory
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators import Estimator
@@ -51,12 +52,14 @@ class Explainers:
     def rank(self, asked: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by the map of each estimator; CallerError for a map that cannot be ranked."""
         made = self._table_maps(asked)
+        c, h, w = asked.images.shape[1:]
+        ties = ties_of(asked.ids, math.prod(unit.grid((c, h, w))))
         ranked = {}
         for name in self.names:
             maps = made[self.table[name].id] if name in self.table else self.others[name](asked)
             try:
                 _check_finite(maps, asked.rows)
-                ranked[name] = ranked_for(asked.images, maps, 0, unit)
+                ranked[name] = ranked_for(asked.images, maps, 0, unit, ties)
             except CallerError as error:
                 raise CallerError(f"{name} for network {asked.number + 1}: {error}") from None
         return ranked

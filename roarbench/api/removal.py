@@ -21,7 +21,7 @@ from roarbench.models.checks import check_network
 from roarbench.models.outputs import logits_of, with_two_classes
 from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
 
-_PIXELS = 2**18  # of the images that a network sees at once: activations of more leave a processor's cache
+_PIXELS = 2**17  # of the images that a network sees at once: more take memory and are not faster on a processor
 _FEW = 4  # images that a network is checked on
 
 _Choice = TypeVar("_Choice", bound=StrEnum)
@@ -99,16 +99,23 @@ def features_of(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Un
         return ranking.features(found, (c, h, w), unit)
 
 
-def ranked_for(pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR) -> NDArray[np.int64]:
+def ties_of(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
+    """Draw the order that breaks ties, by the image itself, whatever its place among the others."""
+    return ranking.tie_order(ids.numpy(), features, seed)
+
+
+def ranked_for(
+    pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR, ties: NDArray[np.int32] | None = None
+) -> NDArray[np.int64]:
     """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
 
-    Ties are broken by the image itself, whatever its place among the others.
+    Ties are broken by `ties_of`, or as `ties` says where several maps of the same images share them.
     """
     flat = features_of(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
         raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
     with refused():
-        return ranking.rank(flat, ranking.tie_order(ids_of(pixels).numpy(), flat.shape[1], seed))
+        return ranking.rank(flat, ties_of(ids_of(pixels), flat.shape[1], seed) if ties is None else ties)
 
 
 def removed_of(

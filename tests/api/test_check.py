@@ -73,7 +73,8 @@ def test_own_network_gain_is_that_of_its_own_call(networks, images, table):
     assert table.gain("own network", "sobel") == (0.0, None, None)
 
 
-def test_maps_are_made_once_for_each_network_after_a_trial_on_two_images(networks, images):
+def test_siblings_explain_only_the_images_that_all_networks_put_into_one_class(networks, images):
+    """The network explains all of them; each network explains two more in the trial."""
     asked = []
 
     def counting(model, inputs, targets):
@@ -81,7 +82,18 @@ def test_maps_are_made_once_for_each_network_after_a_trial_on_two_images(network
         return gradient(model, inputs, targets)
 
     rb.check(networks[0], images, LABELS, {"mine": counting}, networks[1:], levels=(0.2, 0.5))
-    assert len(asked) == 3 * (2 + 40)
+    said = torch.stack([network(images).argmax(1) for network in networks])
+    agreed = int((said == said[0]).all(0).sum())
+    assert 0 < agreed < 40
+    assert len(asked) == 3 * 2 + 40 + 2 * agreed
+
+
+def test_noise_of_a_function_is_the_same_for_each_network_whichever_images_count(networks, images):
+    def noise(model, inputs, targets, generator):
+        return torch.rand(inputs.shape, generator=generator)
+
+    found = rb.check(networks[0], images, LABELS, {"noise": noise}, networks[1:], levels=(0.5,), fills=("mean",))
+    assert found.own_network.verdicts["noise"] == "0 by construction"
 
 
 def test_a_family_shares_its_noisy_passes(networks, images):
