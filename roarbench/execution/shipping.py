@@ -3,12 +3,13 @@
     index.json                 the suite, its images, who made it, and every file with its hash
     rankings/, references/     the suite's files as a store has them, 3 bits a feature
 
-A folder is taken whole, and only after all of it was checked against the suite and the images of the store that asks.
+A folder may have the networks alone: another machine then explains the same ones. It is taken whole, and only after all
+of it was checked against the suite and the images of the store that asks.
 """
 
 import json
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -43,14 +44,17 @@ class ShippedIndex:
     files: dict[str, str]  # SHA-256 of each file, by its path within the folder
 
 
-def export_rankings(work: SuiteWork, folder: Path, about: str) -> list[Rankings]:
+def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
     """Write the rankings of a suite, with the networks that they explain, to a new folder.
 
     Raises:
-        CallerError: The folder is there already, or the store lacks some of them.
+        CallerError: The folder is there already, the store lacks some of them, or the suite explains no network.
         StoreError: A file was altered since it was made, or the folder cannot be written.
     """
-    root, names = work.workspace.root, _names(work)
+    specs = [] if references_only else _specs(work)
+    root, names = work.workspace.root, _names(work, specs)
+    if not names:
+        raise CallerError(f"{work.suite.title} explains no network; write no --references-only")
     if folder.exists():
         raise CallerError(f"{folder} already exists; name a new folder")
     if lacking := [name for name in names if not (root / name).exists()]:
@@ -58,7 +62,7 @@ def export_rankings(work: SuiteWork, folder: Path, about: str) -> list[Rankings]
         raise CallerError(seen, Hint("; `{}` makes them", "run"))
     with writing(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
         copy = _copied(root, Path(temporary) / "copy", names)
-        found = _checked(work, copy)
+        found = _checked(work, copy, specs)
         hashes = {name: sha256(copy / name) for name in names}
         index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
         (copy / INDEX).write_text(json.dumps(record(index), indent=1) + "\n", "utf-8")
@@ -73,14 +77,15 @@ def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[
     StoreError where it is not what it says, of another suite or other images, or the store has other files there.
     """
     root, index = work.workspace.root, _read_index(folder)
-    _check_names(work, folder, index)
+    specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []  # else references alone
+    _check_names(work, folder, index, specs)
     with writing(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
         copy = _copied(folder, Path(temporary), index.files)
         for name, noted in index.files.items():
             if (seen := sha256(copy / name)) != noted:
                 raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {INDEX} says {noted[:12]}…")
         try:
-            found = _checked(work, copy)
+            found = _checked(work, copy, specs)
         except (StoreError, *_ODD) as error:
             seen = one_line(str(error) or type(error).__name__, 300).replace(f"{copy}", f"{folder}")
             raise StoreError(f"nothing was taken: {seen}") from None
@@ -99,9 +104,9 @@ def _specs(work: SuiteWork) -> list[RankingSpec]:
     return rankings_needed(work, list(runs))
 
 
-def _names(work: SuiteWork) -> list[str]:
-    """Return the paths of all files that a folder has, within a store."""
-    places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in _specs(work)}
+def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
+    """Return the paths within a store of all files of these rankings and of the explained networks."""
+    places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
     for explained in work.explained if explains(work.suite) else ():
         places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
     root = work.workspace.root
@@ -130,7 +135,7 @@ def _read_index(folder: Path) -> ShippedIndex:
     return index
 
 
-def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex) -> None:
+def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
     """Refuse a folder of another suite, of other images, or with other files than these have."""
     expected = f"{work.suite.title} on the images {work.images.fingerprint[:8]}"
     if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
@@ -139,13 +144,13 @@ def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex) -> None:
     if links := [path for path in there if path.is_symlink() or not path.is_file()]:
         raise StoreError(f"{links[0]} is a link; a folder of rankings has only plain files")
     found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
-    for names, where in ((found, "the folder"), ({*_names(work)}, expected)):
+    for names, where in ((found, "the folder"), ({*_names(work, specs)}, expected)):
         if odd := sorted(names ^ {*index.files}):
             raise StoreError(f"{folder}: {one_line(odd[0], 200)} is in {INDEX} or in {where}, and not in both")
 
 
-def _checked(work: SuiteWork, folder: Path) -> list[Rankings]:
-    """Return the rankings of a suite as another folder has them, every byte checked, with what they explain."""
+def _checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
+    """Return these rankings as another folder has them, every byte checked, with the networks that they explain."""
     other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
     for explained in other.explained if explains(work.suite) else ():
         explained.trained()
@@ -153,7 +158,7 @@ def _checked(work: SuiteWork, folder: Path) -> list[Rankings]:
         for split in explained.splits:
             _check_count(explained.store.folder, len(explained.store.predictions(split).targets), work, split)
     found = []
-    for spec in _specs(work):
+    for spec in specs:
         other.rankings.verify(spec)
         found.append(rankings := other.rankings.open(spec))
         if rankings.weights != weights[spec.reference]:

@@ -59,6 +59,29 @@ def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp
     assert {told[key] for key, result in found.items() if not result.rankings} == {Origin.VERIFIED}
 
 
+def test_explained_networks_alone_are_shipped_and_another_store_explains_the_same_ones(shipped, tmp_path):
+    """Their maps are made there; the answers are those of the first store."""
+    folder, answers = shipped
+    work, engine = make_work(tmp_path / "a", PART), InlineEngine()
+    with ResultsStore.open(default_url(tmp_path / "a")) as store:
+        import_rankings(work, store, folder)
+    assert export_rankings(work, tmp_path / "networks", "the project, two cores", references_only=True) == []
+    assert {path.name for path in (tmp_path / "networks").iterdir()} == {"index.json", "references"}
+    work = make_work(tmp_path / "b", PART)
+    with ResultsStore.open(default_url(tmp_path / "b")) as store:
+        assert import_rankings(work, store, tmp_path / "networks") == []
+        assert {step.kind for step in steps(work, make_runs(work, PART))} == {"rank", "run", "seal"}
+        assert [event.failure for event in complete(work, make_runs(work, PART), store, engine) if event.failure] == []
+        found = store.results(store.keys(""))
+    assert {key: found[key].bits for key in answers} == answers
+    (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
+    with (
+        ResultsStore.open(default_url(tmp_path / "c")) as store,
+        pytest.raises(StoreError, match="in index.json or in the folder, and not in both"),
+    ):
+        import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
+
+
 def edit(folder, **values):
     (folder / "index.json").write_text(json.dumps(json.loads((folder / "index.json").read_text()) | values))
 
@@ -104,6 +127,11 @@ def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
     assert "2 rankings; next: roarbench run" in capsys.readouterr().err
     assert command("run", *small, tmp_path / "b") == 0
     assert not list((tmp_path / "b").glob("rankings/*/locks"))
+    networks = tmp_path / "networks"
+    capsys.readouterr()
+    assert command("rankings", "export", networks, *small, tmp_path / "a", "--about", "lab", "--references-only") == 0
+    assert command("rankings", "import", networks, *small, tmp_path / "c") == 0
+    assert capsys.readouterr().err.count("explained networks alone") == 2
 
 
 BOTH = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))

@@ -17,6 +17,7 @@ from roarbench.text import counted
 
 if TYPE_CHECKING:
     from roarbench.execution.suite_work import SuiteWork
+    from roarbench.store.rankings import Rankings
     from roarbench.store.results import ResultsStore
 
 Folder = Annotated[Path, argument("Folder of published results, with an index.json.")]
@@ -85,14 +86,15 @@ def export_rankings(
     folder: Annotated[Path, argument("New folder.")],
     suite: SuiteName,
     about: Annotated[str, option("Who made them and on what, one line.")],
+    references_only: Annotated[bool, option("Explained networks alone.", flags="--references-only")] = False,
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
     from roarbench.execution.shipping import export_rankings as export
 
     with _begun(work, suite) as (place, _):
-        found = export(place, folder, about)
-    err.print(f"written: {folder}: {counted(len(found), 'ranking')}", soft_wrap=True)
+        found = export(place, folder, about, references_only)
+    err.print(f"written: {folder}: {_shipped(found)}", soft_wrap=True)
 
 
 @rankings.command("import")
@@ -108,7 +110,11 @@ def import_rankings(
 
     with _begun(work, suite) as (place, store):
         found = take(place, store, folder)
-    err.print(f"read: {folder}: {counted(len(found), 'ranking')}; next: {propose('run')}", soft_wrap=True)
+    err.print(f"read: {folder}: {_shipped(found)}; next: {propose('run')}", soft_wrap=True)
+
+
+def _shipped(found: list["Rankings"]) -> str:
+    return counted(len(found), "ranking") if found else "explained networks alone"
 
 
 @contextmanager
