@@ -17,7 +17,8 @@ from roarbench.devices import gpu_memory
 from roarbench.estimators import SEED
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
-from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps, passes
+from roarbench.estimators.cost import passes
+from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.device_ranking import planes_of

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import prod
 from typing import NamedTuple
 
 from leaderboard.headline import two_questions
@@ -21,6 +22,8 @@ from leaderboard.records import (
     linear_axis,
 )
 from leaderboard.words import slug
+from roarbench.analysis.boards import SuiteResults
+from roarbench.estimators.cost import passes
 from roarbench.estimators.naming import human_name, lookup_estimator
 from roarbench.protocols.declaration import Protocol
 from roarbench.report.two_questions import TwoQuestions
@@ -76,13 +79,14 @@ class Question:
 
 
 class Named(NamedTuple):
-    """A row's id, what people call it, and what it is in a sentence."""
+    """A row's id, what people call it, what it is in a sentence, and what it costs."""
 
     id: str
     name: str
     detail: str
     about: str
     control: bool
+    passes: int  # of one image, forward and back; 0 where that is not known
 
 
 @dataclass(frozen=True)
@@ -105,6 +109,7 @@ def paired_board(both: TwoQuestions, evidence: BoardRecord | None = None) -> Pai
     names = list(dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())]))
     own, roar = ([row for row in each.rows if row.estimator not in results.suite.entered] for each in tables)
     gains = capital(" and ".join(each.gain for each in asked))
+    features = prod(results.suite.dataset_record.shape)
     return PairedBoard(
         slug=slug(results),
         title=results.title,
@@ -112,10 +117,13 @@ def paired_board(both: TwoQuestions, evidence: BoardRecord | None = None) -> Pai
         facts=facts(both.own, names, gains, both.roar.board.images),
         caption=both.all_notes[2:],  # the first two say what the gains are, as the page does
         questions=tuple(asked),
-        rows=tuple(
-            Named(name, *human_name(name), about(results, name), lookup_estimator(name).control) for name in names
-        ),
+        rows=tuple(_named(results, name, features) for name in names),
     )
+
+
+def _named(results: SuiteResults, name: str, features: int) -> Named:
+    estimator = lookup_estimator(name)
+    return Named(name, *human_name(name), about(results, name), estimator.control, sum(passes([estimator], features)))
 
 
 def _questions(both: TwoQuestions) -> list[Question]:

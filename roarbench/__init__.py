@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from roarbench.api.own_network import OwnNetworkTable, own_network_gain
     from roarbench.api.preprocessing import Preprocessing
     from roarbench.api.primitives import bootstrap, degraded, fill, matched, rank, remove
-    from roarbench.api.published import results
+    from roarbench.api.published import load_all_results, results
     from roarbench.api.suite_result import Difference, Result, TwoDifferences
     from roarbench.api.suites import Suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
@@ -31,7 +31,7 @@ _HOMES = {
     "api.own_network": ("OwnNetworkTable", "own_network_gain"),
     "api.preprocessing": ("Preprocessing",),
     "api.primitives": ("bootstrap", "degraded", "fill", "matched", "rank", "remove"),
-    "api.published": ("results",),
+    "api.published": ("load_all_results", "results"),
     "api.suite_result": ("Difference", "Result", "TwoDifferences"),
     "api.finding": ("load",),
     "api.suites": ("Suite",),
@@ -56,6 +56,7 @@ __all__ = [
     "evaluate",
     "fill",
     "load",
+    "load_all_results",
     "matched",
     "own_network_gain",
     "rank",

@@ -20,7 +20,8 @@ from roarbench.devices import uses_bf16
 from roarbench.estimators import IG_STEPS, SAMPLES, SEED, Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
-from roarbench.estimators.engine import EXPLAINED, importance_maps, passes
+from roarbench.estimators.cost import passes
+from roarbench.estimators.engine import EXPLAINED, importance_maps
 from roarbench.estimators.noise import noise_draws
 from roarbench.estimators.stem import Divided, divided, folded
 from roarbench.models.build import build

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from leaderboard.advice import advise
 from leaderboard.both import PairedBoard
 from leaderboard.figure import card
 from leaderboard.links import Address, NotThere, Site, address
@@ -76,6 +77,7 @@ def _both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
         "tab": BOTH,
         "card": "" if site.live else site.file(file, card(view.board_of(OWN_NETWORK), heading)),
         "heading": heading,
+        "advice": advise(board),
         "drawn": scatter([board]),
         "tabs": list(_tabs(site, view, None)),
         "units": [],

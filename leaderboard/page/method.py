@@ -3,6 +3,7 @@
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import islice, product
+from math import prod
 from typing import Any
 
 from leaderboard.both import Answer, PairedBoard
@@ -13,6 +14,7 @@ from leaderboard.page.board import board_at
 from leaderboard.records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
 from leaderboard.views import SuiteView
 from leaderboard.words import day, plain
+from roarbench.estimators.cost import passes
 from roarbench.estimators.ids import TRUSTED
 from roarbench.estimators.naming import blindness, human_name, lookup_estimator
 from roarbench.protocols.roar import ROAR
@@ -38,6 +40,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "row": row,
         "about": profile(name, (view.results for view in views)),
         "origin": _origin(view, name),
+        "passes": sum(passes([lookup_estimator(name)], prod(view.results.suite.dataset_record.shape))),
         "verdict": typeset(_verdict(views, board, row)),
         "both": both_true(found),
         "verdicts": [

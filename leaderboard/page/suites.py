@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
+from leaderboard.advice import advise
 from leaderboard.both import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import board_at
@@ -13,7 +14,7 @@ from leaderboard.views import SuiteView
 from leaderboard.words import plain
 from roarbench.estimators.naming import human_name, lookup_estimator
 
-_SHOWN = 6  # columns of a kind; the others are under "more"
+_SHOWN = 8  # columns of a kind; the others are under "more"
 
 
 class Column(NamedTuple):
@@ -24,6 +25,7 @@ class Column(NamedTuple):
     question: str
     kinds: Mapping[str, str]
     answers: Mapping[str, Answer]
+    later: bool  # whether it stands after both questions of all suites
 
 
 def context(site: Site, at: Address) -> dict[str, Any]:
@@ -31,10 +33,12 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     kinds, counts = defaultdict[str, list[Column]](list), defaultdict[str, int](int)
     for view in site.views.values():
         if view.results.has_rows:
-            kinds[_kind(view)] += _columns(site, view)
+            kinds[_kind(view)] += filter(_has_values, _columns(site, view))
             counts[_kind(view)] += 1
     parts = []
-    for kind, columns in kinds.items():
+    boards = [view.paired for view in site.views.values() if view.paired]
+    for kind, unsorted in kinds.items():
+        columns = sorted(unsorted, key=lambda column: column.later)
         parts.append((kind, False, columns[:_SHOWN], _rows(columns[:_SHOWN])))
         if more := columns[_SHOWN:]:
             parts.append((f"{kind}: {len(more)} more", True, more, _rows(more)))
@@ -42,7 +46,8 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "parts_of": parts,
         "counts": counts,
         "legend": _legend(each for columns in kinds.values() for each in columns),
-        "drawn": scatter([view.paired for view in site.views.values() if view.paired]),
+        "advice": list(filter(None, map(advise, boards))),
+        "drawn": scatter(boards),
     }
 
 
@@ -50,13 +55,17 @@ def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield what a suite asks first: both questions where it asks both."""
     title = plain(view.title)
     if view.paired:
-        for each in view.paired.questions:
-            yield Column(site.to("board", view.slug), title, each.title, each.kinds, each.answers)
+        for number, each in enumerate(view.paired.questions):
+            yield Column(site.to("board", view.slug), title, each.title, each.kinds, each.answers, number > 1)
         return
     board = view.board
     words = NETWORK_KINDS if board.protocol.by_networks else KINDS
     rows = {row.id: Answer(row.value, row.kind, row.words, row.by_construction) for row in board.rows}
-    yield Column(site.at(board_at(view, board.protocol)), title, board.protocol.tab, words, rows)
+    yield Column(site.at(board_at(view, board.protocol)), title, board.protocol.tab, words, rows, True)
+
+
+def _has_values(column: Column) -> bool:
+    return any(answer.gain.value is not None for answer in column.answers.values())
 
 
 def _kind(view: SuiteView) -> str:
@@ -68,12 +77,14 @@ def _kind(view: SuiteView) -> str:
 
 def _legend(columns: Iterator[Column]) -> list[tuple[str, list[tuple[str, str]]]]:
     """Return the words of what is coloured, those of one meaning once, after the questions that they belong to."""
-    found = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    kinds, there = dict[str, Mapping[str, str]](), defaultdict[str, set[str]](set)
     for column in columns:
-        there = {answer.kind for answer in column.answers.values()}
-        key = tuple((kind, words) for kind, words in column.kinds.items() if kind in there)
-        found[key].append(column.question)
-    return [(", ".join(dict.fromkeys(titles)), list(key)) for key, titles in found.items()]
+        kinds[column.question] = column.kinds
+        there[column.question] |= {answer.kind for answer in column.answers.values()}
+    found = defaultdict[tuple[tuple[str, str], ...], list[str]](list)
+    for question, words in kinds.items():
+        found[tuple(each for each in words.items() if each[0] in there[question])].append(question)
+    return [(", ".join(titles), list(key)) for key, titles in found.items()]
 
 
 def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer | None]]]:

@@ -4,6 +4,7 @@ import shutil
 import sysconfig
 import tempfile
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from platformdirs import user_cache_path
 
@@ -13,9 +14,14 @@ from roarbench.errors import UnknownName
 from roarbench.files import sha256
 from roarbench.identity import fingerprint
 from roarbench.plan.suites import find_suite
+from roarbench.protocols import SHOWN
 from roarbench.store.results_folder import fetched, read_index
 from roarbench.store.transfer import import_results
 
+if TYPE_CHECKING:
+    import pandas
+
+_GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
 _SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
 _SHIPPED = (  # in a checkout, and where pip puts the package's data: for all, or for one user
     Path(__file__).parents[2] / "results",
@@ -51,6 +57,28 @@ def results(suite: str, source: str | Path | None = None) -> Result:
         return Result.read(find_suite(called), Question(_cached(own)))
     with fetched(str(source or "")) as files:
         return Result.read(plan, Question(_cached(files)))
+
+
+def load_all_results() -> "pandas.DataFrame":
+    """Return the rows that come with the package, of the newest version of every suite, as one data frame.
+
+    It has a row for each suite, question (the protocol) and estimator with a gain, in accuracy points with the interval
+    of 95%. Gains of different suites are points of other networks on other images; what a row lacks is None or NaN.
+    """
+    import pandas
+
+    folder = next(place for place in _SHIPPED if place.is_dir())
+    frames = []
+    for name in sorted({file.suite.partition("@")[0] for file in read_index(folder)}):
+        found = results(name)
+        suite = found.plan
+        about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
+        for protocol in SHOWN.values():
+            if found.stored.units(protocol):
+                rows = found.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
+                frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
+    whole = pandas.concat(frames, ignore_index=True)
+    return whole[[*about, "question", "estimator", *_GAIN]]
 
 
 def _cached(files: list[Path]) -> Path:

@@ -2,7 +2,7 @@
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from typing import NamedTuple, cast
 
@@ -11,10 +11,11 @@ from torch import Tensor, nn
 
 from roarbench.devices import float32_layout, keep_memory, out_of_memory
 from roarbench.errors import MachineError
-from roarbench.estimators import FEATURES, NOISY, Estimator, Passes
+from roarbench.estimators import NOISY, Estimator
 from roarbench.estimators.base import Batch, MapInput, Settings
 from roarbench.estimators.baselines import blurred
-from roarbench.estimators.ensembles import Form, Look, ModelMaps, model_maps, needs
+from roarbench.estimators.cost import settings_of
+from roarbench.estimators.ensembles import Look, ModelMaps, model_maps
 from roarbench.estimators.stem import in_precision
 from roarbench.terms import Precision
 
@@ -135,32 +136,6 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
     each = 4 * (2 * activations + (8 + 3 * estimators) * features)  # bytes; forward and backward
     most = min(free / 2 / each, _ENOUGH / features)
     return 1 << int(math.log2(max(most, 1)))
-
-
-def passes(estimators: Iterable[Estimator], features: int = FEATURES) -> Passes:
-    """Count the passes that the maps of these estimators cost per image: (400, 416) for the 18 of the paper."""
-    variants: dict[tuple[str, Settings], set[Form]] = {}  # those of one share their passes
-    own: dict[tuple[object, ...], Passes] = {}  # a blurred twin costs no more
-    for e in estimators:
-        if e.cost:
-            own[e.variant, e.base, e.values] = e.passes(features)
-        elif not e.control:
-            variants.setdefault((e.variant, settings_of(e)), set()).add((e.base, e.form))
-    costs = list(own.values())
-    for (_, settings), wanted in variants.items():
-        single, repeated = needs(wanted)
-        costs += [_cost(single, settings), *[_cost(repeated, settings)] * settings.samples]
-    return Passes(sum(cost.forward for cost in costs), sum(cost.backward for cost in costs))
-
-
-def _cost(bases: Set[str], settings: Settings) -> Passes:
-    forward = settings.steps if "ig" in bases else int(bool(bases))
-    return Passes(forward, forward + ("gb" in bases and len(bases) > 1))
-
-
-def settings_of(estimator: Estimator) -> Settings:
-    """Return what an estimator asks of the shared pass."""
-    return Settings(**{**estimator.parameters, **dict(estimator.values)})  # type: ignore[arg-type]
 
 
 def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:

@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from roarbench.devices import float32_layout
 from roarbench.estimators import SEED
 from roarbench.estimators.base import PAPERS, Batch, Settings
+from roarbench.estimators.cost import Form, needs
 from roarbench.estimators.families.gradients import Note, base_maps
 from roarbench.estimators.noise import noise_draws, noise_scale
 
-Form = tuple[str, str]  # (base, form), as in the table of estimators
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}  # no noisy copies
 
 
@@ -42,12 +42,6 @@ class Moments:
             "variance": variance,
         }
         return forms[name]
-
-
-def needs(wanted: Set[Form]) -> tuple[set[str], set[str]]:
-    """Return the bases whose maps of the image itself are needed, and those whose maps of its noisy copies are."""
-    single = {base for base, form in wanted if form in SINGLE}
-    return single, {base for base, form in wanted if form not in SINGLE}
 
 
 def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:

@@ -17,6 +17,7 @@ from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch
 from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import (
     EXPLAINED,
     Explained,
@@ -25,7 +26,6 @@ from roarbench.estimators.engine import (
     fitting,
     job_group,
     maps_together,
-    passes,
 )
 from roarbench.estimators.ids import CUDA, TRUSTED
 from roarbench.estimators.stem import Divided, divided, folded

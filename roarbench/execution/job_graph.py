@@ -13,7 +13,8 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
-from roarbench.estimators.engine import EXPLAINED, job_group, passes
+from roarbench.estimators.cost import passes
+from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.execution import jobs, shards, siblings
 from roarbench.execution.common_networks import train_common, tune

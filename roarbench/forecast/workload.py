@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from roarbench.datasets.subsets import check_limit
 from roarbench.estimators import NOISY, Estimator
-from roarbench.estimators.engine import EXPLAINED, job_group, passes
+from roarbench.estimators.cost import passes
+from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.kernels import held
 from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.bit_planes import Layout

@@ -15,7 +15,8 @@ import torch
 from roarbench.estimators import Estimator
 from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.engine import importance_maps, passes
+from roarbench.estimators.cost import passes
+from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.parameters import written
 from roarbench.models.build import build
 from roarbench.text import markdown_table

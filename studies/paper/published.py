@@ -9,7 +9,7 @@ from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.own_network import kept_predictions, own_network_board
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import passes
+from roarbench.estimators.cost import passes
 from roarbench.plan.points import expand
 from roarbench.plan.suite import Suite
 from roarbench.plan.suites import find_suite

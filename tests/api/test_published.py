@@ -50,6 +50,21 @@ def test_the_newest_version_that_was_published_is_shown(monkeypatch):
         roarbench.results("cifar10")
 
 
+@pytest.mark.slow
+def test_all_published_rows_are_one_frame_and_those_of_the_benchmark_are_among_them(monkeypatch):
+    """Of two suites, whose own frames have the same gains; rows without a gain are left out."""
+    shown = [file for file in read_index(ROOT / "results") if file.suite in ("benchmark-breast-cancer@1", "quick@7")]
+    monkeypatch.setattr("roarbench.api.published.read_index", lambda folder: shown)
+    frame = roarbench.load_all_results()
+    assert [*frame.columns[:6]] == ["suite", "version", "dataset", "network", "question", "estimator"]
+    assert not frame["gain"].isna().any() and not frame.duplicated(["suite", "question", "estimator"]).any()
+    for suite, version, protocol in (("quick", 7, "roar"), ("benchmark-breast-cancer", 1, "own-network")):
+        alone = roarbench.results(suite).to_dataframe(protocol).set_index("estimator")["gain"].dropna()
+        there = frame[(frame["suite"] == suite) & (frame["question"] == protocol)]
+        assert {*there["version"]} == {version} and len(there) > 5
+        assert there.set_index("estimator")["gain"].to_dict() == alone.to_dict()
+
+
 def test_every_shipped_file_is_in_the_package():
     setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
     paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]

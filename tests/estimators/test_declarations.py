@@ -9,7 +9,7 @@ import torch
 
 from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
-from roarbench.estimators.engine import passes
+from roarbench.estimators.cost import passes
 from roarbench.estimators.parameters import PARAMETERS
 from roarbench.models.build import build
 from tests.helpers.networks import CountingPasses, importance

@@ -9,11 +9,12 @@ from hypothesis import strategies as st
 from torch import nn
 
 from roarbench.errors import MachineError
-from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, ensembles
+from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, Passes, ensembles
 from roarbench.estimators.base import Batch
 from roarbench.estimators.baselines import blurred
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
-from roarbench.estimators.engine import Explained, Passes, Subject, importance_maps, maps_together, passes
+from roarbench.estimators.cost import passes
+from roarbench.estimators.engine import Explained, Subject, importance_maps, maps_together
 from roarbench.estimators.ensembles import Look, Moments, model_maps
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.bit_planes import Layout, bin_codes

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from leaderboard.advice import advise
 from leaderboard.both import paired_board
 from leaderboard.links import Site, address
 from leaderboard.page.method import both_sentences, sentence
@@ -79,6 +80,19 @@ def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
     alone = render(Site(views, known(views)), address("board", "quick-v7", protocol="own-network")).html
     assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
     assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
+
+
+def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views, monkeypatch):
+    for page in ("board", "suites"):
+        monkeypatch.setattr(f"leaderboard.page.{page}.advise", lambda _: advise(paired_board(TwoQuestions(*by_hand()))))
+    site = Site(views, known(views))
+    first = render(site, known(views)[0]).html.partition("Which one should I use?")[2].partition("</p>")[0]
+    assert re.sub("<[^>]+>", "", first).strip().startswith("No estimator with as few passes has more own-network gain")
+    assert "(50 passes, +1.0 [+0.5, +1.5])" in first
+    assert "Which one should I use?" not in render(site, address("board", "quick-v7", protocol="own-network")).html
+    suites = render(site, address("suites")).html.partition("Which estimator should I use?")[2].partition("</table>")[0]
+    assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
+    assert "50 passes of an image" in render(site, address("method", estimator="ig")).html
 
 
 def test_answers_by_hand():

@@ -1,0 +1,48 @@
+"""The estimators to choose between: none with as few passes has more own-network gain, and those not told apart."""
+
+from typing import NamedTuple
+
+from leaderboard.both import Answer, Named, PairedBoard
+from leaderboard.records import BEATS
+from roarbench.stats.bootstrap import Estimate
+
+
+class Choice(NamedTuple):
+    """A row that explains its network, with its cost and gain."""
+
+    row: Named
+    gain: Estimate
+    roar: Answer | None  # what ROAR says of it; None where that was not run
+    certain: bool  # whether its interval lies above the gains of all cheaper rows
+
+
+class Advice(NamedTuple):
+    """Pareto front of gain against passes, the cheapest first, and others whose interval reaches that of its last."""
+
+    slug: str
+    title: str
+    front: list[Choice]
+    near: list[Choice]
+
+
+def advise(board: PairedBoard) -> Advice | None:
+    """Return the rows to choose between; None where no row with a known cost explains its network."""
+    roar, own = (question.answers for question in board.questions[:2])
+    there = [(row, own[row.id].gain) for row in board.rows if row.passes and row.id in own]
+    there = [(row, gain) for row, gain in there if own[row.id].kind == BEATS and gain.value is not None]
+    front, others, best = list[Choice](), list[Choice](), float("-inf")
+    for row, gain in sorted(there, key=lambda each: (each[0].passes, -(each[1].value or 0.0))):
+        answer = roar.get(row.id)
+        found = Choice(
+            row, gain, answer if answer and answer.gain.value is not None else None, (gain.low or 0.0) > best
+        )
+        if gain.value is not None and gain.value > best:
+            best = gain.value
+            front.append(found)
+        else:
+            others.append(found)
+    if not front:
+        return None
+    reached = front[-1].gain.low or 0.0
+    near = [each for each in others if each.gain.high is not None and each.gain.high >= reached]
+    return Advice(board.slug, board.title, front, sorted(near, key=lambda each: -(each.gain.value or 0.0)))

@@ -1,0 +1,53 @@
+"""Which estimator a page proposes: the front of gain against passes, and who is as good by interval."""
+
+from dataclasses import replace
+
+from leaderboard.advice import advise
+from leaderboard.both import Answer, Named, paired_board
+from leaderboard.records import BEATS, OPEN
+from roarbench.report.two_questions import TwoQuestions
+from roarbench.stats.bootstrap import Estimate
+from tests.helpers.two_questions import by_hand
+
+ROWS = {  # passes, own-network gain with its interval
+    "grad": (2, (3.0, 2.0, 4.0), BEATS),
+    "lrp": (2, (5.0, 3.0, 7.0), BEATS),
+    "deeplift": (4, (4.9, 4.0, 7.5), BEATS),
+    "sg-grad": (30, (99.0, -1.0, 199.0), OPEN),
+    "occlusion": (50, (8.0, 7.5, 8.5), BEATS),
+    "ig": (50, (7.9, 7.4, 8.6), BEATS),
+    "mine": (0, (20.0, 19.0, 21.0), BEATS),
+    "rise": (1000, (8.5, 7.0, 10.0), BEATS),
+    "gb": (2000, (), BEATS),
+}
+
+
+def board(*names):
+    made = paired_board(TwoQuestions(*by_hand()))
+    answers = {name: Answer(Estimate(*ROWS[name][1]), ROWS[name][2], "") for name in names}
+    rows = tuple(Named(name, name, "", "", False, ROWS[name][0]) for name in names)
+    return replace(made, rows=rows, questions=(made.questions[0], replace(made.questions[1], answers=answers)))
+
+
+def test_the_front_and_who_is_as_good_by_hand():
+    found = advise(board(*ROWS))
+    assert [(each.row.id, each.certain) for each in found.front] == [
+        ("lrp", True),
+        ("occlusion", True),
+        ("rise", False),
+    ]
+    assert [each.row.id for each in found.near] == ["ig", "deeplift"], "their intervals reach 7"
+    assert found.front[0].roar is None, "not retrained for"
+    assert [each.row.id for each in advise(board("grad", "lrp")).near] == ["grad"]
+
+
+def test_what_is_not_shown_to_explain_its_network_or_has_no_known_cost_is_not_proposed():
+    assert advise(board("sg-grad", "mine", "gb")) is None
+    assert advise(board()) is None
+
+
+def test_the_cost_of_a_row_is_in_passes_of_one_image():
+    rows = {row.id: row.passes for row in paired_board(TwoQuestions(*by_hand())).rows}
+    assert rows == {"ig": 50, "grad": 2, "gb": 2, "random": 0, "sobel": 0, "random-blurred": 0}
+    found = advise(paired_board(TwoQuestions(*by_hand())))
+    assert [(each.row.id, each.gain.value) for each in found.front] == [("ig", 1.0)]
