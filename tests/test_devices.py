@@ -7,11 +7,13 @@ import pytest
 import torch
 
 from roarbench import devices
+from roarbench.datasets.catalogue import find_dataset
 from roarbench.devices import SHARING, compiled, device, gpu_memory, gpu_share, gpus
 from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution import importance, local_workers
 from roarbench.execution import placed_inputs as inputs
+from roarbench.kernels.train import training_kernels
 from roarbench.models.build import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
@@ -165,6 +167,29 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
     with pytest.raises(torch.OutOfMemoryError):
         compiled(torch.nn.Linear(3, 2))(torch.randn(4, 3))
     assert devices.uncompiled() == ""
+
+
+@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")
+def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):
+    import torch._inductor.config as inductor
+
+    monkeypatch.setattr(inductor, "loop_reindexing_after_fusion", True)
+    compiled(torch.nn.Linear(3, 2))
+    assert inductor.loop_reindexing_after_fusion is False
+
+
+def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
+    cudnn = torch.backends.cudnn
+    with training_kernels():
+        assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
+
+
+def test_images_of_imagenet_at_128_pixels_fit_an_h200_by_far_and_an_h100_by_no_means():
+    record = find_dataset("imagenet-128")
+    features = record.channels * record.size**2
+    needed = (record.train_images + record.test_images) * (features + features // 8)
+    h200, h100 = 141e9, 80e9
+    assert needed < 0.9 * inputs.SHARE * h200 and needed > 1.1 * inputs.SHARE * h100
 
 
 def test_compilers_share_the_cores(monkeypatch):

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.devices import COMPILING
+from roarbench.devices import COMPILING, float32_layout
 from roarbench.estimators import engine
 from roarbench.estimators.base import Batch, ClassImages, Settings
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
@@ -77,6 +77,15 @@ def test_networks_are_compiled_where_that_was_asked_for_alone(compiling, monkeyp
         monkeypatch.setenv(COMPILING, "1")
     trained(RECIPE)
     assert bool(models) is compiling
+
+
+def test_exact_float32_has_channels_first_on_a_gpu_and_last_on_a_processor():
+    formats = {torch.channels_last: torch.device("cpu"), torch.contiguous_format: GPU}
+    assert {float32_layout(where): where for where in formats.values()} == formats
+    with fake_gpu():
+        model = network().to(GPU).to(memory_format=torch.channels_last)
+        predict(model, inputs(), NORM, batch=8)
+        assert all(parameter.is_contiguous() for parameter in model.parameters())
 
 
 def test_answers_are_waited_for_once():
