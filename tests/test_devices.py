@@ -18,6 +18,8 @@ from roarbench.models.build import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
 
+pytestmark = pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")  # of torch's compiler
+
 
 def test_gpus_are_named_as_the_user_named_them(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_count", lambda: 2)
@@ -169,7 +171,6 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
     assert devices.uncompiled() == ""
 
 
-@pytest.mark.filterwarnings("ignore:`torch.jit.script_method`:DeprecationWarning")
 def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):
     import torch._inductor.config as inductor
 
