@@ -33,9 +33,8 @@ def advise(board: PairedBoard) -> Advice | None:
     front, others, best = list[Choice](), list[Choice](), float("-inf")
     for row, gain in sorted(there, key=lambda each: (each[0].passes, -(each[1].value or 0.0))):
         answer = roar.get(row.id)
-        found = Choice(
-            row, gain, answer if answer and answer.gain.value is not None else None, (gain.low or 0.0) > best
-        )
+        retrained = answer if answer and answer.gain.value is not None else None
+        found = Choice(row, gain, retrained, certain=gain.low is not None and gain.low > best)
         if gain.value is not None and gain.value > best:
             best = gain.value
             front.append(found)

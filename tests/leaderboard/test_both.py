@@ -86,9 +86,12 @@ def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views,
     for page in ("board", "suites"):
         monkeypatch.setattr(f"leaderboard.page.{page}.advise", lambda _: advise(paired_board(TwoQuestions(*by_hand()))))
     site = Site(views, known(views))
-    first = render(site, known(views)[0]).html.partition("Which one should I use?")[2].partition("</p>")[0]
-    assert re.sub("<[^>]+>", "", first).strip().startswith("No estimator with as few passes has more own-network gain")
-    assert "(50 passes, +1.0 [+0.5, +1.5])" in first
+    first = render(site, known(views)[0]).html.partition("Which one should I use?")[2].partition("</details>")[0]
+    answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
+    assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])"
+    assert (
+        why.startswith("No estimator that explains its network in as few passes of an image has more") and answer in why
+    )
     assert "Which one should I use?" not in render(site, address("board", "quick-v7", protocol="own-network")).html
     suites = render(site, address("suites")).html.partition("Which estimator should I use?")[2].partition("</table>")[0]
     assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
