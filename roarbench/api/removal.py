@@ -18,7 +18,7 @@ from roarbench.kernels import ranking
 from roarbench.kernels.degrade import degrade, over_pixels
 from roarbench.kernels.fill import filled
 from roarbench.models.checks import check_network
-from roarbench.models.outputs import logits_of, with_two_classes
+from roarbench.models.outputs import logits_of, with_logits_alone, with_two_classes
 from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
 
 _PIXELS = 2**17  # of the images that a network sees at once: more take memory and are not faster on a processor
@@ -210,7 +210,7 @@ def checked(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.M
     model = in_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
     few = placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = with_two_classes(model, few)
+    network = with_two_classes(with_logits_alone(model, few), few)
     for warning in check_network(network, few, name):
         warnings.warn(warning, stacklevel=3)
     return network

@@ -52,7 +52,7 @@ def fitted(suite: Suite) -> Fitted:
     generator = torch.Generator().manual_seed(0)
     model = _built(suite, generator)
     sides = {side for recipe in (suite.recipe, suite.reference_recipe) for side in find_recipe(recipe).sides}
-    for side in sorted(round(record.size * share) for share in sides):
+    for side in sorted((round(record.size * share) for share in sides), reverse=True):
         _try(model, torch.randn(2, record.channels, side, side, generator=generator), suite)
     images = torch.randn(2, *record.shape, generator=generator)
     if any(block.protocol.trains for block in suite.blocks):

@@ -23,6 +23,31 @@ def _take_logits(module: nn.Module, images: Any, output: Any) -> Any:
     return logits_of(output)
 
 
+class LogitsAlone(nn.Module):
+    """A network whose output has `logits`, as one that returns them."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, images: Tensor) -> Any:
+        """Return logits, (n, classes)."""
+        return logits_of(self.model(images))
+
+
+@torch.no_grad()
+def with_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
+    """Return a network that returns logits, in place of one whose output has `logits`; else the same.
+
+    The network is in eval mode and left as it is; images that it takes are (n, c, h, w).
+    """
+    try:
+        output = model(images.clone())
+    except Exception:  # `checks.check_network` says which
+        return model
+    return model if logits_of(output) is output else LogitsAlone(model).eval()
+
+
 @torch.no_grad()
 def with_two_classes(model: nn.Module, images: Tensor) -> nn.Module:
     """Return a network with two logits, -z / 2 and z / 2, in place of one that gives a single logit z; else the same.

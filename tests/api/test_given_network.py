@@ -1,6 +1,7 @@
 """A network that is handed in passes the same checks wherever it enters; one of another precision is copied."""
 
 from copy import deepcopy
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +24,26 @@ WAYS = {
 def judge(request, networks):
     """Ask a question of a network, beside others where it needs them."""
     return lambda one: WAYS[request.param](one, networks)
+
+
+class HuggingFace(nn.Module):
+    """A network that returns an object with `logits`."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, images):
+        return SimpleNamespace(logits=self.model(images))
+
+
+def test_a_network_that_returns_an_object_with_logits_is_explained_as_the_one_inside(networks):
+    plain, others = networks[2], networks[:2]
+    for names in (["gb", "deeplift"], ["grad"]):
+        found = [
+            rb.own_network_gain([*others, one], IMAGES, names).to_dataframe() for one in (plain, HuggingFace(plain))
+        ]
+        assert found[0].equals(found[1])
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,14 @@ def _difference_record(names: tuple[str, str], found: "Difference") -> dict[str,
 
 def _difference_text(title: str, names: tuple[str, str], found: "Difference") -> str:
     lines = [f"{name}: gain {interval(gain)}" for name, gain in zip(names, found.gains, strict=True)]
-    judged = "" if found.p_adjusted is None else f", adjusted p {decimals(found.p_adjusted, 4)}"
+    judged = "" if found.p_adjusted is None else f", adjusted p {_probability(found.p_adjusted)}"
     verdict = f"{judged}: {found.verdict or 'no verdict'}"
     lines.append(f"{names[0]} - {names[1]}: {interval(found[:3])} accuracy points{verdict}")
     return "\n  ".join([f"{title}, {found.protocol}", *lines])
+
+
+def _probability(p: float) -> str:
+    return decimals(p, 4) if p >= 5e-5 else "< 0.0001"
 
 
 def validity(
