@@ -14,18 +14,18 @@ import torch
 from clock import DEVICE, GPU, device_name, seconds
 
 from roarbench.devices import gpu_memory
-from roarbench.estimators import SEED
-from roarbench.estimators.base import Batch
+from roarbench.enums import PAPER_LEVELS, Unit
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.cost import passes
-from roarbench.estimators.engine import EXPLAINED, fitting, importance_maps
+from roarbench.estimators.engine import EXPLAINED, count_fitting_images, importance_maps
+from roarbench.estimators.estimator import SEED
+from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.device_ranking import planes_of
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.build import build
 from roarbench.models.cost import network_cost
-from roarbench.terms import PAPER_LEVELS, Unit
 
 NETWORK, CLASSES, SIZE = ("resnet50", 1000, 224) if GPU else ("resnet8", 10, 32)
 SHAPE = (3, SIZE, SIZE)
@@ -37,7 +37,7 @@ def main() -> None:
     parser.parse_args()
     torch.set_num_threads(1)
     cost = network_cost(NETWORK, CLASSES, 3, SIZE)
-    n = fitting(gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    n = count_fitting_images(gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
     model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)

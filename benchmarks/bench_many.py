@@ -17,12 +17,12 @@ from functools import lru_cache
 import torch
 
 from roarbench.devices import COMPILING, device, gpus
+from roarbench.enums import Unit
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Unit
 from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
 
@@ -74,13 +74,13 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=50_000)
     parser.add_argument("--epochs", type=float, default=find_recipe("cifar10@1").epochs)
     parser.add_argument("--at-once", type=int, nargs="+", default=[1, 2, 4, 8])
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     name = torch.cuda.get_device_name() if gpus() else "processor"
-    print(f"{name}: resnet8 at 32 pixels, {asked.images:,} images, {asked.epochs:g} epochs")
+    print(f"{name}: resnet8 at 32 pixels, {arguments.images:,} images, {arguments.epochs:g} epochs")
     first = None
-    for at_once in asked.at_once:
+    for at_once in arguments.at_once:
         for compiling in (False, True) if gpus() else (False,):
-            rate = per_minute(at_once, 2 * max(asked.at_once), asked.images, asked.epochs, compiling)
+            rate = per_minute(at_once, 2 * max(arguments.at_once), arguments.images, arguments.epochs, compiling)
             first = first or rate
             how = ", compiled" if compiling else ""
             print(f"  {at_once} at once{how}: {rate:.2f} trainings per minute, {rate / first:.2f} times", flush=True)

@@ -18,15 +18,15 @@ import torch
 from clock import DEVICE, GPU, device_name, seconds
 from torch import Tensor
 
+from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.kernels.augment import augment
-from roarbench.kernels.bit_planes import Layout, removed_bits
+from roarbench.kernels.bit_planes import Layout, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 NETWORK, RECIPE, SIZE, CLASSES, IMAGES, STEPS = (
     ("resnet50", find_recipe("imagenet@1"), 224, 1000, 20_000, 8)
@@ -95,7 +95,7 @@ def main() -> None:
     torch.set_num_threads(1)
     found = limits()
     pixels, planes = drawn()
-    bits = torch.from_numpy(removed_bits(planes, T, Order.MORF, LAYOUT))
+    bits = torch.from_numpy(find_removed_bits(planes, T, Order.MORF, LAYOUT))
     fill = torch.tensor(NORM.mean)
     held = DegradedImages(pixels.to(DEVICE), bits.to(DEVICE), fill.to(DEVICE), Unit.SCALAR)
     found["training from memory, images/s"] = rate = training_rate(held)

@@ -23,19 +23,19 @@ import numpy as np
 import torch
 from PIL import Image
 
-from roarbench.datasets import FOLDERS, DatasetRecord, own_images
+from roarbench.datasets import FOLDERS, DatasetRecord, make_own_record
 from roarbench.datasets.catalogue import find_dataset
+from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
-from roarbench.datasets.loading import decode_dataset
-from roarbench.execution.job_graph import Step, steps
+from roarbench.enums import ScoredNetwork
+from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.plan.keys import bind
-from roarbench.plan.points import expand
-from roarbench.plan.suite import Block, CustomSuite, Suite
+from roarbench.plan.points import expand_points
+from roarbench.plan.run_keys import build_run
+from roarbench.plan.suite import Block, CustomSuite, SuiteSpec
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.layout import Workspace
-from roarbench.terms import Retrain
 from roarbench.text import markdown_table
 from roarbench.workers.job import Job, perform
 
@@ -77,11 +77,11 @@ def peak_of(work: Callable[[], object]) -> Peak:
     return Peak(max(each.own for each in found) - found[0].own, max(each.mapped for each in found))
 
 
-def suite_of(images: int, size: int) -> Suite:
+def suite_of(images: int, size: int) -> SuiteSpec:
     """Return ROAR and specific gain of one estimator on so many generated images."""
     data = replace(find_dataset("planted"), name="memory", train_images=images, test_images=TEST, size=size)
     blocks = (Block(ROAR, ("random", "grad"), (0.9,), 1), Block(SPECIFIC, ("random", "grad"), (0.5,), 1))
-    return Suite(
+    return SuiteSpec(
         name="memory",
         version=1,
         about="",
@@ -96,7 +96,7 @@ def suite_of(images: int, size: int) -> Suite:
 
 def photographs_of(folder: Path, images: int, size: int) -> DatasetRecord:
     """Return the record of so many JPEG files, which lie in a folder or will."""
-    found = replace(own_images("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
+    found = replace(make_own_record("files", 3, size), own=FOLDERS, folder=str(folder), classes=len(_CLASSES))
     return replace(found, train_split="train", test_split="test", train_images=images, test_images=TEST)
 
 
@@ -116,7 +116,7 @@ def stage_of(step: Step) -> str:
     """Return the stage that a step belongs to."""
     if step.run is None:
         return step.kind
-    return "train" if step.run.cell.retrain is Retrain.IMAGES else "score"
+    return "train" if step.run.cell.retrain is ScoredNetwork.IMAGES else "score"
 
 
 def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
@@ -129,8 +129,8 @@ def measure(folder: Path, images: int, size: int, stage: str) -> Peak:
         return peak_of(lambda: decode_dataset(suite.dataset_record, workspace.data))
     decoded = next(path for path in workspace.data.iterdir() if path.is_dir())
     work = SuiteWork(workspace, open_decoded(decoded), suite)
-    runs = [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
-    return peak_of(partial(do, [step.job for step in steps(work, runs) if stage_of(step) == stage]))
+    runs = [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
+    return peak_of(partial(do, [step.job for step in build_job_graph(work, runs) if stage_of(step) == stage]))
 
 
 def do(jobs: list[Job]) -> None:
@@ -165,9 +165,13 @@ def main() -> None:
     parser.add_argument("--size", type=int, default=16, help="pixels a side")
     stages = "in their order; each but the first two needs those before it"
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=STAGES, help=stages)
-    asked = parser.parse_args()
-    lines = [line(images, asked.size, asked.stages) for images in asked.images]
-    print(markdown_table(["training images", "their MB", *(f"{stage}: own + mapped" for stage in asked.stages)], lines))
+    arguments = parser.parse_args()
+    lines = [line(images, arguments.size, arguments.stages) for images in arguments.images]
+    print(
+        markdown_table(
+            ["training images", "their MB", *(f"{stage}: own + mapped" for stage in arguments.stages)], lines
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -5,8 +5,8 @@ Run: OMP_NUM_THREADS=1 python benchmarks/precision.py --model resnet8 --images 1
 A network is trained for a short while on bundled photographs. Maps in bfloat16 (autocast) and in TF32 are held against
 float32, on a GPU by its own arithmetic, on a processor with TF32 as cuDNN does it: what enters a convolution or a
 matrix product is rounded to 10 bits, sums are float32. `one by one` is float32 with batches of one image: what rounding
-in another order moves, and so the least that any other machine moves. `folded` and `stem` are float32 by the network
-with its batch norms folded, and with its stem passed once for each path as well.
+in another order moves, and so the least that any other machine moves. `fold_batchnorm` and `stem` are float32 by the
+network with its batch norms folded, and with its stem passed once for each path as well.
 """
 
 import argparse
@@ -24,22 +24,22 @@ from torch import Tensor, nn
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.devices import device
+from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.estimators import engine
-from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.estimators.stem import divided, folded
-from roarbench.kernels.bit_planes import Layout, encode, removed_bits
+from roarbench.estimators.inputs import Batch
+from roarbench.estimators.stem import fold_batchnorm, split_stem
+from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import features, sort_keys, tie_order
-from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import PAPER_LEVELS, Order, Unit
 
 _RECIPE = "imagenette64@1"  # shortened
 
@@ -54,7 +54,7 @@ def moved(exact: NDArray[np.uint8], other: NDArray[np.uint8], layout: Layout) ->
     differs = np.bitwise_or.reduce(exact ^ other, axis=1)
     shares = [np.unpackbits(differs).sum() / (len(exact) * layout.features)]
     for t in layout.levels:
-        one, two = (np.unpackbits(removed_bits(planes, t, Order.MORF, layout)) for planes in (exact, other))
+        one, two = (np.unpackbits(find_removed_bits(planes, t, Order.MORF, layout)) for planes in (exact, other))
         shares.append((one & ~two & 1).sum() / one.sum())
     return [float(share) for share in shares]
 
@@ -78,13 +78,13 @@ class EmulatedTF32(TorchDispatchMode):  # type: ignore[no-untyped-call]
 @contextmanager
 def real_tf32() -> Iterator[None]:
     """Let a GPU compute in TF32, which the attribution pass itself would switch off."""
-    kept = engine.exact
-    engine.exact = lambda: torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True)
+    kept = engine.use_exact_float32
+    engine.use_exact_float32 = lambda: torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=True)
     torch.backends.cuda.matmul.allow_tf32 = True
     try:
         yield
     finally:
-        engine.exact, torch.backends.cuda.matmul.allow_tf32 = kept, False
+        engine.use_exact_float32, torch.backends.cuda.matmul.allow_tf32 = kept, False
 
 
 def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Module, Batch, Tensor]:
@@ -99,7 +99,7 @@ def prepared(name: str, train: int, epochs: float, count: int) -> tuple[nn.Modul
     recipe = replace(find_recipe(_RECIPE), epochs=epochs, warmup=epochs / 5)
     fit(model, DegradedImages(pixels, None, fill, Unit.SCALAR), labels, norm, recipe, 0)
     untouched = DegradedImages(tested, None, fill, Unit.SCALAR)
-    targets = predict(model, untouched, norm, scored_at_once(record.size)).argmax(1)
+    targets = predict(model, untouched, norm, count_scored_at_once(record.size)).argmax(1)
     accuracy = (targets == torch.tensor(np.array(data.test.labels[:count]))).float().mean()
     print(f"{name}: {epochs:g} epochs of {len(pixels)} images, right on {accuracy:.0%} of {count} test images")
     return model.eval(), Batch(normalise(tested, norm), targets, torch.arange(count)).to(device()), norm.black
@@ -124,19 +124,19 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=16)
     parser.add_argument("--train", type=int, default=2000)
     parser.add_argument("--epochs", type=float, default=3)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    model, batch, black = prepared(asked.model, asked.train, asked.epochs, asked.images)
+    model, batch, black = prepared(arguments.model, arguments.train, arguments.epochs, arguments.images)
     _, *(channels, height, width) = batch.images.shape
     layout = Layout((channels, height, width), Unit.SCALAR, PAPER_LEVELS)
-    exact, kind = rankings(model, batch, black, asked.images, layout), device().type
+    exact, kind = rankings(model, batch, black, arguments.images, layout), device().type
     tf32 = real_tf32() if kind == "cuda" else EmulatedTF32()  # type: ignore[no-untyped-call]
     cases: dict[str, tuple[AbstractContextManager[Any], nn.Module, int]] = {
-        "bf16": (torch.autocast(kind, torch.bfloat16), model, asked.images),
-        "tf32": (tf32, model, asked.images),
+        "bf16": (torch.autocast(kind, torch.bfloat16), model, arguments.images),
+        "tf32": (tf32, model, arguments.images),
         "one by one": (nullcontext(), model, 1),
-        "folded": (nullcontext(), folded(model), asked.images),
-        "stem": (nullcontext(), divided(folded(model)), asked.images),
+        "folded": (nullcontext(), fold_batchnorm(model), arguments.images),
+        "stem": (nullcontext(), split_stem(fold_batchnorm(model)), arguments.images),
     }
     found: dict[str, dict[str, list[float]]] = {}
     for name, (way, network, size) in cases.items():

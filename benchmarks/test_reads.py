@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 import torch
 
+from roarbench.enums import Unit
 from roarbench.kernels import streaming
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.terms import Unit
 
 COUNT, SHAPE = 2000, (3, 224, 224)
 INDEX = torch.randperm(COUNT, generator=torch.Generator().manual_seed(0))[: COUNT // 2]
@@ -44,7 +44,7 @@ def bytes_read() -> int:
 def test_random_reads(benchmark: Any, pixels: Path, way: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Seconds side by side; `extra_info` has the bytes read as times those of the images."""
     if way == "page faults":
-        monkeypatch.setattr(streaming, "_mapping", lambda array: None)
+        monkeypatch.setattr(streaming, "_find_mapping", lambda array: None)
     read: list[int] = []
 
     def opened() -> tuple[tuple[StreamedImages], dict[str, str]]:

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from leaderboard.both import Answer, Named, PairedBoard
+from leaderboard.combined_board import Answer, Named, PairedBoard
 from leaderboard.records import BEATS
 from roarbench.stats.bootstrap import Estimate
 

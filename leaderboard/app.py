@@ -6,7 +6,7 @@ from pathlib import Path
 
 import streamlit as st
 
-from leaderboard.first import ASKED, Page, Shown, keep, recall, seen
+from leaderboard.page_cache import ASKED, Page, Shown, keep, recall, seen
 from roarbench.errors import StoreError
 
 TEMPLATES = Path(__file__).parent / "templates"
@@ -37,16 +37,16 @@ def show() -> None:
 
 def fresh(shown: Shown, query: dict[str, str]) -> Page:
     """Return the page that a query asks for, or a sentence where the store does not have it."""
-    from leaderboard.links import NotThere, Site, address  # a page that was kept needs none of these
-    from leaderboard.render import known, message, render
+    from leaderboard.links import PageNotFound, Site, address  # a page that was kept needs none of these
+    from leaderboard.render import list_addresses, message, render
     from leaderboard.views import live_store
 
     try:
         live = live_store(shown)
         views = live.views(waiting=not query)
-        site = Site(views, known(views), live=True)
+        site = Site(views, list_addresses(views), live=True)
         page = render(site, address(**query))
-    except (NotThere, StoreError) as error:
+    except (PageNotFound, StoreError) as error:
         return message(str(error), Site({}, live=True))
     page = page._replace(files={name: content.decode() for name, content in site.files.items()})
     if query:

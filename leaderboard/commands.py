@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from threading import Thread
 
-from leaderboard.first import ALL, ASKED, Selection, Shown, place, seen
+from leaderboard.page_cache import ALL, ASKED, Selection, Shown, place, seen
 from roarbench.errors import CallerError
 from roarbench.store.results import ResultsStore
 

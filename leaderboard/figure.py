@@ -7,10 +7,10 @@ from typing import NamedTuple
 from PIL import Image, ImageDraw, ImageFont
 
 from leaderboard.records import BEATS, BELOW, Axis, BoardRecord, linear_axis
-from roarbench.estimators.naming import human_name, lookup_estimator
+from roarbench.estimators.naming import lookup_estimator, name_for_people
 from roarbench.report.table import SuiteTable
 from roarbench.stats.bootstrap import Estimate
-from roarbench.text import interval, signed
+from roarbench.text import format_signed, interval
 
 _SIZE, _ROWS = (1200, 630), 7  # as Open Graph asks for
 _INK, _DIM, _GREY = "#16191d", "#565f6b", "#8b939d"
@@ -36,7 +36,7 @@ class Figure(NamedTuple):
 def figure(table: SuiteTable, estimator: str) -> Figure | None:
     """Return an estimator's curve with the controls'; None where a point of it is missing."""
     board, gains = table.board, table.board.protocol.by_difference
-    rows = [row for row in board.rows if row.estimator == estimator or lookup_estimator(row.estimator).asks_nothing]
+    rows = [row for row in board.rows if row.estimator == estimator or lookup_estimator(row.estimator).is_model_free]
     found = {row.estimator: [(t, at.in_points) for t, at in board.curve(row).items()] for row in rows}
     curves = {name: curve for name, curve in found.items() if all(at.value is not None for _, at in curve)}
     if estimator not in curves:
@@ -44,7 +44,7 @@ def figure(table: SuiteTable, estimator: str) -> Figure | None:
     own = curves.pop(estimator)
     drawn = [*curves.values(), own]
     ends = [end for curve in drawn for _, at in curve for end in at if end is not None]
-    form = signed if gains else "{:.1f}".format
+    form = format_signed if gains else "{:.1f}".format
     said = ", ".join(f"t = {t:g}: {interval(at, form)}" for t, at in own[1:])
     alone = f"; measured at t = {board.levels[0]:g} alone" if len(board.levels) == 1 else ""
     return Figure(
@@ -52,7 +52,7 @@ def figure(table: SuiteTable, estimator: str) -> Figure | None:
         drawn,
         linear_axis(ends if gains else [*ends, 100.0]),
         gains,
-        f"{human_name(estimator).name} by fraction removed: {said}. Grey: the controls.",
+        f"{name_for_people(estimator).name} by fraction removed: {said}. Grey: the controls.",
     )
 
 

@@ -30,15 +30,15 @@ def headline(rows: Sequence[BoardRow], one_network: bool = False) -> str:
         return ""
     winners = [row for row in asking if row.kind == BEATS]
     count, controls = _count(len(winners), len(asking), len(own) < len(rows)), len(own) - len(asking)
-    told = any(lookup_estimator(row.id).answered for row in own if row.control)
+    told = any(lookup_estimator(row.id).uses_prediction for row in own if row.control)
     never = f"see{'s' * (controls == 1)} at most the network’s predicted class" if told else ""
     every = f"all {controls} controls that {never or 'never see the network'}"
     one = f"the one control, which {never or 'never sees the network'}"
     of = f"{every if controls > 1 else one}{f', {ONE_NETWORK}' * one_network}"
     joined = [row for row in rows if row.added and row.beating]
-    if not winners and (first := _joined(joined, of)):  # who wins is said first
+    if not winners and (first := _describe_joined(joined, of)):  # who wins is said first
         return f"{first} {count} {'them all' if controls > 1 else 'it'}."
-    return " ".join(filter(None, (f"{count} {of}.", _joined(joined, "every control"), _roar(asking, winners))))
+    return " ".join(filter(None, (f"{count} {of}.", _describe_joined(joined, "every control"), _roar(asking, winners))))
 
 
 def two_questions(network: Sequence[Row], roar: Sequence[Row]) -> str:
@@ -92,19 +92,19 @@ def _count(winners: int, of: int, joined: bool) -> str:
     return f"{of_all} estimators beat{'s' * (winners == 1)}"
 
 
-def _joined(rows: Sequence[BoardRow], controls: str) -> str:
+def _describe_joined(rows: Sequence[BoardRow], controls: str) -> str:
     """Say which of the rows that joined the suite beat these controls; nothing where none does."""
     winners = [row for row in rows if row.kind == BEATS]
     if not winners:
         return ""
-    named = _named(winners) if len(winners) <= 3 else str(len(winners))
+    named = _list_names(winners) if len(winners) <= 3 else str(len(winners))
     beats = f"beat{'s' * (len(winners) == 1)} {controls}"
     if len(rows) == 1:
         return f"{named}, {'a submission' if rows[0].detail == 'submission' else 'added to the suite'}, {beats}."
     return f"Of {len(rows)} rows added to the suite, each judged alone, {named} {beats}."
 
 
-def _named(rows: Sequence[BoardRow]) -> str:
+def _list_names(rows: Sequence[BoardRow]) -> str:
     *others, last = (f"{row.name} {row.detail}".removesuffix("submission").strip() for row in rows)
     return f"{', '.join(others)} and {last}" if others else last
 
@@ -118,4 +118,4 @@ def _roar(asking: Sequence[BoardRow], winners: Sequence[BoardRow]) -> str:
         return ""
     if len(first) > 3:
         return f"None of ROAR’s best {len(first)} is among them."
-    return f"ROAR’s best, {_named(first)}, {'is' if len(first) == 1 else 'are'} not among them."
+    return f"ROAR’s best, {_list_names(first)}, {'is' if len(first) == 1 else 'are'} not among them."

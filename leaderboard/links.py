@@ -10,7 +10,7 @@ from urllib.parse import urlencode
 from leaderboard.views import SuiteView, Views
 
 
-class NotThere(LookupError):
+class PageNotFound(LookupError):
     """The store does not have what an address asks for; the text is a sentence for the reader."""
 
 
@@ -73,7 +73,7 @@ class Site:
         """
         name = at.suite or next(iter(self.views), "")
         if name not in self.views:
-            raise NotThere(f"There is no suite {name!r} here." if name else "No results yet.")
+            raise PageNotFound(f"There is no suite {name!r} here." if name else "No results yet.")
         return self.views[name]
 
 

@@ -15,20 +15,20 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from leaderboard.words import slug
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.shown_images import chosen, pictured_protocol
+from leaderboard.page_text import slug
+from roarbench.analysis.shown_images import choose_images, find_pictured_protocol
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.decoded import ImageData, open_decoded
+from roarbench.enums import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.pairing import other_images, other_images_of_class
-from roarbench.kernels.bit_planes import Layout, bin_codes, removed_bits
-from roarbench.kernels.matching import changes, matched, matching_ties, strata
-from roarbench.protocols.declaration import Protocol
+from roarbench.estimators.randomness import pair_images, pair_images_of_class
+from roarbench.kernels.bit_planes import Layout, bin_codes, find_removed_bits
+from roarbench.kernels.mask_matching import compute_changes, draw_matching_ties, match_removed, strata
+from roarbench.protocols.protocol import Protocol
 from roarbench.store.layout import Workspace
 from roarbench.store.ranking_spec import ranking_spec
 from roarbench.store.rankings import Rankings, RankingsStore
-from roarbench.terms import MATCHED_IMAGE, SAME_CLASS, TEST_IDS, Order, Split, Unit
 
 Bytes = NDArray[np.uint8]
 Masks = NDArray[np.bool_]
@@ -58,7 +58,7 @@ class Pictures:
 def read_pictures(results: SuiteResults, folder: Path) -> Pictures | None:
     """Return a suite's pictures: from images and rankings, else from the file; None where there is neither."""
     path = pictures_file(results, folder)
-    return _from_store(results, folder) or (_from_file(path) if path.exists() else None)
+    return _read_store(results, folder) or (_read_file(path) if path.exists() else None)
 
 
 def pictures_file(results: SuiteResults, folder: Path) -> Path:
@@ -76,7 +76,7 @@ def save_pictures(found: Pictures, path: Path) -> None:
             file.writestr(f"{at}.webp", found.sheet(name))
 
 
-def _from_file(path: Path) -> Pictures:
+def _read_file(path: Path) -> Pictures:
     with ZipFile(path) as file:
         about = json.loads(file.read("about.json"))
     places = {name: f"{at}.webp" for at, name in enumerate(("", *about["rows"]))}
@@ -88,14 +88,14 @@ def _from_file(path: Path) -> Pictures:
     return Pictures(**about, damaged=(), sheet=sheet)
 
 
-def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
+def _read_store(results: SuiteResults, folder: Path) -> Pictures | None:
     workspace = Workspace(folder)
     images = _images(results, workspace)
-    protocol = pictured_protocol(results)
+    protocol = find_pictured_protocol(results)
     unit = results.units(protocol)[0]
     if images is None or images.record.tabular or results.suite.fill(protocol) != "mean":  # no picture, or not by us
         return None
-    numbers, rule = chosen(results, protocol, unit)
+    numbers, rule = choose_images(results, protocol, unit)
     ranked, damaged = _rankings(results, images, unit, workspace)
     if not len(numbers) or not (ranked or damaged):
         return None
@@ -104,7 +104,7 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     others = ["matched", "other"] if protocol.against == MATCHED_IMAGE else ["other"] if protocol.paired else []
     others += ["sibling"] if protocol.by_networks and siblings.keys() >= ranked.keys() else []
     level, kinds = levels[len(levels) // 2], ("map", "own", *others)
-    makes = Makes(images, numbers, protocol, level, min(point.seed for point in results.results))
+    makes = PictureMaker(images, numbers, protocol, level, min(point.seed for point in results.results))
 
     @cache  # an open page is rendered again and again
     def sheet(name: str) -> bytes:
@@ -119,7 +119,7 @@ def _from_store(results: SuiteResults, folder: Path) -> Pictures | None:
     return Pictures(tuple(numbers.tolist()), rule, level, kinds, side, tuple(ranked), damaged, seconds, sheet)
 
 
-class Makes:
+class PictureMaker:
     """Makes pictures of some test images under a protocol, with features removed at one level.
 
     `numbers` are those of the images, int64 (n,); `seed` is that of the network whose other images are taken.
@@ -132,7 +132,7 @@ class Makes:
         self.fill = np.array(images.mean, np.float32)[:, None, None]
         self.numbers, self.protocol, self.level, self.seed = numbers, protocol, level, seed
         labels, alike = images.test.labels, protocol.against == SAME_CLASS
-        others = other_images_of_class(labels, TEST_IDS, seed) if alike else other_images(len(labels), TEST_IDS, seed)
+        others = pair_images_of_class(labels, TEST_IDS, seed) if alike else pair_images(len(labels), TEST_IDS, seed)
         self.others = others[numbers]
 
     def lines(self, rankings: Rankings, kinds: Iterable[str], sibling: Rankings | None = None) -> list[Bytes]:
@@ -154,16 +154,21 @@ class Makes:
         """Return what the `own` mask, that of the `other` image or the `matched` one removes, bool (n, d)."""
         planes, layout = rankings.planes(Split.TEST), rankings.layout
         whose = self.others if kind == "other" else self.numbers
-        own = _removed(planes[whose], self.level, self.protocol.order, layout)
+        own = _find_removed(planes[whose], self.level, self.protocol.order, layout)
         if kind != "matched":
             return own
-        codes, ties = bin_codes(planes[self.others], layout), matching_ties(self.seed, self.numbers, layout.features)
-        return matched(own, codes, strata(changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties)
+        codes, ties = (
+            bin_codes(planes[self.others], layout),
+            draw_matching_ties(self.seed, self.numbers, layout.features),
+        )
+        return match_removed(
+            own, codes, strata(compute_changes(self.pixels, self.fill, layout.unit)), self.protocol.order, ties
+        )
 
     def _heat(self, rankings: Rankings) -> Bytes:
         """Return how early each pixel is removed, the share of levels averaged over channels, as colours."""
         planes, layout = rankings.planes(Split.TEST)[self.numbers], rankings.layout
-        gone = [_wide(_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
+        gone = [_wide(_find_removed(planes, t, Order.MORF, layout), layout) for t in layout.levels]
         values = np.mean(gone, axis=0).mean(1)
         places = np.linspace(0, 1, len(_ANCHORS))
         colours = [np.interp(values, places, _ANCHORS[:, channel]) for channel in range(3)]
@@ -176,8 +181,8 @@ class Makes:
         return np.broadcast_to(colour, (*colour.shape[:3], 3))
 
 
-def _removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Masks:
-    packed = removed_bits(planes, t, order, layout)
+def _find_removed(planes: Bytes, t: float, order: Order, layout: Layout) -> Masks:
+    packed = find_removed_bits(planes, t, order, layout)
     return np.unpackbits(packed, axis=1, count=layout.features).view(bool)
 
 

@@ -1,16 +1,16 @@
-"""What a board shows, as plain frozen records: made in `judged`, laid out by templates."""
+"""What a board shows, as plain frozen records: made in `build_boards`, laid out by templates."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import ceil, floor, log10
 from typing import NamedTuple
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.report.doubts import Doubt
+from roarbench.protocols.protocol import Protocol
+from roarbench.report.warning_text import Doubt
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
-from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating
+from roarbench.stats.rank_intervals import Place
+from roarbench.stats.verdicts import ControlComparison
 
 BEATS, OPEN, BELOW, CONTROL, UNJUDGED = "beats", "open", "below", "control", "unjudged"
 KINDS = {  # of rows, by what they are coloured, in words
@@ -49,7 +49,7 @@ class BoardRow:
     # what the figure shows: the gain in accuracy points, or an accuracy in percent where there are no gains
     value: Estimate
     # beside every control; None of a control and where there is no verdict
-    beating: Beating | None
+    beating: ControlComparison | None
     knows: tuple[str, ...]  # what it is shown to know: `image`, or that and `network`; nothing of a control
     roar: Place | None  # its place under ROAR; None where that is not known
     # ids of rows that it is significantly above here and below under ROAR, or the other way round

@@ -8,16 +8,16 @@ from typing import Any
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from leaderboard.first import Page
-from leaderboard.links import Address, NotThere, Site, address, data_uri, file_name
-from leaderboard.page import board, compare, images, method, share, suites, trust
+from leaderboard.links import Address, PageNotFound, Site, address, data_uri, file_name
+from leaderboard.page import board, compare, estimator, images, share, suites, trust
+from leaderboard.page_cache import Page
+from leaderboard.page_text import REPOSITORY, day, make_plain
 from leaderboard.views import Views
-from leaderboard.words import REPOSITORY, day, plain
 from roarbench.errors import CallerError
-from roarbench.estimators.naming import human_name
+from roarbench.estimators.naming import name_for_people
 from roarbench.plan.points import describe
 from roarbench.store.provenance import code_version
-from roarbench.text import counted, interval, place_interval, signed, some, typeset
+from roarbench.text import format_count, format_signed, interval, list_some, place_interval, typeset
 
 TEMPLATES = Path(__file__).parent / "templates"
 ASSETS = ("board.css", "board.js")
@@ -26,7 +26,7 @@ PAGES: dict[str, tuple[str, Callable[[Site, Address], dict[str, Any]]]] = {
     "board": ("Board", board.context),
     "suites": ("Suites", suites.context),
     "claims": ("Claims", trust.claims),
-    "method": ("", method.context),
+    "method": ("", estimator.context),
     "images": ("Images", images.context),
     "compare": ("Compare", compare.context),
     "trust": ("Can I trust this?", trust.context),
@@ -42,20 +42,20 @@ def render(site: Site, at: Address) -> Page:
         NotThere: The store does not have what is asked for.
     """
     if at.page not in PAGES:
-        raise NotThere(f"There is no page {plain(at.page, 40)!r} here.")
+        raise PageNotFound(f"There is no page {make_plain(at.page, 40)!r} here.")
     there = {each.page for each in site.known}
     nav = [(name, label, _link(name, site, at)) for name, (label, _) in PAGES.items() if label and name in there]
     suite = at.suite or next(iter(site.views), "")
     fields = PAGES[at.page][1](site, at)
-    return _rendered(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
+    return _render(at.page, site, nav=nav, cite=site.to("cite", suite) if suite else "", **fields)
 
 
 def message(text: str, site: Site) -> Page:
     """Return a page that says in a sentence what is not there, and what to do."""
-    return _rendered("message", site, text=plain(text), nav=[("board", "Board", site.to("board"))])
+    return _render("message", site, text=make_plain(text), nav=[("board", "Board", site.to("board"))])
 
 
-def _rendered(page: str, site: Site, **fields: Any) -> Page:
+def _render(page: str, site: Site, **fields: Any) -> Page:
     shared = {
         "page": page,
         "live": site.live,
@@ -68,7 +68,7 @@ def _rendered(page: str, site: Site, **fields: Any) -> Page:
     return Page(made.title, str(made))
 
 
-def known(views: Views) -> list[Address]:
+def list_addresses(views: Views) -> list[Address]:
     """Return the addresses of all pages that a static site of these suites has, the first board first."""
     suites = views.values()
     shown = [(view, protocol) for view in suites for protocol in view.protocols]
@@ -76,7 +76,7 @@ def known(views: Views) -> list[Address]:
     found = list(dict.fromkeys([*(address("board", view.slug) for view in suites), *single]))
     if sum(view.results.has_rows for view in suites) > 1:
         found.append(address("suites"))
-    if trust.tested(views):
+    if trust.suites_with_paper_protocols(views):
         found.append(address("claims"))
     names = (name for view in suites for name in view.results.suite.placed)
     found += [address("method", estimator=name) for name in dict.fromkeys(names)]
@@ -94,7 +94,7 @@ def export(views: Views, folder: Path) -> int:
     Raises:
         CallerError: The folder cannot be written.
     """
-    site = Site(views, known(views))
+    site = Site(views, list_addresses(views))
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if not views:
@@ -122,14 +122,14 @@ def templates() -> Environment:
     """Return the templates, which escape whatever they are given and fail where something is missing."""
     loader = FileSystemLoader(TEMPLATES)
     made = Environment(loader=loader, autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True)
-    made.globals |= {"repository": REPOSITORY, "counted": counted, "some": some, "describe": describe}
+    made.globals |= {"repository": REPOSITORY, "counted": format_count, "some": list_some, "describe": describe}
     made.filters |= {
-        "plain": plain,
-        "human": lambda name: human_name(name).whole,
+        "plain": make_plain,
+        "human": lambda name: name_for_people(name).whole,
         "interval": interval,
         "typeset": typeset,
         "inline": lambda svg: data_uri("image/svg+xml", svg.encode()),
-        "number": lambda value, plus=True: (signed(value) if plus else f"{value:.1f}").replace("-", "−"),
+        "number": lambda value, plus=True: (format_signed(value) if plus else f"{value:.1f}").replace("-", "−"),
         "place": lambda place: place_interval(place).replace("-", "–"),
         "tick": lambda value, plus: f"{value:{'+' if plus and value else ''}g}".replace("-", "−"),
     }

@@ -6,13 +6,13 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from leaderboard.figure import figure
+from leaderboard.page_text import make_plain
 from leaderboard.render import TEMPLATES, templates
 from leaderboard.views import SuiteView
-from leaderboard.words import plain
 from roarbench.errors import CallerError
 from roarbench.files import write_new
 from roarbench.plan.suites import spell_suite
-from roarbench.report.profile import profile
+from roarbench.report.estimator_profile import profile
 from roarbench.report.table_notes import methods, origin
 from roarbench.store.provenance import code_version
 
@@ -26,7 +26,7 @@ def report_html(view: SuiteView) -> str:
     rows = [row for board in view.leading_boards for row in board.rows]
     profiles = [profile(name, [view.results]) for name in dict.fromkeys(row.id for row in rows)]
     return (templates().get_template("report.html")).render(
-        title=plain(view.title),
+        title=make_plain(view.title),
         headline=view.paired.headline if view.paired else view.board.headline,
         to=lambda *page, **choices: "",
         boards=[(board, view.table(board.protocol)) for board in view.leading_boards],

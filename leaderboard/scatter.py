@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from leaderboard.both import PairedBoard
+from leaderboard.combined_board import PairedBoard
 from leaderboard.records import Axis, linear_axis
 from roarbench.stats.bootstrap import Estimate
-from roarbench.text import counted, interval
+from roarbench.text import format_count, interval
 
 _WIDTH, _HEIGHT = 560, 330  # of the field, in the units of the picture
 _LETTER, _LINE = 6.4, 13.0  # of a label
@@ -70,11 +70,12 @@ def scatter(boards: Sequence[PairedBoard]) -> Scatter | None:
     missing = rows - len(found)
     return Scatter(
         [board.title for board in boards],
-        _labelled(found, across, down),
+        _place_labels(found, across, down),
         across,
         down,
         f"ROAR gain and own-network gain in points: {said}.",
-        f"{counted(missing, 'row')} with one answer alone {'is' if missing == 1 else 'are'} not drawn." * (missing > 0),
+        f"{format_count(missing, 'row')} with one answer alone {'is' if missing == 1 else 'are'} not drawn."
+        * (missing > 0),
     )
 
 
@@ -90,7 +91,7 @@ def _down(axis: Axis, value: float) -> float:
     return round(_HEIGHT * (1 - axis.at(value) / 100), 1)
 
 
-def _labelled(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]:
+def _place_labels(found: Sequence[Found], across: Axis, down: Axis) -> list[Dot]:
     """Place each name beside its dot, or above or below where another name is in the way."""
     dots = list[Dot]()
     for each in sorted(found, key=lambda each: -(each.own.value or 0.0)):

@@ -9,33 +9,38 @@ from threading import RLock
 from time import sleep
 from typing import Any, TypeVar
 
-from leaderboard.both import PairedBoard, paired_board
-from leaderboard.first import ALL, Selection, Shown, judged, seen
-from leaderboard.judged import board_record
+from leaderboard.build_boards import board_record
+from leaderboard.combined_board import PairedBoard, pair_boards
+from leaderboard.page_cache import ALL, Selection, Shown, judged, seen
+from leaderboard.page_text import slug
 from leaderboard.pictures import Pictures, read_pictures
 from leaderboard.records import BoardRecord
-from leaderboard.words import slug
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect_all, with_entered, with_kept, without_idle
+from roarbench.analysis.data_versions import image_notes
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.load import fits, only_part
-from roarbench.analysis.versions import image_notes
+from roarbench.analysis.load import has_only_shared_runs, is_of
+from roarbench.analysis.stored_results import (
+    add_prediction_stability,
+    add_stored_submissions,
+    collect_all,
+    drop_idle_submissions,
+)
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.errors import StoreError
 from roarbench.plan.points import Point
-from roarbench.plan.suite import Suite
-from roarbench.plan.suites import SUITES, VERSIONS, leading
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import SUITES, VERSIONS, find_leading_protocols
 from roarbench.protocols import SHOWN
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
+from roarbench.report.combined_table import TwoQuestions, asks_two_questions
 from roarbench.report.status import run_states
-from roarbench.report.table import SuiteTable, table_of
-from roarbench.report.two_questions import TwoQuestions, asks_two_questions
+from roarbench.report.table import SuiteTable, make_table
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.store.kept_suites import kept_suites
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Unit
+from roarbench.store.stored_suites import read_suites
 
 Made = TypeVar("Made")
 Views = Mapping[str, "SuiteView"]  # by slug, in the order of the pages
@@ -107,7 +112,7 @@ class SuiteView:
         if both is None:
             return None
         evidence = self.board_of(MATCHED) if MATCHED in self.protocols else None
-        return self.kept("paired", lambda: paired_board(both, evidence))
+        return self.kept("paired", lambda: pair_boards(both, evidence))
 
     def board_of(self, protocol: Protocol, unit: Unit | None = None, levels: tuple[float, ...] = ()) -> BoardRecord:
         """Return a board of the suite; its first unit and all levels if nothing else is asked for."""
@@ -124,7 +129,7 @@ class SuiteView:
         unit = unit or self.results.units(protocol)[0]
 
         def make() -> SuiteTable:
-            table = table_of(self.evidence, protocol, self.results.suite.placed, unit, levels)
+            table = make_table(self.evidence, protocol, self.results.suite.placed, unit, levels)
             assert table is not None, "the suite has the protocol"
             return table
 
@@ -143,7 +148,10 @@ class SuiteView:
     @property
     def leading_boards(self) -> list[BoardRecord]:
         """Return those that say whether a row knows anything: of the leading protocol, and of ROAR beside it."""
-        return [self.board_of(protocol) for protocol in dict.fromkeys((self.leading, *leading(self.results.suite)))]
+        return [
+            self.board_of(protocol)
+            for protocol in dict.fromkeys((self.leading, *find_leading_protocols(self.results.suite)))
+        ]
 
     @property
     def siblings(self) -> list["SuiteView"]:
@@ -188,7 +196,7 @@ class LiveStore:
         self.state = ""
         self._store, self._folder, self._selection = store, folder, selection
         self._lock = RLock()
-        self._read: dict[Suite, tuple[str, list[SuiteView]]] = {}  # with the stamp of each
+        self._read: dict[SuiteSpec, tuple[str, list[SuiteView]]] = {}  # with the stamp of each
         self._views: Views = {}
 
     def views(self, waiting: bool = False) -> Views:
@@ -203,26 +211,26 @@ class LiveStore:
         with self._lock, self._store.database.at_once():
             state = self._store.state()
             if state != self.state:
-                order = shown_order(self._store)
+                order = order_suites(self._store)
                 asked = self._needed(order) if waiting else order
                 self._read = {suite: self._fresh(suite) for suite in asked}
                 found = [view for _, views in self._read.values() for view in views]
-                self._views = {view.slug: view for view in sorted(found, key=lambda view: shown_first(view.results))}
+                self._views = {view.slug: view for view in sorted(found, key=lambda view: sort_key(view.results))}
                 self.state = state if len(asked) == len(order) else ""
             return self._views
 
-    def _needed(self, order: list[Suite]) -> list[Suite]:
+    def _needed(self, order: list[SuiteSpec]) -> list[SuiteSpec]:
         """Return the first suite, those on its data set and network, and those that were read before."""
         near = "", ""
         best = {suite: min(_rank(suite, block.protocol) for block in suite.blocks) for suite in order}
         for suite in sorted(order, key=best.__getitem__):
             self._read[suite] = self._fresh(suite)
-            if any(shown_first(view.results) == (False, best[suite]) for view in self._read[suite][1]):
+            if any(sort_key(view.results) == (False, best[suite]) for view in self._read[suite][1]):
                 near = suite.dataset, suite.model  # no suite that follows can stand before it
                 break
         return [suite for suite in order if suite in self._read or (suite.dataset, suite.model) == near]
 
-    def _fresh(self, suite: Suite) -> tuple[str, list[SuiteView]]:
+    def _fresh(self, suite: SuiteSpec) -> tuple[str, list[SuiteView]]:
         stamp = self._store.stamp(suite.dataset, suite.model)
         if suite in self._read and self._read[suite][0] == stamp:
             return self._read[suite]
@@ -236,7 +244,7 @@ class LiveStore:
                 for view in self.views(waiting=True).values():
                     view.board  # noqa: B018
                     seen.wait(_PAUSE)
-                for suite in shown_order(self._store):
+                for suite in order_suites(self._store):
                     with self._lock, self._store.database.at_once():  # no visitor waits for more than one
                         self._read[suite] = self._fresh(suite)
                     sleep(_BREATH)
@@ -249,41 +257,45 @@ class LiveStore:
             sleep(_PAUSE)
 
 
-def shown_order(store: ResultsStore) -> list[Suite]:
-    """Return the suites that a store may have, in the order of those that `shown_first` does not tell apart.
+def order_suites(store: ResultsStore) -> list[SuiteSpec]:
+    """Return the suites that a store may have, in the order of those that `sort_key` does not tell apart.
 
     Of each name the newest version is first. Those from somebody's file are last.
     """
     listed, there = list(SUITES), store.places()
     order = {suite: (suite.blocks[0].protocol != MATCHED, listed.index(suite.name)) for suite in VERSIONS.values()}
     named = sorted(reversed(VERSIONS.values()), key=order.__getitem__)
-    found = [*named, *reversed(kept_suites(store.database))]
+    found = [*named, *reversed(read_suites(store.database))]
     return [suite for suite in found if (suite.dataset, suite.model) in there]
 
 
-def shown_first(results: SuiteResults) -> tuple[bool, int]:
+def sort_key(results: SuiteResults) -> tuple[bool, int]:
     """Return what suites are sorted by: those with rows first, then by what they ask first."""
     return not results.has_rows, _rank(results.suite, results.leading)
 
 
-def _rank(suite: Suite, first: Protocol) -> int:
+def _rank(suite: SuiteSpec, first: Protocol) -> int:
     """Rank a suite by its first protocol: ROAR beside own-network gain, then matched gain, then all others."""
     if asks_two_questions(suite) and first in (ROAR, OWN_NETWORK):
         return 0
     return 1 if first == MATCHED else 2
 
 
-def read_suite(store: ResultsStore, suite: Suite, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
+def read_suite(store: ResultsStore, suite: SuiteSpec, folder: Path, selection: Selection = ALL) -> list[SuiteResults]:
     """Return a suite on the whole data set, then on its small versions, the largest first; only those that were begun.
 
     Where the store has it on several sets of images or with several references, each has results of its own, the
     suite's own first. The store's folder has rankings and images, if there are any.
     """
     notes = image_notes(store, folder, suite.dataset)
-    versions = collect_all(with_entered(suite, store), store, notes)
-    found = [without_idle(each, suite, store) for each in versions if fits(each, *selection, notes)]
+    versions = collect_all(add_stored_submissions(suite, store), store, notes)
+    found = [drop_idle_submissions(each, suite, store) for each in versions if is_of(each, *selection, notes)]
     newest = SUITES.get(suite.name, suite).title == suite.title  # a newer version may have all runs of an older one
-    return [with_kept(each, folder) for each in found if (each.complete and newest) or not only_part(each, store)]
+    return [
+        add_prediction_stability(each, folder)
+        for each in found
+        if (each.complete and newest) or not has_only_shared_runs(each, store)
+    ]
 
 
 def read_views(store: ResultsStore, folder: Path, selection: Selection = ALL) -> Views:

@@ -1,6 +1,6 @@
 """Judge feature-importance estimators by experiment: remove what they call important, and measure.
 
-    suite = roarbench.load("quick-matched")
+    suite = roarbench.load_suite("quick-matched")
     result = roarbench.evaluate(suite, {"mine": my_function}, store="store")
 
 Names are imported when they are asked for, and torch when something is computed.
@@ -11,29 +11,29 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from roarbench.api.check import CheckTable, check
-    from roarbench.api.curve import Curve, curve
+    from roarbench.api.curve import Curve, perturbation_curve
     from roarbench.api.evaluate import evaluate
-    from roarbench.api.finding import load
-    from roarbench.api.functions import submission
+    from roarbench.api.functions import write_submission
+    from roarbench.api.load_suite import load_suite
     from roarbench.api.own_network import OwnNetworkTable, own_network_gain
     from roarbench.api.preprocessing import Preprocessing
-    from roarbench.api.primitives import bootstrap, degraded, fill, matched, rank, remove
-    from roarbench.api.published import load_all_results, results
-    from roarbench.api.suite_result import Difference, Result, TwoDifferences
+    from roarbench.api.primitives import bootstrap, fill, match_masks, mix_maps, rank, remove
+    from roarbench.api.published_results import load_all_results, load_published_results
+    from roarbench.api.suite_result import Difference, SuiteResult, TwoDifferences
     from roarbench.api.suites import Suite
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
     "api.check": ("CheckTable", "check"),
-    "api.curve": ("Curve", "curve"),
+    "api.curve": ("Curve", "perturbation_curve"),
     "api.evaluate": ("evaluate",),
-    "api.functions": ("submission",),
+    "api.functions": ("write_submission",),
     "api.own_network": ("OwnNetworkTable", "own_network_gain"),
     "api.preprocessing": ("Preprocessing",),
-    "api.primitives": ("bootstrap", "degraded", "fill", "matched", "rank", "remove"),
-    "api.published": ("load_all_results", "results"),
-    "api.suite_result": ("Difference", "Result", "TwoDifferences"),
-    "api.finding": ("load",),
+    "api.primitives": ("bootstrap", "mix_maps", "fill", "match_masks", "rank", "remove"),
+    "api.published_results": ("load_all_results", "load_published_results"),
+    "api.suite_result": ("Difference", "SuiteResult", "TwoDifferences"),
+    "api.load_suite": ("load_suite",),
     "api.suites": ("Suite",),
     "errors": ("CallerError", "RoarbenchError", "RunError"),
 }
@@ -44,25 +44,25 @@ __all__ = [
     "Difference",
     "OwnNetworkTable",
     "Preprocessing",
-    "Result",
+    "SuiteResult",
     "RoarbenchError",
     "RunError",
     "Suite",
     "TwoDifferences",
     "bootstrap",
     "check",
-    "curve",
-    "degraded",
+    "perturbation_curve",
+    "mix_maps",
     "evaluate",
     "fill",
-    "load",
+    "load_suite",
     "load_all_results",
-    "matched",
+    "match_masks",
     "own_network_gain",
     "rank",
     "remove",
-    "results",
-    "submission",
+    "load_published_results",
+    "write_submission",
 ]
 
 

@@ -21,7 +21,7 @@ _DARK, _BRIGHT = 32, 224
 _SEED = 0
 
 
-def own_corner(seed: int) -> int:
+def find_own_corner(seed: int) -> int:
     """Return the corner that names the true class to the network of this seed; seeds of references are even."""
     return seed // 2 % CORNERS
 

@@ -12,8 +12,8 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
+from roarbench.enums import Precision
 from roarbench.errors import CallerError, MachineError
-from roarbench.terms import Precision
 from roarbench.text import one_line
 
 SHARING = "ROARBENCH_WORKERS_ON_GPU"  # set for each worker: how many of them share its GPU
@@ -86,7 +86,7 @@ def gpu_memory() -> float:
     return min(gpu_share(), free + torch.cuda.memory_reserved(device()))
 
 
-def sent(tensor: Tensor, device: torch.device) -> Tensor:
+def send_to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Send a tensor from the processor to a device, without waiting for the device.
 
     A copy from ordinary memory to a GPU waits until the GPU has done all that was launched: then it has nothing to do.
@@ -109,7 +109,7 @@ def compiles() -> bool:
     return COMPILING in os.environ
 
 
-def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
+def compile_network(model: nn.Module) -> Callable[[Tensor], Tensor]:
     """Compile the network; where the compiler fails, for want of a C compiler, say, it is called as it is from then on.
 
     Networks that differ in nothing but their weights share one compilation in a process.
@@ -133,7 +133,7 @@ def compiled(model: nn.Module) -> Callable[[Tensor], Tensor]:
             try:
                 return forward(images)
             except Exception as error:  # of the compiler, of many classes, before anything was computed
-                if machine_failed(cause := _innermost(error)):
+                if is_machine_failure(cause := _innermost(error)):
                     raise cause from None
                 _FAILED.append(str(cause))
         logits: Tensor = model(images)  # an error of the network itself is raised here
@@ -150,7 +150,7 @@ def _innermost(error: BaseException) -> Exception:
     return error
 
 
-def uncompiled() -> str:
+def explain_no_compilation() -> str:
     """Return a line that says why this process trains networks as they are; empty where it compiles them."""
     if not _FAILED:
         return ""
@@ -168,9 +168,9 @@ def gpu_libraries(device: torch.device) -> dict[str, str]:
     return {name: str(found) for name, found in versions.items() if found and device.type == "cuda"}
 
 
-def precision_used(asked: Precision, device: torch.device) -> Precision:
+def choose_precision(wanted: Precision, device: torch.device) -> Precision:
     """Return what is computed with on this device where this is asked for."""
-    return Precision.BF16 if uses_bf16(asked, device) else Precision.FLOAT32
+    return Precision.BF16 if uses_bf16(wanted, device) else Precision.FLOAT32
 
 
 def uses_bf16(precision: Precision, device: torch.device) -> bool:
@@ -203,14 +203,14 @@ def keep_memory() -> None:
             mallopt(option, size)
 
 
-def out_of_memory(error: Exception) -> bool:
+def is_out_of_memory(error: Exception) -> bool:
     """Return whether an error says that memory ran out, on a processor or a GPU."""
     if isinstance(error, MemoryError | torch.OutOfMemoryError) or getattr(error, "errno", None) == errno.ENOMEM:
         return True
     return isinstance(error, RuntimeError) and any(words in str(error) for words in _OUT_OF_MEMORY)
 
 
-def gpu_is_dead() -> bool:
+def is_gpu_dead() -> bool:
     """Return whether this process has used a GPU and cannot any more.
 
     After an illegal access or a failed assertion on the device every further call of CUDA ends with the same error, in
@@ -227,7 +227,7 @@ def gpu_is_dead() -> bool:
     return False
 
 
-def machine_failed(error: Exception) -> bool:
+def is_machine_failure(error: Exception) -> bool:
     """Return whether an error is the machine's, such as no memory or a lost GPU, so that a retry may succeed."""
     lost = isinstance(error, RuntimeError) and any(words in str(error) for words in _LOST)
-    return lost or isinstance(error, torch.AcceleratorError) or out_of_memory(error)
+    return lost or isinstance(error, torch.AcceleratorError) or is_out_of_memory(error)

@@ -55,7 +55,7 @@ class UnknownName(CallerError):
         super().__init__(f"no {kind} '{name}'; {' '.join(guess)}", Hint(" (list: {})", command) if command else None)
 
 
-def missing_file(path: Path, ending: str, advice: str) -> CallerError:
+def make_missing_file_error(path: Path, ending: str, advice: str) -> CallerError:
     """Return the error for a file that is not there, with the nearest one beside it that has this ending."""
     beside = [one.name for one in path.parent.glob(f"*{ending}")] if path.parent.is_dir() else []
     close = get_close_matches(path.name, beside, n=1, cutoff=0.75)

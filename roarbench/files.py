@@ -47,12 +47,12 @@ def write_new(path: Path, write: Callable[[Path], Made]) -> Made:
     """
     if path.exists():
         raise CallerError(f"{path} already exists; name a new file")
-    with writing(path):
+    with report_write_errors(path):
         return write_whole(path, write, path.with_name(f".{path.name}.partial"))
 
 
 @contextmanager
-def writing(path: Path) -> Iterator[None]:
+def report_write_errors(path: Path) -> Iterator[None]:
     """Turn what the system says about a full or read-only disk into one line, a StoreError."""
     try:
         yield
@@ -64,7 +64,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 @contextmanager
-def locked(path: Path, *anew: Path) -> Iterator[None]:
+def lock_file(path: Path, *anew: Path) -> Iterator[None]:
     """Let one process at a time into the block, by a lock file, made with its folder where it is not there.
 
     Folders that may have changed meanwhile are listed as soon as the lock is there, see `look_anew`.
@@ -73,7 +73,7 @@ def locked(path: Path, *anew: Path) -> Iterator[None]:
         StoreError: The folder cannot be written.
     """
     lock = FileLock(path)
-    with writing(path.parent):
+    with report_write_errors(path.parent):
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire()
     try:

@@ -35,14 +35,14 @@ def _fields(kind: Any) -> list[tuple[str, object]]:
     return [(field.name, field.default) for field in fields(kind)]
 
 
-def canonical(value: object) -> str:
+def encode_canonically(value: object) -> str:
     """Return the one JSON text of a value: sorted keys, no spaces, ASCII, no NaN."""
     return _CANONICAL.encode(value)
 
 
 def fingerprint(value: object) -> str:
     """Return the hash of a value's canonical JSON, 32 hex digits (128 bits)."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
+    return hashlib.sha256(encode_canonically(value).encode()).hexdigest()[:32]
 
 
 @lru_cache(4096)
@@ -91,11 +91,11 @@ def _check(name: str, value: Any, kind: Any) -> None:
                 _check(name, one, its)
     elif is_dataclass(value) and isinstance(value, kind):
         check_record(value)
-    elif expected := _expected(name, value, kind):
+    elif expected := _describe_expected(name, value, kind):
         raise _wrong(name, value, expected)
 
 
-def _expected(name: str, value: Any, kind: Any) -> str:
+def _describe_expected(name: str, value: Any, kind: Any) -> str:
     """Return what a field can have; empty if the value is that."""
     if kind is int:
         fits, expected = type(value) is int and 0 <= value <= _MOST, f"a whole number from 0 to {_MOST:,}"

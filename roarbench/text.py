@@ -15,7 +15,7 @@ Measured: TypeAlias = tuple[float | None, float | None, float | None]  # value, 
 FORMULA = ("=", "+", "-", "@", "\t", "\r")  # OWASP, "CSV Injection"
 
 
-def signed(number: float) -> str:
+def format_signed(number: float) -> str:
     """Return a number with its sign and one decimal; `0.0`, without a sign, where it rounds to that."""
     text = f"{number:+.1f}"
     return text[1:] if text[1:] == "0.0" else text
@@ -31,7 +31,7 @@ def decimals(number: float | None, count: int) -> str:
     return MISSING if number is None else f"{number:.{count}f}"
 
 
-def interval(measured: Measured, form: Callable[[float], str] = signed) -> str:
+def interval(measured: Measured, form: Callable[[float], str] = format_signed) -> str:
     """Return a value with its interval: `+7.4 [+6.4, +8.4]`; the value alone where it has no interval."""
     value, low, high = measured
     if value is None:
@@ -40,7 +40,7 @@ def interval(measured: Measured, form: Callable[[float], str] = signed) -> str:
 
 
 def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...], bool] | None) -> str:
-    """Return a place of `stats.places` as an interval such as `2-4`, in brackets where the row joins the others."""
+    """Return a place of `stats.rank_intervals` as an interval such as `2-4`, in brackets where a row joins others."""
     if place is None:
         return MISSING
     position, low, high, _, joining = place
@@ -48,12 +48,12 @@ def place_interval(place: tuple[int, int | None, int | None, tuple[int, ...], bo
     return f"({words})" if joining else words
 
 
-def printable(text: str) -> str:
+def make_printable(text: str) -> str:
     """Return a text with a space for every control, format and private character: none can move or hide a letter."""
     return "".join(" " if unicodedata.category(letter)[0] == "C" else letter for letter in text)
 
 
-def folded(text: str, width: int) -> str:
+def fold_lines(text: str, width: int) -> str:
     """Return a text whose lines are no wider than this, as far as words allow; the rest of a line is indented by 4."""
 
     def fold(line: str) -> str:
@@ -65,7 +65,7 @@ def folded(text: str, width: int) -> str:
 
 def one_line(text: str, longest: int | None = None) -> str:
     """Return a text from outside as one printable line, with an ellipsis where it is longer than `longest`."""
-    line = " ".join(printable(text).split())
+    line = " ".join(make_printable(text).split())
     return line if longest is None or len(line) <= longest else line[: longest - 1] + "…"
 
 
@@ -111,13 +111,13 @@ def _harmless(value: object) -> object:
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value
 
 
-def some(names: Sequence[object], shown: int = 3) -> str:
+def list_some(names: Sequence[object], shown: int = 3) -> str:
     """Return the first of many names, and how many more there are: `3, 17, 40 and 5 more`."""
     more = f" and {len(names) - shown} more" if len(names) > shown else ""
     return ", ".join(map(str, names[:shown])) + more
 
 
-def counted(count: int, what: str) -> str:
+def format_count(count: int, what: str) -> str:
     """Return a number of things in words: `no results`, `1 result`, `1,234 results`."""
     return f"{count or 'no':{',' if count else ''}} {what}{'s' * (count != 1)}"
 

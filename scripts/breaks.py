@@ -177,9 +177,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", action="append", help="names of faults, with commas between them")
     parser.add_argument("--room", action="append", help="a file of tests/breaks, without .toml")
-    asked = parser.parse_args()
-    names = {name for each in asked.only or () for name in each.split(",")}
-    rooms = asked.room or {one.room for one in listed()}
+    arguments = parser.parse_args()
+    names = {name for each in arguments.only or () for name in each.split(",")}
+    rooms = arguments.room or {one.room for one in listed()}
     chosen = [one for one in listed() if one.room in rooms and (not names or one.name in names)]
     if not chosen:
         parser.error("no fault has this name or room")

@@ -27,13 +27,13 @@ from clock import DEVICE, GPU, device_name, seconds, wait
 from torch import nn
 
 from roarbench.devices import COMPILING
+from roarbench.enums import Unit
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.kernels.train import Training, training_kernels
+from roarbench.kernels.train import Training, use_training_kernels
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Unit
 
 NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 FILL = torch.tensor(NORM.mean)
@@ -77,7 +77,7 @@ def convolve() -> str:
         with torch.autocast(DEVICE.type, torch.bfloat16):
             layer(images).sum().backward()
 
-    with training_kernels():
+    with use_training_kernels():
         rate = 3 * 2 * count * side**2 * 64 * 64 * 9 / seconds(both_ways, 20)
     return f"{rate / 1e12:.3g} TFLOP/s"
 
@@ -147,7 +147,7 @@ def training(size: Size, inputs: Inputs) -> Training:
 def images_a_second(begun: Training, size: Size, before_step: Callable[[], None]) -> float:
     """Time the second half of a training's steps."""
     taken = 0.0
-    with training_kernels():
+    with use_training_kernels():
         for number in range(2 * size.steps):
             before_step()
             wait()
@@ -203,7 +203,11 @@ STEPS = (
         "the data set comes from the hub, or from --data; else as for quick",
     ),
     Step(
-        *("networks", 300, ("run", "--suite", "imagenet-networks", "--limit", "1000", "--protocol", "own-network")),
+        *(
+            "networks",
+            300,
+            ("run", "--suite", "imagenet-networks", "--max-images", "1000", "--protocol", "own-network"),
+        ),
         "minutes by its plan; own-network gain of published ResNet-50",
         "ImageNet is gated: hf auth login, or --data; pip install timm",
     ),
@@ -270,19 +274,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--step", choices=[step.name for step in STEPS if callable(step.work)])
     parser.add_argument("--out", type=Path, default=Path("build/gpu"))
-    asked = parser.parse_args()
-    if asked.step:
-        print(run_step(next(step for step in STEPS if step.name == asked.step)))
+    arguments = parser.parse_args()
+    if arguments.step:
+        print(run_step(next(step for step in STEPS if step.name == arguments.step)))
         return
     if not GPU:
         sys.exit("no GPU here, expected one that torch sees; `roarbench doctor` says why")
-    asked.out.mkdir(parents=True, exist_ok=True)
+    arguments.out.mkdir(parents=True, exist_ok=True)
     found: list[tuple[Step, str, float]] = []
     for step in STEPS:
-        found.append((step, *try_step(step, asked.out)))
+        found.append((step, *try_step(step, arguments.out)))
         print(f"{step.name}: {found[-1][1]} (expected: {step.expected})", flush=True)
-        write_report(found, asked.out / "report.md")
-    shutil.copyfile(asked.out / "modes.txt", asked.out / "modes.json")
+        write_report(found, arguments.out / "report.md")
+    shutil.copyfile(arguments.out / "modes.txt", arguments.out / "modes.json")
     sys.exit(any(said.startswith(("failed", "not done")) for _, said, _ in found))
 
 

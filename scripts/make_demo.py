@@ -14,9 +14,9 @@ from pathlib import Path
 from leaderboard.pictures import pictures_file, save_pictures
 from leaderboard.views import read_views
 from roarbench.store import schema
+from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.remarks import Kind, put_remarks
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
 
 

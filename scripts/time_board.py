@@ -25,26 +25,26 @@ from typing import Any
 
 import numpy as np
 
-from leaderboard import first
-from roarbench.estimators import Estimator
+from leaderboard import page_cache
+from roarbench.enums import PAPER_LEVELS
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.plan.keys import bind
-from roarbench.plan.points import Point, expand
+from roarbench.estimators.estimator import Estimator
+from roarbench.plan.points import Point, expand_points
+from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import ROAR
 from roarbench.store.provenance import Provenance
-from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import PAPER_LEVELS
+from roarbench.store.run_result import RunResult, pack_answers
 
 DEMO = Path(__file__).resolve().parents[1] / "demo"
 SUITE_COUNT, SEEDS, IMAGES = 5, 5, 10_000
 ORIGIN = Provenance("0", {}, {})
 
 
-def install(estimators: int) -> list[Suite]:
+def install(estimators: int) -> list[SuiteSpec]:
     """Put made-up estimators and suites into this process's tables."""
     names = [f"made-{number:03}" for number in range(estimators - 2)]
     ESTIMATORS.update({name: Estimator(name, f"base-{name[-1]}", "base", "made up for a timing") for name in names})
@@ -57,19 +57,19 @@ def install(estimators: int) -> list[Suite]:
     return suites
 
 
-def fill(folder: Path, suites: list[Suite]) -> None:
+def fill(folder: Path, suites: list[SuiteSpec]) -> None:
     """Write noise for every run."""
     generator = np.random.default_rng(0)
     with ResultsStore.open(default_url(folder)) as store:
         for suite in suites:
-            store.add_all(_result(suite, point, generator) for point in expand(suite))
+            store.add_all(_result(suite, point, generator) for point in expand_points(suite))
 
 
-def _result(suite: Suite, point: Point, generator: np.random.Generator) -> Result:
+def _result(suite: SuiteSpec, point: Point, generator: np.random.Generator) -> RunResult:
     strength = 0.0 if point.cell.estimator == CLEAN else zlib.crc32(point.cell.estimator.encode()) % 50 / 100
     answers = generator.random(IMAGES, dtype=np.float32) < 0.9 - point.cell.t * (0.3 + strength)
-    run = bind(suite, point, "da7a" * 8, None)
-    return Result(run, int(answers.sum()), IMAGES, pack_answers(answers), 1.0, ORIGIN, weights=run.reference)
+    run = build_run(suite, point, "da7a" * 8, None)
+    return RunResult(run, int(answers.sum()), IMAGES, pack_answers(answers), 1.0, ORIGIN, weights=run.reference)
 
 
 def in_fresh_process(call: Callable[..., None], *values: Any) -> dict[str, Any]:
@@ -101,8 +101,8 @@ def first_view(estimators: int, folder: Path) -> None:
     from streamlit.testing.v1 import AppTest
 
     install(estimators)
-    os.environ[first.ASKED] = json.dumps((default_url(folder), str(folder)))
-    shown = AppTest.from_file(str(Path(first.__file__).with_name("app.py")), default_timeout=600).run()
+    os.environ[page_cache.ASKED] = json.dumps((default_url(folder), str(folder)))
+    shown = AppTest.from_file(str(Path(page_cache.__file__).with_name("app.py")), default_timeout=600).run()
     assert not shown.exception, shown.exception
     assert any('class="board"' in getattr(part, "value", "") for part in shown.get("html"))
 
@@ -113,7 +113,7 @@ def serve(estimators: int, folder: Path, port: int, cache: str) -> None:
 
     install(estimators)
     os.environ["XDG_CACHE_HOME"] = cache
-    run_app(first.Shown(default_url(folder), str(folder)), port)
+    run_app(page_cache.Shown(default_url(folder), str(folder)), port)
 
 
 def visits(estimators: int, folder: Path, site: Path) -> dict[str, Any]:

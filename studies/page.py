@@ -5,14 +5,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
-from roarbench.plan.suite import Suite
-from roarbench.protocols.declaration import Protocol
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
+from roarbench.plan.suite import SuiteSpec
+from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.verdicts import Comparison, Verdict
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Unit
 from roarbench.text import SAME, interval
 
 Tables = Mapping[str, str]  # by the name of their marks
@@ -42,7 +42,7 @@ def opened(folder: Path) -> ResultsStore:
     return ResultsStore.open(default_url(folder), read_only=True)
 
 
-def runs(suite: Suite, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
+def runs(suite: SuiteSpec, store: ResultsStore, most: int = 10) -> list[SuiteResults]:
     """Return what a store has of a suite and of its replications, of the first so many that are not empty."""
     held = (collect(replace(suite, replication=number), store) for number in range(most))
     return [each for each in held if each.results]

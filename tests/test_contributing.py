@@ -59,7 +59,7 @@ def test_the_new_suite_plans_and_the_new_data_set_decodes_and_trains(extended, d
     plan = json.loads(said(extended, CLI, "plan", "--suite", "mnist-brief", "--format", "json"))
     # untouched 2; random, sobel, grad, var-grad at 2 levels with 2 seeds; 3 blurred maps at 2 levels with 1 seed
     assert plan["runs"] == 2 + 4 * 2 * 2 + 3 * 2
-    words = ("--suite", "mnist-brief", "--data", digits, "--limit", 20, "--store", tmp_path)
+    words = ("--suite", "mnist-brief", "--data", digits, "--max-images", 20, "--store", tmp_path)
     answer = said(extended, CLI, "run", *words, "--estimators", "random", "--seeds", 1, "--format", "json")
     (random,) = (row for row in json.loads(answer)["rows"] if row["estimator"] == "random")
     assert random["curve"].keys() == {"0.0", "0.5", "0.9"}

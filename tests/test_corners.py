@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from roarbench import corners
-from roarbench.estimators.base import Batch
+from roarbench.estimators.inputs import Batch
 from roarbench.kernels.augment import augment
 from roarbench.plan.recipe import Augmentation
 from tests.helpers.networks import importance

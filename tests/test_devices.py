@@ -8,12 +8,12 @@ import torch
 
 from roarbench import devices
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.devices import SHARING, compiled, device, gpu_memory, gpu_share, gpus
+from roarbench.devices import SHARING, compile_network, device, gpu_memory, gpu_share, gpus
 from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import EXPLAINED
+from roarbench.execution import device_inputs as inputs
 from roarbench.execution import importance, local_workers
-from roarbench.execution import placed_inputs as inputs
-from roarbench.kernels.train import training_kernels
+from roarbench.kernels.train import use_training_kernels
 from roarbench.models.build import build
 from roarbench.store.provenance import cores
 from tests.helpers.tiny_suite import TEST, TRAIN, make_work
@@ -71,10 +71,10 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     """Or each would put images for a whole GPU on it."""
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
-    assert (gpu_memory(), inputs.fits(work.images, width)) == (8e9, True)
+    assert (gpu_memory(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
     assert importance.images_at_once(work, 18) == 16384
     monkeypatch.setenv(SHARING, "8")
-    assert (gpu_memory(), inputs.fits(work.images, width)) == (1e9, False)
+    assert (gpu_memory(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
     assert importance.images_at_once(work, 18) == 2048
     gpu_of_8_gb.free = 0
     assert importance.images_at_once(work, 18) == EXPLAINED
@@ -111,7 +111,7 @@ def test_networks_that_differ_in_weights_alone_are_compiled_once_and_none_is_lef
     monkeypatch.setattr(torch._dynamo.config, "recompile_limit", 8)  # as it is at first; put back afterwards
     torch.compiler.reset()
     for seed, side in enumerate([8, 8, *range(10, 26, 2), 8]):
-        forward = compiled(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
+        forward = compile_network(build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)))
         forward(torch.zeros(2, 3, side, side))
     assert len(graphs) == 9 < devices.VARIANTS
     torch.compiler.reset()
@@ -126,14 +126,14 @@ def test_without_a_compiler_networks_run_as_they_are_and_one_line_says_so(monkey
     monkeypatch.setattr(devices, "_FAILED", [])
     monkeypatch.setattr(torch, "compile", partial(torch.compile, backend=failing))
     torch.compiler.reset()
-    assert devices.uncompiled() == ""
+    assert devices.explain_no_compilation() == ""
     for seed in (0, 1):
         model = build("resnet-planted", 4, 3, 16, torch.Generator().manual_seed(seed)).eval()
-        assert torch.equal(compiled(model)(images), model(images))
+        assert torch.equal(compile_network(model)(images), model(images))
         monkeypatch.setattr(torch, "compile", lambda model, **rest: lambda images: tries.append(1) or model(images))
     assert tries == []  # each try would take seconds
     line = "trains without compiling, which is slower (Failed to find C compiler.); see roarbench doctor"
-    assert devices.uncompiled() == line
+    assert devices.explain_no_compilation() == line
     torch.compiler.reset()
 
 
@@ -153,8 +153,8 @@ def test_whatever_class_of_error_the_compiler_raises_the_network_runs_as_it_is(k
 
     monkeypatch.setattr(devices, "_FAILED", [])
     monkeypatch.setattr(torch, "compile", compiling)
-    assert torch.equal(compiled(model)(images), model(images))
-    assert "Triton 1.0 is too old" in devices.uncompiled()
+    assert torch.equal(compile_network(model)(images), model(images))
+    assert "Triton 1.0 is too old" in devices.explain_no_compilation()
 
 
 def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatch):
@@ -167,21 +167,21 @@ def test_memory_that_runs_out_while_compiling_is_the_machines_failure(monkeypatc
     monkeypatch.setattr(devices, "_FAILED", [])
     monkeypatch.setattr(torch, "compile", compiling)
     with pytest.raises(torch.OutOfMemoryError):
-        compiled(torch.nn.Linear(3, 2))(torch.randn(4, 3))
-    assert devices.uncompiled() == ""
+        compile_network(torch.nn.Linear(3, 2))(torch.randn(4, 3))
+    assert devices.explain_no_compilation() == ""
 
 
 def test_an_option_that_slows_convolutions_is_off_where_networks_are_compiled(monkeypatch):
     import torch._inductor.config as inductor
 
     monkeypatch.setattr(inductor, "loop_reindexing_after_fusion", True)
-    compiled(torch.nn.Linear(3, 2))
+    compile_network(torch.nn.Linear(3, 2))
     assert inductor.loop_reindexing_after_fusion is False
 
 
 def test_trainings_let_cudnn_choose_its_kernels_and_keep_float32_exact():
     cudnn = torch.backends.cudnn
-    with training_kernels():
+    with use_training_kernels():
         assert (cudnn.benchmark, cudnn.deterministic, cudnn.allow_tf32) == (True, False, False)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.files import refuse_altered, sha256, sync, write_whole, writing
+from roarbench.files import refuse_altered, report_write_errors, sha256, sync, write_whole
 
 
 def refuse(monkeypatch, number, folders):
@@ -29,7 +29,7 @@ def refuse(monkeypatch, number, folders):
 def test_a_file_system_that_cannot_flush_folders_is_written_to_but_no_broken_one(tmp_path, monkeypatch):
     flushed = refuse(monkeypatch, errno.ENOTSUP, folders=True)
     path = tmp_path / "whole"
-    with writing(path):
+    with report_write_errors(path):
         write_whole(path, lambda beside: beside.write_text("all of it"), tmp_path / "beside")
     assert path.read_text() == "all of it"
     assert flushed == [False]  # the file itself is on the disk
@@ -42,7 +42,7 @@ def test_a_file_system_that_cannot_flush_folders_is_written_to_but_no_broken_one
 def test_a_file_that_cannot_be_flushed_is_an_error_and_nothing_is_there(tmp_path, monkeypatch):
     refuse(monkeypatch, errno.EINVAL, folders=False)
     path = tmp_path / "whole"
-    with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), writing(path):
+    with pytest.raises(StoreError, match="cannot write .*whole: Invalid argument"), report_write_errors(path):
         write_whole(path, lambda beside: beside.write_text("half"), tmp_path / "beside")
     assert list(tmp_path.iterdir()) == []
 

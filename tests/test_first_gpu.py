@@ -5,8 +5,8 @@ import pytest
 import torch
 from first_gpu import STEPS, TINY, Step, held, images_a_second, mapped_pixels, training, try_step, write_report
 
+from roarbench.enums import Unit
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.terms import Unit
 
 
 def test_all_steps_take_forty_minutes_at_most():

@@ -137,7 +137,7 @@ def test_gains_and_shares_of_quick_in_documents_are_those_of_the_rows(published,
     for page, names in pages.items():
         text = (ROOT / page).read_text("utf-8")
         assert [name for name in names if gains[name] not in text] == [], page
-    checked, results = rows_of(call, "validity", "--suite", "quick@2", "--store", published), DOCS / "results.md"
+    checked, results = rows_of(call, "diagnose", "--suite", "quick@2", "--store", published), DOCS / "results.md"
     for name in ("sgsq-grad", "var-grad"):
         value, low, high = checked[name]["marks"]["random-blurred"]["share"].values()
         assert f"{100 * value:.0f} % [{100 * low:.0f}, {100 * high:.0f}]" in results.read_text("utf-8")

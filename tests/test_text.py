@@ -1,8 +1,8 @@
 """Numbers and text from outside as a reader sees them."""
 
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.places import Place
-from roarbench.text import decimals, folded, interval, one_line, percent, place_interval, printable
+from roarbench.stats.rank_intervals import Place
+from roarbench.text import decimals, fold_lines, interval, make_printable, one_line, percent, place_interval
 
 
 def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_ones_are_a_dash():
@@ -26,7 +26,7 @@ def test_numbers_have_their_digits_their_sign_and_their_interval_and_missing_one
 
 def test_text_from_outside_is_one_line_that_hides_nothing_and_wide_lines_are_folded_at_words():
     assert one_line("a\x1b[2J\nb\u202ec\td ") == "a [2J b c d"
-    assert printable("a\nb") == "a b"
+    assert make_printable("a\nb") == "a b"
     assert (one_line("12345", 5), one_line("123456", 5)) == ("12345", "1234…")
     lines = ("as it is", "  one two", "      three", "      four", "unbreakable-and-long")
-    assert folded("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)
+    assert fold_lines("as it is\n  one two three four\nunbreakable-and-long", 12) == "\n".join(lines)

@@ -9,10 +9,10 @@ import typer
 
 import roarbench
 from roarbench.cli.main import app
+from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
 from roarbench.protocols import SHOWN
-from roarbench.store.entries import Origin
-from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
+from roarbench.store.submissions import Origin
 
 PAGE = (Path(__file__).parents[1] / "docs" / "words.md").read_text("utf-8")
 MOST = 40  # terms

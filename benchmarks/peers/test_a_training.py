@@ -16,16 +16,16 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy, interpolate, pad
 from torch.utils.data import DataLoader, Dataset
 
+from roarbench.enums import Order, Unit
 from roarbench.kernels.augment import reach
-from roarbench.kernels.bit_planes import Layout, encode, removed_bits
+from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import removed_count, sort_keys, tie_order
+from roarbench.kernels.ranking import count_removed, sort_keys, tie_order
 from roarbench.kernels.train import decay_groups, fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Recipe, learning_rate, side
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Order, Unit
 
 IMAGES, SIDE, CLASSES, T = 1024, 64, 10, 0.9
 SHAPE = (3, SIDE, SIDE)
@@ -74,7 +74,7 @@ class RoarDataset(Dataset[tuple[Tensor, int]]):
     def removed(self, number: int) -> NDArray[np.int64]:
         """Return the most important features of an image, int64 (t d,)."""
         flat = self._maps[number].ravel()
-        return np.argsort(-flat)[: removed_count(self._t, flat.size)]
+        return np.argsort(-flat)[: count_removed(self._t, flat.size)]
 
 
 def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> float:
@@ -106,7 +106,7 @@ def plain_loop(folder: Path, labels: Tensor, recipe: Recipe, t: float = T) -> fl
 def read(folder: Path, layout: Layout, t: float = T) -> DegradedImages:
     """Return the same images from bit-planes; untouched at t = 0."""
     planes = np.load(folder / "planes.npy", mmap_mode="r")
-    removed = torch.from_numpy(removed_bits(planes, t, Order.MORF, layout)) if t else None
+    removed = torch.from_numpy(find_removed_bits(planes, t, Order.MORF, layout)) if t else None
     pixels = torch.from_numpy(np.load(folder / "pixels.npy", mmap_mode="c"))
     return DegradedImages(pixels, removed, torch.tensor(NORM.mean), Unit.SCALAR)
 

@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from peers.beside import Beside, Figure
 from scipy.stats import bootstrap, false_discovery_control
 
+from roarbench.enums import PAPER_LEVELS
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Scores, area_weights
-from roarbench.stats.judging import board
+from roarbench.stats.compute_board import compute_board
+from roarbench.stats.curves import UNTOUCHED, Correctness, area_weights
 from roarbench.stats.verdicts import FALSE_DISCOVERIES, Verdict
-from roarbench.terms import PAPER_LEVELS
 
 Floats = NDArray[np.floating]
 
@@ -25,7 +25,7 @@ LUCK = 0.01  # standard deviation of a training's accuracy
 AT_ONCE = 4  # draws; 1 to 20 are equally fast
 
 
-def scores() -> Scores:
+def scores() -> Correctness:
     """Make answers of rows that remove more and more of what counts, each training with its luck."""
     generator = np.random.default_rng(0)
     correct = {}
@@ -33,7 +33,7 @@ def scores() -> Scores:
         quality = 0.05 * max(0, ESTIMATORS.index(name) - 4) / len(ESTIMATORS) if t else 0.0
         chance = 0.9 - 0.5 * t - quality + LUCK * generator.standard_normal((SEEDS, 1))
         correct[name, t] = generator.random((SEEDS, IMAGES), dtype=np.float32) < chance
-    return Scores(ESTIMATORS, PAPER_LEVELS, correct)
+    return Correctness(ESTIMATORS, PAPER_LEVELS, correct)
 
 
 class JudgedRows(NamedTuple):
@@ -44,7 +44,7 @@ class JudgedRows(NamedTuple):
     places: NDArray[np.int64]  # best and worst place, (2, rows)
 
 
-def by_scipy(given: Scores) -> JudgedRows:
+def by_scipy(given: Correctness) -> JudgedRows:
     """Judge all rows as `board` does (docs/statistics.md), by one `bootstrap` over the images.
 
     The images are drawn for all cells together: one sample of shape (cells, images), which is much faster than a paired
@@ -73,7 +73,7 @@ def by_scipy(given: Scores) -> JudgedRows:
     return JudgedRows({name: halves(draws) for name, draws in numbers.items()}, significant(gains), places(gains))
 
 
-def luck(given: Scores) -> tuple[Floats, Floats]:
+def luck(given: Correctness) -> tuple[Floats, Floats]:
     """Draw what other trainings would change in each cell, (cells, draws), without and with the noise of single images.
 
     The variance between trainings is pooled over cells, and drawn by its degrees of freedom.
@@ -154,7 +154,7 @@ def read_off(found: Board) -> JudgedRows:
 
 def test_intervals(beside: Beside) -> None:
     given = scores()
-    ours, same = read_off(board(given, ROAR, Bootstrap(DRAWS))), by_scipy(given)
+    ours, same = read_off(compute_board(given, ROAR, Bootstrap(DRAWS))), by_scipy(given)
     for name, (value, half) in ours.estimates.items():
         expected, wide = same.estimates[name]
         np.testing.assert_allclose(value, expected, atol=1e-5, err_msg=name)
@@ -162,6 +162,8 @@ def test_intervals(beside: Beside) -> None:
         np.testing.assert_allclose(half, wide, rtol=5 * 0.024 * 2**0.5, atol=1e-9, err_msg=name)
     assert (ours.verdicts == same.verdicts).mean() > 0.9, "those near the threshold may differ"
     assert np.abs(ours.places - same.places).max() <= 1, "so may pairs"
-    mine, theirs = beside.seconds(lambda: board(given, ROAR, Bootstrap(DRAWS)), lambda: by_scipy(given), rounds=3)
+    mine, theirs = beside.seconds(
+        lambda: compute_board(given, ROAR, Bootstrap(DRAWS)), lambda: by_scipy(given), rounds=3
+    )
     detail = f"{mine:.2f} against {theirs:.2f} core-s, {len(ESTIMATORS)} rows, {IMAGES:,} images, {DRAWS:,} draws"
     beside.keep(Figure("bootstrap and place intervals", "scipy.stats.bootstrap", theirs / mine, 20, detail))

@@ -17,16 +17,16 @@ from peers.beside import Beside, Figure, taken
 from torch import Tensor, nn
 
 from roarbench.devices import uses_bf16
-from roarbench.estimators import IG_STEPS, SAMPLES, SEED, Estimator
-from roarbench.estimators.base import Batch
+from roarbench.enums import Precision
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.estimator import IG_STEPS, SAMPLES, SEED, Estimator
+from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import noise_draws
-from roarbench.estimators.stem import Divided, divided, folded
+from roarbench.estimators.stem import SplitStem, fold_batchnorm, split_stem
 from roarbench.models.build import build
 from roarbench.models.cost import network_cost
-from roarbench.terms import Precision
 from tests.helpers.networks import CountingPasses
 
 ALL = [find_estimator(name) for name in PAPER]
@@ -50,8 +50,8 @@ def network() -> nn.Module:
 
 def short_network() -> nn.Module:
     """Return the same network as maps called `float32-stem` and `bf16-stem` are made by it."""
-    short = divided(folded(network()))
-    assert isinstance(short, Divided)
+    short = split_stem(fold_batchnorm(network()))
+    assert isinstance(short, SplitStem)
     return short
 
 
@@ -133,7 +133,7 @@ def test_the_18_maps(beside: Beside) -> None:
     keep(beside, "18 maps, float32, folded, stem once", mine, theirs, 6)
     keep(beside, "18 maps, float32, the network as it is", seconds_of(model, ours, Precision.FLOAT32), theirs, 1)
     if uses_bf16(Precision.BF16, torch.device("cpu")):
-        keep(beside, "18 maps, bfloat16, folded", seconds_of(folded(model), ours, Precision.BF16), theirs, 1)
+        keep(beside, "18 maps, bfloat16, folded", seconds_of(fold_batchnorm(model), ours, Precision.BF16), theirs, 1)
         keep(beside, "18 maps, bfloat16, folded, stem once", seconds_of(short, ours, Precision.BF16), theirs, 8)
 
 

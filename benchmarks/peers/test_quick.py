@@ -21,18 +21,18 @@ from peers.test_maps import BLACK, BY_CAPTUM, batch, captum, network
 from torch import Tensor, nn
 from torch.utils.data import DataLoader
 
-from roarbench.estimators import Estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
-from roarbench.estimators.stem import folded
+from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.stem import fold_batchnorm
 from roarbench.forecast.workload import Work, count_work
 from roarbench.kernels.bit_planes import Layout, encode
 from roarbench.kernels.ranking import sort_keys, tie_order
-from roarbench.kernels.scoring import predict, scored_at_once
-from roarbench.plan.points import expand
+from roarbench.kernels.scoring import count_scored_at_once, predict
+from roarbench.plan.points import expand_points
 from roarbench.plan.suites import find_suite
 
 SUITE = find_suite("quick@2")  # the last version whose rows are all among the paper's 18
-AT_A_TIME = scored_at_once(64)
+AT_A_TIME = count_scored_at_once(64)
 
 
 class PipelinePart(NamedTuple):
@@ -54,7 +54,7 @@ class ScoredImages(RoarDataset):
 
 def explained() -> list[Estimator]:
     """Return the estimators of `quick` that explain a network."""
-    found = {point.cell.ranked_by for point in expand(SUITE)}
+    found = {point.cell.ranked_by for point in expand_points(SUITE)}
     return sorted((each for each in found if each and not each.control), key=lambda each: each.id)
 
 
@@ -82,7 +82,7 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
     rows, model = explained(), network().to(memory_format=torch.channels_last)  # type: ignore[call-overload]
     data = SUITE.dataset_record
     images = (data.train_images + data.test_images) * SUITE.references
-    short, given = folded(model), batch(EXPLAINED)
+    short, given = fold_batchnorm(model), batch(EXPLAINED)
     epochs, once = int(RECIPE.epochs) * IMAGES, (IMAGES, IMAGES)
     return [
         PipelinePart(
@@ -110,7 +110,7 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
         ),
         PipelinePart(
             "scoring",
-            len(expand(SUITE)) * data.test_images,
+            len(expand_points(SUITE)) * data.test_images,
             once,
             lambda: predict(model, read(folder, layout), NORM, AT_A_TIME).argmax(1),
             partial(plain_answers, folder, labels, model),
@@ -121,7 +121,7 @@ def parts(folder: Path, labels: Tensor, layout: Layout, work: Work) -> list[Pipe
 def test_all_of_quick(beside: Beside, tmp_path: Path) -> None:
     """Measure each part; their table is printed with `-s`."""
     labels, layout = write(tmp_path)
-    work = count_work(SUITE, expand(SUITE))
+    work = count_work(SUITE, expand_points(SUITE))
     assert (RECIPE.name, len(explained())) == (SUITE.recipe_record.name, 5)
     totals = np.zeros(2)
     print("\n| part | number | ours, core-ms | plain, core-ms |\n|---|---|---|---|")

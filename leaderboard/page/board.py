@@ -5,21 +5,21 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaderboard.advice import advise
-from leaderboard.both import PairedBoard
+from leaderboard.combined_board import PairedBoard
 from leaderboard.figure import card
-from leaderboard.links import Address, NotThere, Site, address
+from leaderboard.links import Address, PageNotFound, Site, address
+from leaderboard.page_text import make_plain
 from leaderboard.records import BoardRecord
 from leaderboard.scatter import scatter
 from leaderboard.views import SuiteView
-from leaderboard.words import plain
-from roarbench.plan.suites import leading
+from roarbench.enums import Unit
+from roarbench.plan.suites import find_leading_protocols
 from roarbench.protocols import SHOWN
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_values import as_csv, as_json
-from roarbench.terms import Unit
 from roarbench.text import place_interval
 
 BOTH = "Both questions"
@@ -37,12 +37,12 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of a board: of both questions where a suite asks them and no protocol is chosen."""
     view = site.view(at)
     if view.paired and not at.choices:
-        return _both(site, view, view.paired)
+        return _describe_both(site, view, view.paired)
     live = site.live
-    protocol = SHOWN[_chosen(view, at, "protocol", [each.name for each in view.protocols])]
-    unit = Unit(_chosen(view, at, "unit", view.results.units(protocol)))
+    protocol = SHOWN[_choose(view, at, "protocol", [each.name for each in view.protocols])]
+    unit = Unit(_choose(view, at, "unit", view.results.units(protocol)))
     measured = [f"{t:g}" for t in view.table(protocol, unit).board.levels]
-    level = _chosen(view, at, "level", ["", *measured])
+    level = _choose(view, at, "level", ["", *measured])
     levels = (float(level),) if level else ()
     board, tables = view.board_of(protocol, unit, levels), [view.table(protocol, unit, levels)] if live else view.tables
     heading = board.headline or f"{view.title}: {protocol.tab}"
@@ -67,7 +67,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     }
 
 
-def _both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
+def _describe_both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
     """Return the fields of the board of both questions."""
     heading = board.headline or view.title
     file = f"board-{view.slug}.png"
@@ -90,15 +90,15 @@ def _both(site: Site, view: SuiteView, board: PairedBoard) -> dict[str, Any]:
 
 def _suites(site: Site, shown: SuiteView) -> list[Tab]:
     views = site.views.values()
-    return [(plain(view.title, 80), site.to("board", view.slug), view is shown) for view in views]
+    return [(make_plain(view.title, 80), site.to("board", view.slug), view is shown) for view in views]
 
 
-def _chosen(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
+def _choose(view: SuiteView, at: Address, what: str, there: Iterable[str]) -> str:
     """Return what is chosen of something, or the first of it."""
     has = list(there)
     name = at.chosen(what) or has[0]
     if name not in has:
-        raise NotThere(f"There is no {what} {plain(name, 40)!r} in {view.title}.")
+        raise PageNotFound(f"There is no {what} {make_plain(name, 40)!r} in {view.title}.")
     return name
 
 
@@ -122,14 +122,14 @@ def _tabs(site: Site, view: SuiteView, shown: Protocol | None) -> Iterator[Tab]:
     others = {
         protocol: other
         for other in reversed(view.siblings)
-        for protocol in leading(other.results.suite)
+        for protocol in find_leading_protocols(other.results.suite)
         if other.results.suite.name != view.results.suite.name and protocol in other.protocols
     }
     found = others | dict.fromkeys(view.protocols, view)
     order = dict.fromkeys((*view.protocols, *others))
     for protocol in sorted(order, key=lambda each: (each != view.leading, each != ROAR, found[each] is not view)):
         whose = found[protocol]
-        label = protocol.tab + ("" if whose is view else f" · {plain(whose.title, 40)}")
+        label = protocol.tab + ("" if whose is view else f" · {make_plain(whose.title, 40)}")
         yield label, site.at(board_at(whose, protocol)), whose is view and protocol == shown
 
 

@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from typing import Any
 
-from leaderboard.links import Address, NotThere, Site
+from leaderboard.links import Address, PageNotFound, Site
 from leaderboard.page import images
+from leaderboard.page_text import make_plain
 from leaderboard.records import BoardRow
 from leaderboard.views import SuiteView
-from leaderboard.words import plain
-from roarbench.analysis.pairs import pair
+from roarbench.analysis.row_comparison import pair
 from roarbench.protocols.mask_only import MASK_ONLY
 
 _PAIRS = 3  # on a static page; a running program compares any two rows
@@ -41,7 +41,7 @@ def _pairs(view: SuiteView, at: Address, rows: dict[str, BoardRow]) -> Iterator[
     names = [name for key in ("first", "second") if (name := at.chosen(key))]
     for name in names:
         if name not in rows:
-            raise NotThere(f"There is no row {plain(name, 60)!r} with a gain in {plain(view.title)}.")
+            raise PageNotFound(f"There is no row {make_plain(name, 60)!r} with a gain in {make_plain(view.title)}.")
     asking = [name for name, row in rows.items() if not row.control]
     control = [view.board.best.id] if view.board.best else []
     found = [rows[name] for name in dict.fromkeys([*names, *asking[:_PAIRS], *control, *rows])]
@@ -61,6 +61,6 @@ def _sheets(site: Site, view: SuiteView, rows: tuple[BoardRow, BoardRow]) -> tup
     order = sorted(range(len(left)), key=lambda at: -left[at])
     places = [at for at in order[:_EACH] if left[at] > 0] + [at for at in order[::-1][:_EACH] if left[at] < 0]
     lines = [
-        (kind, 1, row.name, of.own, images.of_how_many(of)) for kind, row, of in zip("ab", rows, answers, strict=True)
+        (kind, 1, row.name, of.own, images.format_total(of)) for kind, row, of in zip("ab", rows, answers, strict=True)
     ]
     return sheets, places, lines

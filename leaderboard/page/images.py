@@ -2,13 +2,13 @@
 
 from typing import Any
 
-from leaderboard.links import Address, NotThere, Site
+from leaderboard.links import Address, PageNotFound, Site
+from leaderboard.page_text import make_plain
 from leaderboard.pictures import Pictures
 from leaderboard.views import SuiteView
-from leaderboard.words import plain
-from roarbench.analysis.shown_images import ImageAnswers, answers_of, pictured_protocol
-from roarbench.estimators.naming import human_name, lookup_estimator
-from roarbench.text import counted
+from roarbench.analysis.shown_images import ImageAnswers, answers_of, find_pictured_protocol
+from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.text import format_count
 
 _PAGE = 16  # rows that a static page can show; a running program has all
 _LINES = {
@@ -35,20 +35,20 @@ def context(site: Site, at: Address) -> dict[str, Any]:
     view, live = site.view(at), site.live
     found = view.pictures
     if found is None:
-        raise NotThere(f"The store has no images and rankings of {plain(view.title)}.")
+        raise PageNotFound(f"The store has no images and rankings of {make_plain(view.title)}.")
     there = [row.id for row in (view.paired or view.board).rows if row.id in found.rows]
     names = sorted(there, key=lambda name: lookup_estimator(name).control)[: None if live else _PAGE]
     wanted = at.chosen("estimator") or names[0]
     if wanted not in names:
-        raise NotThere(f"There are no pictures of {plain(wanted, 60)!r} in {plain(view.title)}.")
+        raise PageNotFound(f"There are no pictures of {make_plain(wanted, 60)!r} in {make_plain(view.title)}.")
     rows = []
     for name in names:
         href = site.to("images", view.slug, estimator=name) if live else f"#row={found.rows.index(name)}"
-        rows.append((name == wanted, *human_name(name), href, () if live else sheet(site, view, name)))
+        rows.append((name == wanted, *name_for_people(name), href, () if live else sheet(site, view, name)))
     href, now = sheet(site, view, wanted)
-    protocol = pictured_protocol(view.results)
+    protocol = find_pictured_protocol(view.results)
     levels = len(view.board_of(protocol).levels)
-    name, detail = human_name(wanted)
+    name, detail = name_for_people(wanted)
     return {
         "view": view,
         "name": name,
@@ -56,14 +56,14 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "rows": rows,
         "sheet": href,
         "of": now.of,
-        "shown": shown(found, now),
+        "shown": list_lines(found, now),
         "photos": photos(site, view),
         "masks": _MASKS[tuple(found.kinds[1:])],
         "tab": protocol.tab,
         "against": _LINES[found.kinds[2]] if found.kinds[2:] else "",
         "kept": now.word,
         "knows": "explains its network" if protocol.by_networks else "knows the image",
-        "asks": f"{counted(now.of // levels, 'network')} at {counted(levels, 'level')}",
+        "asks": f"{format_count(now.of // levels, 'network')} at {format_count(levels, 'level')}",
     }
 
 
@@ -78,16 +78,16 @@ def sheet(site: Site, view: SuiteView, name: str) -> tuple[str, ImageAnswers]:
     found = view.pictures
     assert found is not None, "asked only where there are pictures"
     href = site.file(f"images-{view.slug}-{found.rows.index(name)}.webp", found.sheet(name))
-    protocol = pictured_protocol(view.results)
+    protocol = find_pictured_protocol(view.results)
     return href, answers_of(view.results, protocol, view.results.units(protocol)[0], name, found.numbers)
 
 
-def of_how_many(answers: ImageAnswers) -> str:
+def format_total(answers: ImageAnswers) -> str:
     """Return what stands after a count: `of 9 right`."""
     return f"of {answers.of} {answers.word}"
 
 
-def shown(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], str]]:
+def list_lines(found: Pictures, of: ImageAnswers) -> list[tuple[str, int, str, tuple[int, ...], str]]:
     """Return the lines of a row's sheet for a template: sheet, line, what it shows, counts, and of how many."""
     right = {"own": of.own, found.kinds[2] if found.kinds[2:] else "": of.against}
-    return [("a", line, _LINES[kind], right.get(kind, ()), of_how_many(of)) for line, kind in enumerate(found.kinds)]
+    return [("a", line, _LINES[kind], right.get(kind, ()), format_total(of)) for line, kind in enumerate(found.kinds)]

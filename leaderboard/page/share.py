@@ -4,18 +4,18 @@ from typing import Any
 from urllib.parse import urlencode
 
 from leaderboard.links import Address, Site, address, file_name
+from leaderboard.page_text import REPOSITORY, make_plain
 from leaderboard.records import BEATS, BoardRecord
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import REPOSITORY, plain
 from roarbench.estimators.families.gradients import HOOKER
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.plan.suites import VERSIONS
-from roarbench.report.profile import profile
+from roarbench.report.estimator_profile import profile
 from roarbench.submissions.file import TEMPLATE
-from roarbench.text import some
+from roarbench.text import list_some
 
 COMMANDS = (  # with what each is for; {} is the suite
-    ("roarbench new my-estimator", "a file to start from: one function"),
+    ("roarbench new-submission my-estimator", "a file to start from: one function"),
     ("roarbench validate my_estimator.py", "checked in a sandbox, in seconds"),
     ("roarbench run --suite {}", "once: the rows that it stands beside"),
     ("roarbench run --suite {} --submission my_estimator.py", "its own row"),
@@ -64,7 +64,7 @@ def cite(site: Site, at: Address) -> dict[str, Any]:
         "permanent": file_name(address("board", view.slug)),
         "bibtex": "\n\n".join((bibtex(view), HOOKER.bibtex)),
         "papers": list(dict.fromkeys(papers)),
-        "changes": changes(view, site.views),
+        "changes": list_changes(view, site.views),
     }
 
 
@@ -77,7 +77,7 @@ def bibtex(view: SuiteView) -> str:
     """Return the board as a BibTeX entry."""
     year = max((result.created.year for result in view.results.results.values()), default="")
     fields = {
-        "title": f"{{roarbench: {plain(view.title)}}}",
+        "title": f"{{roarbench: {make_plain(view.title)}}}",
         "author": "{The roarbench maintainers}",
         "year": f"{year}",
         "howpublished": f"\\url{{{REPOSITORY}}}" if REPOSITORY else "",
@@ -89,7 +89,7 @@ def bibtex(view: SuiteView) -> str:
     return "\n".join([f"@misc{{roarbench-{view.slug},", ",\n".join(lines), "}"])
 
 
-def changes(view: SuiteView, views: Views) -> list[str]:
+def list_changes(view: SuiteView, views: Views) -> list[str]:
     """Return in sentences what changed since the suite's last version that is kept; nothing of a first one."""
     suite = view.results.suite
     kept = [version for name, version in VERSIONS if name == suite.name]
@@ -106,5 +106,5 @@ def changes(view: SuiteView, views: Views) -> list[str]:
     if old and old.leading == view.leading:
         kinds = {row.id: row.kind == BEATS for row in old.board.rows}
         moved = [row.name for row in view.board.rows if kinds.get(row.id, row.kind == BEATS) != (row.kind == BEATS)]
-        found += [f"Other verdict against the controls: {some(moved, 6)}."] if moved else []
+        found += [f"Other verdict against the controls: {list_some(moved, 6)}."] if moved else []
     return found

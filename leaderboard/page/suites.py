@@ -5,14 +5,14 @@ from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from leaderboard.advice import advise
-from leaderboard.both import Answer
+from leaderboard.combined_board import Answer
 from leaderboard.links import Address, Site
 from leaderboard.page.board import board_at
+from leaderboard.page_text import make_plain
 from leaderboard.records import BEATS, CONTROL, KINDS, NETWORK_KINDS, OPEN
 from leaderboard.scatter import scatter
 from leaderboard.views import SuiteView
-from leaderboard.words import plain
-from roarbench.estimators.naming import human_name, lookup_estimator
+from roarbench.estimators.naming import lookup_estimator, name_for_people
 
 _SHOWN = 8  # columns of a kind; the others are under "more"
 
@@ -53,7 +53,7 @@ def context(site: Site, at: Address) -> dict[str, Any]:
 
 def _columns(site: Site, view: SuiteView) -> Iterator[Column]:
     """Yield what a suite asks first: both questions where it asks both."""
-    title = plain(view.title)
+    title = make_plain(view.title)
     if view.paired:
         for number, each in enumerate(view.paired.questions):
             yield Column(site.to("board", view.slug), title, each.title, each.kinds, each.answers, number > 1)
@@ -99,7 +99,7 @@ def _rows(columns: list[Column]) -> list[tuple[str, str, str, bool, list[Answer 
         kinds = [answer.kind for answer in rows[name] if answer]
         return [_is_control(name), *(-kinds.count(kind) for kind in (BEATS, OPEN, CONTROL))]
 
-    return [(name, *human_name(name), _is_control(name), rows[name]) for name in sorted(names, key=successes)]
+    return [(name, *name_for_people(name), _is_control(name), rows[name]) for name in sorted(names, key=successes)]
 
 
 def _is_control(name: str) -> bool:

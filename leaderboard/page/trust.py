@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from leaderboard.links import Address, Site
+from leaderboard.page_text import make_plain
 from leaderboard.views import SuiteView, Views
-from leaderboard.words import plain
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
@@ -29,20 +29,20 @@ def context(site: Site, at: Address) -> dict[str, Any]:
         "groups": groups,
         "corrections": found["corrections"][::-1],  # the newest first
         "limits": found["limits"],
-        "absent": list(not_run(site.views)),
+        "absent": list(find_unrun_suites(site.views)),
     }
 
 
-def not_run(views: Views) -> Iterator[dict[str, Any]]:
+def find_unrun_suites(views: Views) -> Iterator[dict[str, Any]]:
     """Yield the suites of which the store has no result, with the number of their trained or tuned runs."""
     there = {view.results.suite.name for view in views.values()}
     for suite in SUITES.values():
         if suite.name not in there:
-            runs = sum(point.cell.retrain.trains for point in expand(suite))
+            runs = sum(point.cell.retrain.trains for point in expand_points(suite))
             yield {"name": suite.name, "about": suite.about, "runs": runs}
 
 
-def tested(views: Views) -> list[SuiteView]:
+def suites_with_paper_protocols(views: Views) -> list[SuiteView]:
     """Return the suites that have what the paper measured, or own-network gain."""
     asked = (ROAR, MORF, OWN_NETWORK)
     return [view for view in views.values() if any(view.results.begun(protocol) for protocol in asked)]
@@ -50,9 +50,12 @@ def tested(views: Views) -> list[SuiteView]:
 
 def claims(site: Site, at: Address) -> dict[str, Any]:
     """Return the fields of the page of claims: of each its words, and for each table of numbers what it says there."""
-    found = {view: view.kept("claims", partial(claim_records, view.evidence)) for view in tested(site.views)}
+    found = {
+        view: view.kept("claims", partial(claim_records, view.evidence))
+        for view in suites_with_paper_protocols(site.views)
+    }
     ours = {
-        (plain(view.title), title): [row[name] for row in held]
+        (make_plain(view.title), title): [row[name] for row in held]
         for view, held in found.items()
         for name, title in (("ours", "ROAR"), ("own_network", "own-network gain"))
         if any(row.get(name, {}).get("cells") for row in held)

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from roarbench.analysis.paper_curves import Curve, Curves
+from roarbench.enums import Order
 from roarbench.stats.curves import gain
-from roarbench.terms import Order
 
 BASES = ("grad", "gb", "ig")
 STRONG = ("sgsq", "var")  # the ensembles that the paper finds better than Random

@@ -5,24 +5,24 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Self
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.own_network import own_network_board
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.stats.board import Board, unjudged
+from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.curves import Scores
-from roarbench.stats.drawn import Drawn
-from roarbench.stats.draws import draw
-from roarbench.stats.judging import Judge, board_of
-from roarbench.stats.probability import order_gaps
+from roarbench.stats.compute_board import Judge, compute_drawn_board
+from roarbench.stats.curves import Correctness
+from roarbench.stats.probability_drop import order_gaps
+from roarbench.stats.resampling import draw
+from roarbench.stats.sampled_gains import Drawn
 from roarbench.stats.verdicts import Comparison
-from roarbench.terms import Order, Retrain, Unit
 
-_NOTHING = Scores((), (), {})  # of a protocol that the suite does not have
+_NOTHING = Correctness((), (), {})  # of a protocol that the suite does not have
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,7 +41,7 @@ class Evidence:
     @classmethod
     def of(cls, suite_results: SuiteResults, bootstrap: Bootstrap | None = None, unit: Unit | None = None) -> Self:
         """Take the suite's first unit under its main protocol if none is given; CallerError for a unit it has not."""
-        main = main_protocol(suite_results)
+        main = find_main_protocol(suite_results)
         units = [block.unit for block in suite_results.suite.blocks if block.protocol == main] or [Unit.SCALAR]
         if unit and unit not in units:
             has = ", ".join(dict.fromkeys(units))
@@ -51,7 +51,7 @@ class Evidence:
     @cached_property
     def protocol(self) -> Protocol:
         """Return the protocol that others are held against."""
-        return main_protocol(self.suite_results)
+        return find_main_protocol(self.suite_results)
 
     @cached_property
     def main(self) -> Drawn:
@@ -142,8 +142,8 @@ class Evidence:
         if scores is None:
             return None
         part = replace(scores, levels=tuple(t for t in scores.levels if t in levels) or scores.levels)
-        judged = board_of(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
-        return unjudged(judged) if self.suite_results.at_chance else judged
+        judged = compute_drawn_board(part, protocol, self.bootstrap, drawn.spread, drawn.draws, rows)
+        return drop_verdicts(judged) if self.suite_results.at_chance else judged
 
     def compare(self, protocol: Protocol, unit: Unit, first: str, second: str) -> Comparison | None:
         """Compare two rows, with the verdict of every table on them; None at chance and without intervals."""
@@ -165,13 +165,17 @@ class Evidence:
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.drawn(protocol, self.unit) for protocol in (morf, lerf))
         levels = tuple(t for t in one.levels if t in other.levels)
-        shared = replace(one.scores, levels=levels, mixed=one.scores.mixed | other.scores.mixed) if levels else _NOTHING
+        shared = (
+            replace(one.scores, levels=levels, inconsistent=one.scores.inconsistent | other.scores.inconsistent)
+            if levels
+            else _NOTHING
+        )
         areas = order_gaps(shared, one.draws, other.draws) if levels else {}
         return replace(one, scores=shared, areas=areas, covers=one.covers if other.repeated else other.covers)
 
 
-def main_protocol(suite_results: SuiteResults) -> Protocol:
+def find_main_protocol(suite_results: SuiteResults) -> Protocol:
     """Return the protocol that others are held against: ROAR, or what leads and has gains where nothing is of ROAR."""
     leading, has = suite_results.leading, any(block.protocol == ROAR for block in suite_results.suite.blocks)
     waits = has and not suite_results.results
-    return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is Retrain.MASKS else leading
+    return ROAR if waits or suite_results.begun(ROAR) or leading.retrain is ScoredNetwork.MASKS else leading

@@ -6,10 +6,10 @@ So they stand in columns of their own and are no part of gain, place, verdict or
 
 from dataclasses import dataclass
 
-from roarbench.plan.keys import reference_of
-from roarbench.plan.suite import Suite
-from roarbench.store.scores import ScoreSpec
-from roarbench.terms import Making
+from roarbench.enums import Making
+from roarbench.plan.run_keys import reference_of
+from roarbench.plan.suite import SuiteSpec
+from roarbench.store.quantus_scores import ScoreSpec
 
 IMAGES = 64  # the first of the test split; one batch of Quantus
 STEPS = 8  # per channel: a step flips an eighth of the pixels, counted in scalars
@@ -52,10 +52,10 @@ METRICS = (
 )
 
 
-def score_specs(suite: Suite, data: str) -> dict[tuple[str, str], ScoreSpec]:
+def score_specs(suite: SuiteSpec, data: str) -> dict[tuple[str, str], ScoreSpec]:
     """Return what there is to score: (estimator, metric) of every estimator that has maps."""
     reference = reference_of(suite, data).key
-    mapped = [estimator for estimator in suite.estimator_records if estimator.mapped]
+    mapped = [estimator for estimator in suite.estimator_records if estimator.has_map]
     making = {estimator: suite.maps if estimator.shared else Making.FLOAT32 for estimator in mapped}
     return {
         (estimator.id, metric.id): ScoreSpec(

@@ -5,22 +5,28 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect, collect_all, with_entered, with_kept, without_idle
-from roarbench.analysis.mixtures import Dropped
-from roarbench.analysis.versions import image_notes
+from roarbench.analysis.consistency import Dropped
+from roarbench.analysis.data_versions import image_notes
+from roarbench.analysis.stored_results import (
+    add_prediction_stability,
+    add_stored_submissions,
+    collect,
+    collect_all,
+    drop_idle_submissions,
+)
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint
 from roarbench.identity import record
-from roarbench.plan.keys import keys_of
 from roarbench.plan.points import Point
+from roarbench.plan.run_keys import keys_of
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Suite
-from roarbench.plan.suites import with_given
-from roarbench.plan.weights import explaining
-from roarbench.store.forgotten import known_keys
-from roarbench.store.image_notes import ImageNote, source_files
-from roarbench.store.kept_suites import all_suites
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import set_explained_weights
+from roarbench.plan.weights import set_explained_networks
+from roarbench.store.archived_rows import find_keys
+from roarbench.store.image_sources import ImageNote, source_fingerprint
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.stored_suites import list_suites
 
 _FEWEST = 4  # hex digits of a fingerprint that a caller may write
 
@@ -38,7 +44,7 @@ def open_results(store: Path, db: str, read_only: bool = True, suite: str = "qui
         raise EmptyStore(str(error), "--suite", suite) from None
 
 
-class Question(NamedTuple):
+class ResultsQuery(NamedTuple):
     """Results of a suite that a reader asks for."""
 
     store: Path
@@ -50,84 +56,84 @@ class Question(NamedTuple):
     references: tuple[str, ...] = ()
 
 
-def load_suite(suite: Suite, asked: Question) -> SuiteResults:
+def load_suite(suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Load what a store has of a suite; StoreError for no store, CallerError for images or references unknown to it."""
-    with open_results(asked.store, asked.db, suite=suite.called) as results:
-        return load_from(results, suite, asked)
+    with open_results(query.store, query.db, suite=suite.called) as results:
+        return load_from(results, suite, query)
 
 
-def load_from(results: ResultsStore, suite: Suite, asked: Question) -> SuiteResults:
+def load_from(results: ResultsStore, suite: SuiteSpec, query: ResultsQuery) -> SuiteResults:
     """Return what an open store has of a suite; raises as `load_suite` does."""
-    notes = image_notes(results, asked.store, suite.dataset)
+    notes = image_notes(results, query.store, suite.dataset)
     known = [given for *_, given in results.versions(suite.dataset, suite.model) if given]
-    chosen = explaining(suite, asked.references, list(dict.fromkeys(known)))
-    data = _images(suite, asked, notes, results) if asked.data else None
-    found = collect(with_entered(chosen, results), results, asked.limit, data, notes)
-    return with_kept(without_idle(found, chosen, results), asked.store)
+    chosen = set_explained_networks(suite, query.references, list(dict.fromkeys(known)))
+    data = _images(suite, query, notes, results) if query.data else None
+    found = collect(add_stored_submissions(chosen, results), results, query.limit, data, notes)
+    return add_prediction_stability(drop_idle_submissions(found, chosen, results), query.store)
 
 
-def alike(asked: Question, suite: Suite, other: Suite) -> Question:
+def adapt_query(query: ResultsQuery, suite: SuiteSpec, other: SuiteSpec) -> ResultsQuery:
     """Return what a reader of one suite asks of another: the same images and reference where they can be the same."""
-    data = asked.data if other.dataset == suite.dataset else ""
-    references = asked.references if (other.dataset, other.model) == (suite.dataset, suite.model) else ()
-    return asked._replace(data=data, references=references)
+    data = query.data if other.dataset == suite.dataset else ""
+    references = query.references if (other.dataset, other.model) == (suite.dataset, suite.model) else ()
+    return query._replace(data=data, references=references)
 
 
-def fits(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
+def is_of(suite_results: SuiteResults, data: str, reference: str, notes: Iterable[ImageNote]) -> bool:
     """Return whether results, of however many images, are of the images and the reference named; empty is any."""
     if data and Path(data).is_dir():
         read = not suite_results.suite.dataset_record.generated
-        images = read and suite_results.data in _of_folder(suite_results.suite, data, notes)
+        images = read and suite_results.data in _list_fingerprints(suite_results.suite, data, notes)
     else:
         images = suite_results.data.startswith(data)
     return images and any(given.startswith(reference) for given in suite_results.suite.given.split(","))
 
 
-def _images(suite: Suite, asked: Question, notes: list[ImageNote], results: ResultsStore) -> str:
+def _images(suite: SuiteSpec, query: ResultsQuery, notes: list[ImageNote], results: ResultsStore) -> str:
     """Return the fingerprint of the images that `--data` names."""
-    suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == asked.limit]
-    mine = [note for note in notes if note.limit == asked.limit]
+    suite_results = [data for data, limit, _ in results.versions(suite.dataset, suite.model) if limit == query.limit]
+    mine = [note for note in notes if note.limit == query.limit]
     known = dict.fromkeys([*suite_results, *(note.data for note in mine)])
-    begun = [name for name in known if name.startswith(asked.data) and len(asked.data) >= _FEWEST]
+    begun = [name for name in known if name.startswith(query.data) and len(query.data) >= _FEWEST]
     if len(begun) == 1:
         return begun[0]
-    gone = [note.data for note in mine if note.folder == str(Path(asked.data).resolve())]
-    found = _of_folder(suite, asked.data, mine) if Path(asked.data).exists() or not gone else gone
+    gone = [note.data for note in mine if note.folder == str(Path(query.data).resolve())]
+    found = _list_fingerprints(suite, query.data, mine) if Path(query.data).exists() or not gone else gone
     if not found:
-        made = Hint("; `{}` makes it", "run", ("--suite", suite.called, "--data", asked.data))
-        raise CallerError(f"this store has nothing of the images in {asked.data}", made)
+        made = Hint("; `{}` makes it", "run", ("--suite", suite.called, "--data", query.data))
+        raise CallerError(f"this store has nothing of the images in {query.data}", made)
     return found[-1]
 
 
-def _of_folder(suite: Suite, folder: str, notes: Iterable[ImageNote]) -> list[str]:
+def _list_fingerprints(suite: SuiteSpec, folder: str, notes: Iterable[ImageNote]) -> list[str]:
     """Return the fingerprints of the images that a folder gave."""
-    from roarbench.datasets.origin import describe_source
+    from roarbench.datasets.locations import describe_source
 
     dataset = suite.dataset_record
-    files = source_files(record(dataset.anywhere), describe_source(dataset, Path(folder)))
+    files = source_fingerprint(record(dataset.anywhere), describe_source(dataset, Path(folder)))
     return [note.data for note in notes if note.files == files]
 
 
-def load_if_any(suite: Suite, asked: Question, data: str | None) -> SuiteResults:
+def load_if_any(suite: SuiteSpec, query: ResultsQuery, data: str | None) -> SuiteResults:
     """Return what `run` would find done, nothing without a store.
 
     `data` are its images: the suite's own if None. Of a folder that is still to be decoded, where it is empty, those of
     the same files are known.
     """
     try:
-        with open_results(asked.store, asked.db, suite=suite.called) as results:
-            notes = image_notes(results, asked.store, suite.dataset)
+        with open_results(query.store, query.db, suite=suite.called) as results:
+            notes = image_notes(results, query.store, suite.dataset)
             if data == "":
-                alike = _of_folder(suite, asked.data, [note for note in notes if note.limit == asked.limit])
+                alike = _list_fingerprints(suite, query.data, [note for note in notes if note.limit == query.limit])
                 data = alike[-1] if alike else ""
             if data != "":
-                return collect(suite, results, asked.limit, data, notes)
+                return collect(suite, results, query.limit, data, notes)
     except EmptyStore:
         pass
-    return SuiteResults(suite, data or "", asked.limit, {})
+    return SuiteResults(suite, data or "", query.limit, {})
 
 
-def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
+def has_only_shared_runs(suite_results: SuiteResults, results: ResultsStore) -> bool:
     """Return whether a suite, which may share runs, has nothing but some of another's and so was never begun.
 
     Runs on untouched images begin no suite: any that explains the same references has them. Nor do added rows, which
@@ -139,17 +145,19 @@ def only_part(suite_results: SuiteResults, results: ResultsStore) -> bool:
     added = {point for point in begins if (row := point.cell.ranked_by) and row.id in suite.entered}
     own = {point: key for point, key in begins.items() if point not in added}
     place = (suite.dataset, suite.model)
-    kin = [other for other in all_suites(results.database) if (other.dataset, other.model) == place]
+    kin = [other for other in list_suites(results.database) if (other.dataset, other.model) == place]
     titles = [other.title for other in kin]
     here = titles.index(suite.title) if suite.title in titles else None
 
-    def instead(other: Suite) -> bool:
+    def instead(other: SuiteSpec) -> bool:
         """Return whether another suite with the same runs is the one that was begun: a newer version, or an earlier."""
         if here is None or other.title == suite.title:
             return False
         return (titles.index(other.title) > here) == (other.name == suite.name)
 
-    keys = cache(lambda other: keys_of(with_given(other, suite.given), suite_results.data, suite_results.limit))
+    keys = cache(
+        lambda other: keys_of(set_explained_weights(other, suite.given), suite_results.data, suite_results.limit)
+    )
     return any(
         more or (own and instead(other)) for other in kin if (more := _more(keys(other), own, results)) is not None
     ) or (
@@ -174,27 +182,27 @@ def _more(keys: Mapping[Point, str], own: Mapping[Point, str], results: ResultsS
     return len(results.done(others))
 
 
-def dropped_among(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
+def find_dropped(keys: Collection[str], results: ResultsStore, folder: Path) -> dict[str, list[Dropped]]:
     """Return the rows without a place in what these results belong to, by the title of the suite."""
     cells = [result.run.cell for result in results.results(keys).values()]
     places = {(cell.dataset, cell.model) for cell in cells}
-    suites = [suite for suite in all_suites(results.database) if (suite.dataset, suite.model) in places]
+    suites = [suite for suite in list_suites(results.database) if (suite.dataset, suite.model) in places]
     dropped = {}
     for suite in suites:
         notes = image_notes(results, folder, suite.dataset)
-        for suite_results in collect_all(with_entered(suite, results), results, notes):
+        for suite_results in collect_all(add_stored_submissions(suite, results), results, notes):
             touched = not {result.run.key for result in suite_results.results.values()}.isdisjoint(keys)
-            if touched and not only_part(suite_results, results):
+            if touched and not has_only_shared_runs(suite_results, results):
                 dropped[suite_results.title] = suite_results.dropped
     return dropped
 
 
 def find_key(store: ResultsStore, beginning: str) -> str:
     """Return the key of the one run that the store knows by these digits; CallerError for none or several."""
-    keys = known_keys(store.database, beginning) if beginning else []
+    keys = find_keys(store.database, beginning) if beginning else []
     if len(keys) == 1:
         return keys[0]
     if keys:
         some = ", ".join(key[: len(beginning) + 4] for key in keys[:3])
         raise CallerError(f"{len(keys)} runs have a key that begins with '{beginning}': {some}, …; write more digits")
-    raise CallerError(f"no run here has a key that begins with '{beginning}'", Hint("; `{}` lists them", "keys"))
+    raise CallerError(f"no run here has a key that begins with '{beginning}'", Hint("; `{}` lists them", "list-runs"))

@@ -7,19 +7,19 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import FEWEST_NETWORKS, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite import REPLICATION, SIBLINGS
-from roarbench.protocols.declaration import Protocol
-from roarbench.stats.board import Board, unjudged
+from roarbench.protocols.protocol import Protocol
+from roarbench.stats.board import Board, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Sample
-from roarbench.stats.curves import UNTOUCHED, Bits, Scores
-from roarbench.stats.network_board import Kept, network_board
+from roarbench.stats.curves import UNTOUCHED, Bits, Correctness
 from roarbench.stats.own_network import own_network_gain
-from roarbench.store.result import Result
-from roarbench.terms import FEWEST_NETWORKS, Unit
+from roarbench.stats.own_network_board import Kept, network_board
+from roarbench.store.run_result import RunResult
 
-Grid = Sequence[Sequence[Result]]  # by map and network
+Grid = Sequence[Sequence[RunResult]]  # by map and network
 
 
 def own_network_board(
@@ -38,7 +38,7 @@ def own_network_board(
         return None
     scores = _rows_of(results, protocol, unit, levels)
     judged = network_board(scores, _kept_by_row(results, protocol, unit, scores), protocol, bootstrap, shown)
-    return unjudged(judged) if results.at_chance else judged
+    return drop_verdicts(judged) if results.at_chance else judged
 
 
 def own_network_gains(results: SuiteResults, protocol: Protocol, unit: Unit, bootstrap: Bootstrap) -> dict[str, Sample]:
@@ -68,22 +68,22 @@ def own_and_other_answers(
     return own, other
 
 
-def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Scores:
+def _rows_of(results: SuiteResults, protocol: Protocol, unit: Unit, levels: Collection[float]) -> Correctness:
     """Return which rows and levels there are, without answers."""
     rows, asked = results.suite.shared(protocol, unit)
     records = {name: find_estimator(name) for name in rows}
-    return Scores(
+    return Correctness(
         rows,
         tuple(t for t in asked if t in levels) or asked,
         {},
-        mixed=frozenset(results.mixed(protocol, unit)),
-        checks=frozenset(name for name in rows if not records[name].placed),
-        strangers=results.suite.entered,
-        silent=frozenset(name for name in rows if records[name].asks_nothing),
+        inconsistent=frozenset(results.inconsistent(protocol, unit)),
+        checks=frozenset(name for name in rows if not records[name].is_ranked),
+        submitted=results.suite.entered,
+        model_free_controls=frozenset(name for name in rows if records[name].is_model_free),
     )
 
 
-def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Scores) -> dict[str, Kept]:
+def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: Correctness) -> dict[str, Kept]:
     """Return what networks keep under the maps of each row, where all answers are there and belong together."""
     held = results.held(protocol, unit)
     untouched = _grid(results, held.get(UNTOUCHED, {}), each=True)
@@ -94,13 +94,13 @@ def _kept_by_row(results: SuiteResults, protocol: Protocol, unit: Unit, scores: 
     for name in scores.estimators if shared.any() else ():
         each = find_estimator(name).hangs_on_network
         grids = [_grid(results, held.get((name, t), {}), each) for t in scores.levels]
-        if name not in scores.mixed and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
+        if name not in scores.inconsistent and (known := [grid for grid in grids if grid]) and len(known) == len(grids):
             answers = np.array([[[one.answers[shared] for one in row] for row in grid] for grid in known])
             found[name] = Kept(answers.transpose(1, 2, 0, 3), _are_same(known, results.masks, shared))
     return found
 
 
-def _grid(results: SuiteResults, by_seed: Mapping[int, Result], each: bool) -> Grid | None:
+def _grid(results: SuiteResults, by_seed: Mapping[int, RunResult], each: bool) -> Grid | None:
     """Return the results of a row at a level by map and network; None where one is missing.
 
     A map that is the same for all networks was scored by each of them once, not `each` map by each network.
@@ -117,7 +117,7 @@ def _are_same(grids: Sequence[Grid], masks: Mapping[str, str], shared: NDArray[n
     return all(_is_same([grid[i][i] for i in range(len(grid))], masks, shared) for grid in grids)
 
 
-def _is_same(own: Sequence[Result], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
+def _is_same(own: Sequence[RunResult], masks: Mapping[str, str], shared: NDArray[np.bool_]) -> bool:
     noted = [masks.get(result.run.key, "") for result in own]
     if not all(noted):
         return False

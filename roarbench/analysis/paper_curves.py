@@ -4,8 +4,8 @@ import csv
 from collections.abc import Mapping
 from importlib.resources import files
 
+from roarbench.enums import Order
 from roarbench.errors import UnknownName
-from roarbench.terms import Order
 
 Curve = Mapping[float, float]  # accuracy in [0, 1] by level; level 0 is the untouched images
 Curves = Mapping[str, Mapping[str, Curve]]  # by data set, then by estimator
@@ -49,7 +49,7 @@ def hooker2019(order: Order) -> Curves:
     return {data: {name: dict(sorted(curve.items())) for name, curve in held.items()} for data, held in curves.items()}
 
 
-def published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
+def read_published_curves(dataset: str, order: Order) -> Mapping[str, Curve]:
     """Return the curves of Hooker et al. 2019 on one data set, by estimator; UnknownName if they did not use it."""
     curves = hooker2019(order)
     if dataset not in curves:

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.protocol import Protocol
 from roarbench.stats.curves import UNTOUCHED, Floats, Point
-from roarbench.stats.probability import ProbabilityDrop, probability_drop
-from roarbench.terms import Unit
+from roarbench.stats.probability_drop import ProbabilityDrop, probability_drop
 
 
 def probability_drops(
@@ -22,7 +22,7 @@ def probability_drops(
     if not protocol.has_probabilities:
         return {}
     found = _probabilities(suite_results, protocol, unit)
-    mixed, untouched = suite_results.mixed(protocol, unit), found.get(UNTOUCHED)
+    mixed, untouched = suite_results.inconsistent(protocol, unit), found.get(UNTOUCHED)
     if untouched is None or untouched.min() <= 0:
         return {}
     names = dict.fromkeys(name for name, _ in found if name != CLEAN and name not in mixed)

@@ -6,14 +6,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.own_network import own_and_other_answers
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.estimators.naming import lookup_estimator
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.stats.curves import Bits
-from roarbench.terms import Unit
 
 IMAGES = 24
 RULE = (
@@ -34,7 +34,7 @@ class ImageAnswers(NamedTuple):
     word: str = "right"  # what is counted; under own-network gain predictions that are "kept"
 
 
-def pictured_protocol(results: SuiteResults) -> Protocol:
+def find_pictured_protocol(results: SuiteResults) -> Protocol:
     """Return the protocol whose masks are shown: own-network gain, which has all rows, or the leading one."""
     return OWN_NETWORK if results.begun(OWN_NETWORK) else results.leading
 
@@ -64,7 +64,9 @@ def _answers(
     return own, other
 
 
-def chosen(results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES) -> tuple[NDArray[np.int64], str]:
+def choose_images(
+    results: SuiteResults, protocol: Protocol, unit: Unit, count: int = IMAGES
+) -> tuple[NDArray[np.int64], str]:
     """Return the numbers of the test images that are shown, int64 (n,), and the rule; none where no result says it."""
     asking = [name for name in results.suite.placed if not lookup_estimator(name).control]
     own, other = _answers(results, protocol, unit, asking)

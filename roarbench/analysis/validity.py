@@ -10,17 +10,17 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.ids import twin_id
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.drawn import Drawn
 from roarbench.stats.replication import Agreement, agreement
-from roarbench.terms import Unit
+from roarbench.stats.sampled_gains import Drawn
 
 KINDS = (*TWINS, "redrawn")  # of twins; `redrawn` is Random's alone
 

@@ -13,27 +13,27 @@ from torch import Tensor, nn
 from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import check_labels, images_of, labels_of
-from roarbench.api.own_network import OwnNetworkTable, agreed_images, are_equal, cross_scores, own_network_table
+from roarbench.api.own_network import OwnNetworkTable, are_equal, cross_scores, find_agreed_images, own_network_table
 from roarbench.api.primitives import samples
 from roarbench.api.removal import (
     Removal,
     Replace,
     batches,
-    checked,
-    evaluating,
+    check_model,
     fill_of,
     ids_of,
+    make_replacer,
+    mark_removed,
     networks_of,
-    removed_of,
-    replacing,
     score,
+    set_evaluation_mode,
 )
+from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS, area_weights
 from roarbench.stats.verdicts import Verdict, compare
-from roarbench.terms import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
-from roarbench.text import counted, interval
+from roarbench.text import format_count, interval
 
 if TYPE_CHECKING:
     import pandas
@@ -139,7 +139,7 @@ class CheckTable(GainTable):
             return f"{leads}; no pair of rows changes its order with both intervals clear of 0."
         named = ", ".join(f"{one} and {two}" for one, two in pairs[:_SHOWN])
         more = f" and {len(pairs) - _SHOWN} more" if len(pairs) > _SHOWN else ""
-        return f"{leads}; {counted(len(pairs), 'pair')} of rows change order, both intervals clear: {named}{more}."
+        return f"{leads}; {format_count(len(pairs), 'pair')} of rows change order, both intervals clear: {named}{more}."
 
     @property
     def caption(self) -> str:
@@ -148,7 +148,7 @@ class CheckTable(GainTable):
         own = self.own_network
         images = f" {OWN}: the {own.images} images that all {own.networks} networks put into one class." if own else ""
         return (
-            f"{self.disagreement}\n{counted(self.images, 'image')}; {levels}.\n"
+            f"{self.disagreement}\n{format_count(self.images, 'image')}; {levels}.\n"
             "Gain over Random in accuracy points, area over t; above 0 is better (morf: accuracy falls further, "
             f"lerf: less far).{images}\n"
             f"95 % intervals over images{f'; those of {OWN} over networks, too' if own else ''}."
@@ -192,19 +192,19 @@ def check(
         raise CallerError(f'fills are {fills!r}; write fills=("mean", "linear")')
     if len(models) == FEWEST_NETWORKS - 1:
         raise CallerError(f"there is 1 sibling, expected none or {FEWEST_NETWORKS - 1} and more")
-    replace = {fill: replacing(pixels, fill) for fill in fills}
+    replace = {fill: make_replacer(pixels, fill) for fill in fills}
     columns = [_Column(order, fill, _levels_of(fill, steps)) for fill in fills for order in Order]
     explainers = read_explainers(estimators, pixels, len(models), CONTROLS)
-    with evaluating(models):
-        networks = [checked(each, pixels, _name(number)) for number, each in enumerate(models)]
+    with set_evaluation_mode(models):
+        networks = [check_model(each, pixels, _name(number)) for number, each in enumerate(models)]
         predicted = score(networks[0], pixels)
         check_labels(classes.numpy(), predicted.shape[1])
-        agreed = _agreed(networks, pixels)
-        asked = _Asked(networks, pixels, classes, predicted.argmax(1), agreed, columns, replace)
-        explainers.try_out(networks, pixels, asked.targets, torch.arange(len(pixels)))
-        answers = _answers(asked, explainers)
+        agreed = _mark_agreed(networks, pixels)
+        request = _Request(networks, pixels, classes, predicted.argmax(1), agreed, columns, replace)
+        explainers.try_out(networks, pixels, request.targets, torch.arange(len(pixels)))
+        answers = _answers(request, explainers)
     untouched = (predicted.argmax(1) == classes).numpy()
-    return _table(answers, untouched, asked)
+    return _table(answers, untouched, request)
 
 
 def _name(number: int) -> str:
@@ -215,15 +215,15 @@ def _levels_of(fill: str, levels: tuple[float, ...]) -> tuple[float, ...]:
     return levels if fill == "mean" else (levels[len(levels) // 2],)
 
 
-def _agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bool_]:
+def _mark_agreed(networks: Sequence[nn.Module], pixels: Tensor) -> NDArray[np.bool_]:
     """Mark the images that count for own-network gain, none for a network alone."""
     found = np.zeros(len(pixels), np.bool_)
     if len(networks) > 1:
-        found[agreed_images(networks, pixels)[0].numpy()] = True
+        found[find_agreed_images(networks, pixels)[0].numpy()] = True
     return found
 
 
-class _Asked(NamedTuple):
+class _Request(NamedTuple):
     """All that the maps of one estimator are judged on."""
 
     networks: Sequence[nn.Module]
@@ -254,49 +254,49 @@ class _Answers(NamedTuple):
     same: list[bool]  # whether the networks' masks are equal
 
 
-def _answers(asked: _Asked, explainers: Explainers) -> dict[str, _Answers]:
+def _answers(request: _Request, explainers: Explainers) -> dict[str, _Answers]:
     """Make the maps of all estimators for one batch of images after the other, and score the networks under them."""
-    count, fill = len(asked.pixels), fill_of(asked.pixels, None)
+    count, fill = len(request.pixels), fill_of(request.pixels, None)
 
     def nothing() -> dict[str, NDArray[np.bool_]]:
-        return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in asked.columns}
+        return {column.title: np.zeros((len(column.levels), count), np.bool_) for column in request.columns}
 
     found = {name: _Answers(nothing(), [], []) for name in explainers.names}
-    for rows in asked.parts():
-        ranked = [explainers.rank(each) for each in asked.explained(rows)]
+    for rows in request.parts():
+        ranked = [explainers.rank(each) for each in request.explained(rows)]
         for name, answers in found.items():
-            _add_answers(answers, asked, [each[name] for each in ranked], rows, fill)
+            _add_answers(answers, request, [each[name] for each in ranked], rows, fill)
     return found
 
 
 def _add_answers(
-    answers: _Answers, asked: _Asked, ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
+    answers: _Answers, request: _Request, ranked: Sequence[NDArray[np.int64]], rows: Tensor, fill: Tensor
 ) -> None:
     """Add what the networks answer under the rankings of one estimator, one for each network that explained."""
-    shape, labels = asked.pixels.shape, asked.labels[rows]
-    for column in asked.columns:
-        removed = (removed_of(ranked[0], shape, t, column.order) for t in column.levels)
-        logits = [score(asked.networks[0], asked.replace[column.fill](rows, mask)) for mask in removed]
+    shape, labels = request.pixels.shape, request.labels[rows]
+    for column in request.columns:
+        removed = (mark_removed(ranked[0], shape, t, column.order) for t in column.levels)
+        logits = [score(request.networks[0], request.replace[column.fill](rows, mask)) for mask in removed]
         answers.correct[column.title][:, rows.numpy()] = [(one.argmax(1) == labels).numpy() for one in logits]
     if len(ranked) > 1:
-        images, targets = asked.pixels[rows], asked.targets[rows]
+        images, targets = request.pixels[rows], request.targets[rows]
         own = Removal.read(Order.MORF, OWN_NETWORK_LEVELS)
         masks = [own.masks(one, images.shape) for one in ranked]
-        answers.kept.append(cross_scores(asked.networks, masks, images, targets, fill))
+        answers.kept.append(cross_scores(request.networks, masks, images, targets, fill))
         answers.same.append(are_equal(masks))
 
 
-def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], asked: _Asked) -> CheckTable:
+def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], request: _Request) -> CheckTable:
     """Turn answers into gains over Random, paired over the images, and own-network gains."""
     gains: dict[str, dict[str, Sample]] = {}
-    levels = {column.title: column.levels for column in asked.columns}
+    levels = {column.title: column.levels for column in request.columns}
     fixed = {(column, CONTROLS[0]) for column in levels}
-    for column in asked.columns:
+    for column in request.columns:
         weights = np.asarray(area_weights((0.0, *column.levels)))
         areas = np.stack([weights @ np.vstack([untouched, each.correct[column.title]]) for each in answers.values()])
         over = (areas - areas[0]) * (POINTS if column.order is Order.LERF else -POINTS) + 0.0
         gains[column.title] = dict(zip(answers, samples(over, Bootstrap()), strict=True))
-    own = _own_table(answers, asked) if asked.agreed.any() else None
+    own = _own_table(answers, request) if request.agreed.any() else None
     if own:
         nothing = Sample(0.0, np.zeros(Bootstrap().resamples))
         gains[OWN] = {name: found.gain if found else nothing for name, found in own.gains.items()}
@@ -305,6 +305,6 @@ def _table(answers: Mapping[str, _Answers], untouched: NDArray[np.bool_], asked:
     return CheckTable(gains, levels, len(untouched), own, frozenset(fixed))
 
 
-def _own_table(answers: Mapping[str, _Answers], asked: _Asked) -> OwnNetworkTable:
+def _own_table(answers: Mapping[str, _Answers], request: _Request) -> OwnNetworkTable:
     kept = {name: None if all(each.same) else np.concatenate(each.kept, 3) for name, each in answers.items()}
-    return own_network_table(kept, len(asked.networks), asked.agreed, Removal.read(Order.MORF, OWN_NETWORK_LEVELS))
+    return own_network_table(kept, len(request.networks), request.agreed, Removal.read(Order.MORF, OWN_NETWORK_LEVELS))

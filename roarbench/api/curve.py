@@ -10,11 +10,20 @@ from torch import nn
 
 from roarbench.api.inputs import check_labels, images_of, labels_of
 from roarbench.api.primitives import samples
-from roarbench.api.removal import Removal, batches, checked, evaluating, ranked_for, removed_of, replacing, score
+from roarbench.api.removal import (
+    Removal,
+    batches,
+    check_model,
+    make_replacer,
+    mark_removed,
+    rank_maps,
+    score,
+    set_evaluation_mode,
+)
+from roarbench.enums import PAPER_LEVELS
 from roarbench.errors import CallerError
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
 from roarbench.stats.curves import area_weights
-from roarbench.terms import PAPER_LEVELS
 
 if TYPE_CHECKING:
     import pandas
@@ -48,7 +57,7 @@ class Curve:
         return frame
 
 
-def curve(
+def perturbation_curve(
     model: nn.Module,
     images: Any,
     labels: Any,
@@ -79,12 +88,12 @@ def curve(
     """
     pixels = images_of(images)
     classes = labels_of(labels, len(pixels))
-    removal, replace = Removal.read(order, levels), replacing(pixels, fill)
+    removal, replace = Removal.read(order, levels), make_replacer(pixels, fill)
     steps = (0.0, *removal.levels)
-    ranked = ranked_for(pixels, maps, seed)
-    removed = (removed_of(ranked, pixels.shape, t, order) for t in steps)
-    with evaluating([model]):
-        network = checked(model, pixels)
+    ranked = rank_maps(pixels, maps, seed)
+    removed = (mark_removed(ranked, pixels.shape, t, order) for t in steps)
+    with set_evaluation_mode([model]):
+        network = check_model(model, pixels)
         logits = torch.stack(
             [torch.cat([score(network, replace(part, mask[part])) for part in batches(pixels)]) for mask in removed]
         )

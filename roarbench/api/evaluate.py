@@ -10,27 +10,27 @@ import torch
 from rich.console import Console
 from torch import Tensor, nn
 
-from roarbench.api.finding import load
-from roarbench.api.functions import as_submission
+from roarbench.api.functions import make_submission
+from roarbench.api.load_suite import load_suite
 from roarbench.api.maps import Maps, check_maps, check_shape, keep_maps, maps_file, read_maps
-from roarbench.api.suite_result import Result
+from roarbench.api.suite_result import SuiteResult
 from roarbench.api.suites import Suite, console
+from roarbench.enums import Split
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.entering import SubmissionMode, submit
-from roarbench.execution.runner import run_suite
+from roarbench.execution.run_suite import run_suite
+from roarbench.execution.submissions import SubmissionMode, submit
 from roarbench.models.build import build
-from roarbench.plan.choosing import part_of
-from roarbench.plan.keys import only_tested
 from roarbench.plan.points import select
-from roarbench.plan.suite import Suite as Plan
+from roarbench.plan.run_keys import ranks_only_test_images
+from roarbench.plan.selection import select_part
+from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.report.status import failures_of
-from roarbench.sandbox.conventions import Estimate, NoEstimate, estimate_of
+from roarbench.sandbox.entry_points import Estimate, NoEstimate, estimate_of
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore
 from roarbench.submissions.checks import compare_maps
 from roarbench.submissions.file import Submission, read_submission
-from roarbench.terms import Split
 
 _TRIED = 4  # images of noise that a function is tried on
 
@@ -46,11 +46,11 @@ def evaluate(
     seeds: int | None = None,
     workers: int | None = None,
     quiet: bool = False,
-) -> Result:
+) -> SuiteResult:
     """Run what is missing of a suite's rows, and return them; the same call continues where another one ended.
 
     Args:
-        suite: Of `load`, or its name.
+        suite: Of `load_suite`, or its name.
         estimators: By the name of its row, each a function of (model, inputs, targets), a class of captum or a function
             of the model that makes such an object, what Quantus calls (a function that takes keywords), the id of an
             estimator of roarbench, or the path of a submission. Or such an id, or a list of them. All of the suite's
@@ -70,11 +70,11 @@ def evaluate(
         CallerError: What is asked for cannot be run; nothing is.
         RunError: Runs failed; all others are kept.
     """
-    suite = load(suite) if isinstance(suite, str) else suite
+    suite = load_suite(suite) if isinstance(suite, str) else suite
     suite.store = suite.store if store is None else Path(store)
     listed = [estimators] if isinstance(estimators, str) else estimators  # else each letter would be one
     given = listed if isinstance(listed, Mapping) else {name: name for name in listed}
-    made = {name: _made(name, one, suite) for name, one in given.items()}
+    made = {name: _read_estimator(name, one, suite) for name, one in given.items()}
     said = console(quiet)
     suite.tune(protocol, said)
     with suite.opened(said) as results:
@@ -82,14 +82,14 @@ def evaluate(
         return evaluation.of(made, {name for name, one in given.items() if callable(one)})
 
 
-def _made(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
+def _read_estimator(name: str, given: Given, suite: Suite) -> str | Submission | Maps:
     """Return the id of an estimator of the table, a submission, which works if it is a function, or maps."""
     if isinstance(given, Path) or (isinstance(given, str) and given.endswith(".py")):
         return read_submission(Path(given))
     if isinstance(given, str):
         return find_estimator(given).id
     if callable(given):
-        made = as_submission(name, given)
+        made = make_submission(name, given)
         _try(made, suite.fitted)
         return made
     return read_maps(name, given)
@@ -118,7 +118,7 @@ def _try(made: Submission, plan: Plan) -> None:
     else:
         again, turned = tried.maps(everything)[0], [tried.maps(rows)[0] for rows in torch.split(everything.flip(0), 3)]
         compare_maps(once, again, again, torch.cat(turned))
-    if not _same_state(before, _state_of(model)):
+    if not _has_same_state(before, _state_of(model)):
         raise CallerError(f"{made.name} changed the network (weights or mode); write on copy.deepcopy(model)")
 
 
@@ -156,7 +156,7 @@ def _state_of(model: nn.Module) -> _State:
     return state, [module.training for module in model.modules()]
 
 
-def _same_state(one: _State, other: _State) -> bool:
+def _has_same_state(one: _State, other: _State) -> bool:
     same = one[0].keys() == other[0].keys() and all(torch.equal(one[0][name], other[0][name]) for name in one[0])
     return same and one[1] == other[1]
 
@@ -171,7 +171,7 @@ class _Evaluation(NamedTuple):
     protocol: str
     seeds: int | None
 
-    def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> Result:
+    def of(self, made: Mapping[str, str | Submission | Maps], trusted: Collection[str]) -> SuiteResult:
         """Run all rows: functions and files together, then maps, each by what they can be asked."""
         names, rows = dict[str, str](), dict[str, None]()
         for name, one in made.items():
@@ -182,7 +182,7 @@ class _Evaluation(NamedTuple):
         for name, one in made.items():
             if isinstance(one, dict):
                 names[name] = self._of_maps(name, one, rows)
-        found = Result.read(self.suite.fitted, self.suite.question, names)
+        found = SuiteResult.read(self.suite.fitted, self.suite.question, names)
         others = [name for name in self.suite.fitted.placed if name in found.stored.by_estimator]
         return replace(found, rows=tuple(dict.fromkeys((*rows, *others))))
 
@@ -205,10 +205,10 @@ class _Evaluation(NamedTuple):
 
     def _askable(self, name: str, maps: Maps) -> Plan:
         """Return the protocols that ask of no images but those that have maps."""
-        plan = part_of(self.suite.fitted, protocol=self.protocol)
+        plan = select_part(self.suite.fitted, protocol=self.protocol)
         if Split.TRAIN in maps:
             return plan
-        blocks = tuple(block for block in plan.blocks if only_tested(plan, block.protocol.retrain))
+        blocks = tuple(block for block in plan.blocks if ranks_only_test_images(plan, block.protocol.retrain))
         if blocks == plan.blocks:
             return plan
         asked, all_of = ({block.protocol.name: None for block in each} for each in (blocks, plan.blocks))
@@ -223,7 +223,7 @@ class _Evaluation(NamedTuple):
         """Return the part of a suite that has these rows and what they are held against; all of it without any."""
         entries = [row for row in ids if find_estimator(row).submitted]
         others = [row for row in ids if row not in entries] if ids else None
-        return part_of(plan, others, entries, self.seeds, self.protocol)
+        return select_part(plan, others, entries, self.seeds, self.protocol)
 
     def _run(self, part: Plan) -> tuple[str, ...]:
         """Run what is missing of a part of the suite; its rows, or a RunError with all that failed."""

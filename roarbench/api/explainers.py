@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.api.inputs import tensor
-from roarbench.api.removal import ids_of, ranked_for, ties_of
+from roarbench.api.removal import ids_of, rank_maps, ties_of
 from roarbench.devices import keep_memory
+from roarbench.enums import Unit
 from roarbench.errors import CallerError, RunError
-from roarbench.estimators import Estimator
-from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import Maps, importance_maps
-from roarbench.sandbox.conventions import by_captum, by_quantus
-from roarbench.terms import Unit
+from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.inputs import Batch
+from roarbench.sandbox.entry_points import adapt_captum, adapt_quantus
 
 _TAKES = "(model, images, targets), a class of captum, an id such as 'ig', or arrays of maps, one for each network"
 
@@ -49,19 +49,19 @@ class Explainers:
     mean: Tensor  # of the images' channels, (c, 1, 1)
     black: Tensor  # the least value of each channel, (c, 1, 1)
 
-    def rank(self, asked: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
+    def rank(self, explained: Explained, unit: Unit = Unit.SCALAR) -> dict[str, NDArray[np.int64]]:
         """Rank the features of the images by the map of each estimator; CallerError for a map that cannot be ranked."""
-        made = self._table_maps(asked)
-        c, h, w = asked.images.shape[1:]
-        ties = ties_of(asked.ids, math.prod(unit.grid((c, h, w))))
+        made = self._table_maps(explained)
+        c, h, w = explained.images.shape[1:]
+        ties = ties_of(explained.ids, math.prod(unit.grid((c, h, w))))
         ranked = {}
         for name in self.names:
-            maps = made[self.table[name].id] if name in self.table else self.others[name](asked)
+            maps = made[self.table[name].id] if name in self.table else self.others[name](explained)
             try:
-                _check_finite(maps, asked.rows)
-                ranked[name] = ranked_for(asked.images, maps, 0, unit, ties)
+                _check_finite(maps, explained.rows)
+                ranked[name] = rank_maps(explained.images, maps, 0, unit, ties)
             except CallerError as error:
-                raise CallerError(f"{name} for network {asked.number + 1}: {error}") from None
+                raise CallerError(f"{name} for network {explained.number + 1}: {error}") from None
         return ranked
 
     def try_out(self, models: Sequence[nn.Module], images: Tensor, targets: Tensor, rows: Tensor) -> None:
@@ -72,37 +72,40 @@ class Explainers:
         """
         few = slice(0, 2)
         for number, model in enumerate(models):
-            asked = Explained(number, model, images[few], targets[few], rows[few], ids_of(images[few]))
+            explained = Explained(number, model, images[few], targets[few], rows[few], ids_of(images[few]))
             try:
-                self.rank(asked)
+                self.rank(explained)
             except (CallerError, RunError) as error:
-                raise self._fault(asked) or error from None
+                raise self._fault(explained) or error from None
 
-    def _fault(self, asked: Explained) -> CallerError | None:
+    def _fault(self, explained: Explained) -> CallerError | None:
         """Return one error for all estimators of the table that cannot explain a network; None where all can."""
         faults = {}
         for name, row in self.table.items():
             try:
-                self._maps_of([row], asked)
+                self._maps_of([row], explained)
             except (CallerError, RunError) as error:
                 faults[name] = str(error)
         why = "; ".join(f"{name}: {fault}" for name, fault in faults.items())
-        said = f"network {asked.number + 1} cannot be explained by {why}; leave out {', '.join(faults)}"
+        said = f"network {explained.number + 1} cannot be explained by {why}; leave out {', '.join(faults)}"
         return CallerError(said) if faults else None
 
-    def _table_maps(self, asked: Explained) -> Maps:
+    def _table_maps(self, explained: Explained) -> Maps:
         rows = list({row.id: row for row in self.table.values()}.values())
-        return self._maps_of(rows, asked)
+        return self._maps_of(rows, explained)
 
-    def _maps_of(self, rows: Sequence[Estimator], asked: Explained) -> Maps:
+    def _maps_of(self, rows: Sequence[Estimator], explained: Explained) -> Maps:
         """Return maps by id. LRP follows the steps of the network itself, which has to stay as it is."""
         traced = [row for row in rows if row.base == "lrp"]
-        batch = Batch(asked.images, asked.targets, asked.ids)
+        batch = Batch(explained.images, explained.targets, explained.ids)
         found: Maps = {}
         if traced:
-            found |= importance_maps(traced, asked.model, batch, self.black)
+            found |= importance_maps(traced, explained.model, batch, self.black)
         if centred := [row for row in rows if row not in traced]:
-            batch, model = batch._replace(images=asked.images - self.mean), _Centred(asked.model, self.mean).eval()
+            batch, model = (
+                batch._replace(images=explained.images - self.mean),
+                _Centred(explained.model, self.mean).eval(),
+            )
             found |= importance_maps(centred, model, batch, self.black - self.mean)
         return found
 
@@ -115,7 +118,7 @@ def read_explainers(given: Any, images: Tensor, networks: int, controls: Sequenc
     """
     keep_memory()  # of maps that this process makes
     listed = [given] if isinstance(given, str) else given
-    named = listed if isinstance(listed, Mapping) else _named(listed)
+    named = listed if isinstance(listed, Mapping) else _name_ids(listed)
     if not named:
         raise CallerError('there are no estimators; write {"ig": "ig", "mine": my_function}')
     if taken := [name for name in controls if named.get(name, name) is not name and named.get(name) != name]:
@@ -135,7 +138,7 @@ def _check_finite(maps: Tensor, rows: Tensor) -> None:
         raise CallerError(f"the map of image {int(rows[~finite][0])} holds NaN or infinity; expected finite numbers")
 
 
-def _named(given: Any) -> dict[str, str]:
+def _name_ids(given: Any) -> dict[str, str]:
     """Return ids of the table as their own names; CallerError for anything else, which has no name."""
     if not isinstance(given, Iterable) or isinstance(given, Tensor | np.ndarray):
         given = [given]
@@ -147,7 +150,7 @@ def _named(given: Any) -> dict[str, str]:
 
 def _table_row(name: str) -> Estimator:
     row = find_estimator(name)
-    if row.submitted or row.told or row.answered or row.variant != "trained" or not row.mapped:
+    if row.submitted or row.uses_ground_truth or row.uses_prediction or row.variant != "trained" or not row.has_map:
         raise CallerError(f"'{name}' needs a suite; write a file's function, or an id of `roarbench estimators`")
     return row
 
@@ -177,11 +180,11 @@ class _Centred(nn.Module):
 
 def _function(name: str, given: Callable[..., Any]) -> Explainer:
     """Explain by a function or a class; its generator is seeded by the first image, whichever network it explains."""
-    call = _calling(name, given)
+    call = _adapt_function(name, given)
 
-    def explain(asked: Explained) -> Tensor:
-        generator = torch.Generator().manual_seed(int(asked.ids[0]))
-        found = call(asked.model, asked.images.clone(), asked.targets.clone(), generator)
+    def explain(explained: Explained) -> Tensor:
+        generator = torch.Generator().manual_seed(int(explained.ids[0]))
+        found = call(explained.model, explained.images.clone(), explained.targets.clone(), generator)
         if not isinstance(found, Tensor | np.ndarray):
             raise CallerError(f"{name} returned {type(found).__name__}, expected a tensor or an array of maps")
         return tensor(found)
@@ -189,7 +192,7 @@ def _function(name: str, given: Callable[..., Any]) -> Explainer:
     return explain
 
 
-def _calling(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
+def _adapt_function(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     """Return a function of (model, images, targets, generator), by the convention that the signature tells."""
     if hasattr(getattr(given, "__self__", None), "attribute"):
         raise CallerError(f"{name} belongs to an object of captum, which has one network; write its class")
@@ -202,19 +205,19 @@ def _calling(name: str, given: Callable[..., Any]) -> Callable[..., Any]:
     if isinstance(given, type) and hasattr(given, "attribute"):
         if needed > 1:
             raise CallerError(f"{name} needs more than a network; write a function of the network that returns it")
-        return by_captum(given)
+        return adapt_captum(given)
     if any(one.kind is one.VAR_KEYWORD for one in held):
-        return by_quantus(given)
+        return adapt_quantus(given)
     if needed == 3:
         return lambda model, images, targets, generator: given(model, images, targets)
     if needed == 1:
-        return by_captum(lambda model: _with_attribute(name, given(model)))
+        return adapt_captum(lambda model: _adapt_attribute(name, given(model)))
     if needed == 4:
         return given
     raise CallerError(f"{name} has {needed} arguments without a default; expected a function of {_TAKES}")
 
 
-def _with_attribute(name: str, made: Any) -> Any:
+def _adapt_attribute(name: str, made: Any) -> Any:
     if not hasattr(made, "attribute"):
         seen = f"{name} takes the network alone and returned a {type(made).__name__}"
         raise CallerError(f"{seen}; expected an object with attribute(inputs, target), as captum's have")

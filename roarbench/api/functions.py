@@ -35,7 +35,7 @@ _WAYS = {  # by the number of arguments that have no default
 }
 
 
-def submission(given: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
+def write_submission(given: Callable[..., Any], name: str = "", folder: str | Path = ".") -> Path:
     """Write the file of a submission, whose row is made in the sandbox: `roarbench run --submission FILE`.
 
     Args:
@@ -49,14 +49,14 @@ def submission(given: Callable[..., Any], name: str = "", folder: str | Path = "
     Raises:
         CallerError: The file is there already with other content, or the function cannot stand in a file.
     """
-    made = as_submission(name or getattr(given, "__name__", ""), given)
+    made = make_submission(name or getattr(given, "__name__", ""), given)
     path = Path(folder) / f"{made.name.replace('-', '_')}.py"
     if not path.exists() or path.read_bytes() != made.source:
         write_new(path, lambda temporary: temporary.write_bytes(made.source))
     return path
 
 
-def as_submission(name: str, given: Callable[..., Any]) -> Submission:
+def make_submission(name: str, given: Callable[..., Any]) -> Submission:
     """Return a function or a class as a submission; CallerError if it cannot stand in a file or be called."""
     name = row_name(name)
     written = Written()

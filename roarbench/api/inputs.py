@@ -32,7 +32,7 @@ def array(given: Any, what: str = "the values") -> NDArray[Any]:
     if isinstance(given, np.ma.MaskedArray) and np.ma.is_masked(given):
         raise CallerError(f"{what} are a masked array; write {what.rpartition(' ')[2]}.filled(VALUE)")
     try:
-        found = _detached(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
+        found = _detach(given).numpy() if isinstance(given, Tensor) else np.asarray(given)
         found = found.astype(found.dtype.newbyteorder("="), copy=False)
     except (TypeError, ValueError, RuntimeError) as error:  # of numpy and torch, for ragged lists, sparse tensors …
         seen = one_line(f"{type(error).__name__}: {error}", 120)
@@ -42,7 +42,7 @@ def array(given: Any, what: str = "the values") -> NDArray[Any]:
     return np.ascontiguousarray(found) if found.ndim else found
 
 
-def _detached(given: Tensor) -> Tensor:
+def _detach(given: Tensor) -> Tensor:
     plain = given.detach().cpu()
     return plain.float() if plain.is_floating_point() and plain.dtype.itemsize < 4 else plain  # NumPy has no bfloat16
 
@@ -119,14 +119,14 @@ def range_of(images: NDArray[np.float32]) -> Range:
     return Range(low, np.where(high == low, low + 1, high))
 
 
-def in_steps(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
+def quantize(images: NDArray[np.float32], kept: Range) -> NDArray[np.uint8]:
     """Return images (n, c, h, w) in 256 steps from the least to the largest value of a range, cut off beyond it."""
     low, high = (end[:, None, None] for end in kept)
     steps: NDArray[np.uint8] = np.rint(255 * ((images - low) / (high - low)).clip(0, 1)).astype(np.uint8)
     return steps
 
 
-def in_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
+def convert_to_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.Module:
     """Return a network with weights in float32: itself, or a copy, of which `say` is told.
 
     Raises:
@@ -143,7 +143,7 @@ def in_float32(model: nn.Module, name: str, say: Callable[[str], object]) -> nn.
     return deepcopy(model).float()
 
 
-def placed(model: nn.Module, images: Tensor) -> Tensor:
+def move_to_model(model: nn.Module, images: Tensor) -> Tensor:
     """Return images where a network is and in its precision."""
     weights = next((one for one in model.parameters() if one.is_floating_point()), images)
     return images.to(weights.device, weights.dtype)

@@ -15,16 +15,16 @@ from roarbench.api.functions import row_name
 from roarbench.api.inputs import array
 from roarbench.api.removal import one_channel
 from roarbench.datasets.superpixel_files import superpixels
+from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution.importance import image_ids
-from roarbench.execution.shards import rank_maps, seal
+from roarbench.execution.ranking_jobs import rank_maps, seal
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.ranking import tie_order
 from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.submissions.file import Submission, check_source
-from roarbench.terms import Split, Unit
 
 Maps = dict[Split, list[NDArray[np.float32]]]  # by split, one array for each reference
 _AT_ONCE = 512  # images that are ranked at once
@@ -50,10 +50,10 @@ def read_maps(name: str, given: object) -> Maps:
     by_split = given if isinstance(given, Mapping) else {"test": given}
     if unknown := [str(key) for key in by_split if key not in list(Split)]:
         raise CallerError(f"{name} has maps of '{unknown[0]}'; write test, and train where training images are ranked")
-    return {Split(key): [_array(name, one) for one in _listed(found)] for key, found in by_split.items()}
+    return {Split(key): [_array(name, one) for one in _list_maps(found)] for key, found in by_split.items()}
 
 
-def _listed(found: Any) -> Sequence[Any]:
+def _list_maps(found: Any) -> Sequence[Any]:
     return found if isinstance(found, list | tuple) else [found]
 
 

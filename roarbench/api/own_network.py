@@ -12,13 +12,22 @@ from torch import Tensor, nn
 from roarbench.api.explainers import Explained, Explainers, read_explainers
 from roarbench.api.gain_table import GainTable
 from roarbench.api.inputs import images_of
-from roarbench.api.removal import Removal, batches, checked, evaluating, fill_of, ids_of, networks_of, score
+from roarbench.api.removal import (
+    Removal,
+    batches,
+    check_model,
+    fill_of,
+    ids_of,
+    networks_of,
+    score,
+    set_evaluation_mode,
+)
+from roarbench.enums import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.errors import CallerError
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, estimate
 from roarbench.stats.own_network import OwnNetworkGain, OwnNetworkVerdict, own_network_verdicts
 from roarbench.stats.own_network import own_network_gain as gain_of
-from roarbench.terms import FEWEST_NETWORKS, OWN_NETWORK_LEVELS, Order
 from roarbench.text import interval
 
 if TYPE_CHECKING:
@@ -123,9 +132,9 @@ def own_network_gain(
         raise CallerError(f"there are {len(models)} networks, expected {FEWEST_NETWORKS} or more: add their siblings")
     explainers, value = read_explainers(estimators, pixels, len(models)), fill_of(pixels, fill)
     removal = Removal.read(order, levels, unit)
-    with evaluating(models):
-        models = [checked(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
-        agreed, targets = agreed_images(models, pixels)
+    with set_evaluation_mode(models):
+        models = [check_model(model, pixels, f"network {number}") for number, model in enumerate(models, 1)]
+        agreed, targets = find_agreed_images(models, pixels)
         explainers.try_out(models, pixels[agreed], targets, agreed)
         kept, same = _answers(models, pixels, agreed, targets, explainers, removal, value)
     counts = np.zeros(len(pixels), np.bool_)
@@ -151,7 +160,7 @@ def own_network_table(
     return OwnNetworkTable(gains, verdicts, networks, images, of, removal.levels, removal.order)
 
 
-def agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
+def find_agreed_images(models: Sequence[nn.Module], pixels: Tensor) -> tuple[Tensor, Tensor]:
     """Return the numbers of the images that all networks put into one class, and those classes."""
     logits = [score(model, pixels) for model in models]
     if len(shapes := {tuple(one.shape[1:]) for one in logits}) > 1:

@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.datasets import own_images
-from roarbench.datasets.deep import is_deep_grey
-from roarbench.datasets.normalised import read_moments
-from roarbench.datasets.one_image import DAMAGED, FEW_BITS, decode_image, to_pixels
+from roarbench.datasets import make_own_record
+from roarbench.datasets.decode_image import DAMAGED, FEW_BITS, decode_image, to_pixels
+from roarbench.datasets.high_bit_depth import is_deep_grey
+from roarbench.datasets.normalisation import read_moments
 from roarbench.datasets.resizing import check_resizing
 from roarbench.errors import CallerError
-from roarbench.plan.preprocessing import published_preprocessing
+from roarbench.plan.preprocessing import read_published
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Preprocessing:
         Raises:
             CallerError: There are no such weights, or timm is not installed.
         """
-        return cls(*published_preprocessing(name), range=255)
+        return cls(*read_published(name), range=255)
 
     def __call__(self, photographs: Iterable[Any]) -> NDArray[np.float32]:
         """Return photographs as the network takes them, float32 (n, c, crop, crop).
@@ -69,7 +69,7 @@ class Preprocessing:
         return np.stack([(self._pixels(each) - mean) / std for each in photographs])
 
     def _pixels(self, photograph: Any) -> NDArray[np.uint8]:
-        record = own_images("", len(self.mean), self.crop)
+        record = make_own_record("", len(self.mean), self.crop)
         record = replace(record, resize=self.resize, interpolation=self.interpolation)
         if not isinstance(photograph, str | Path):
             if is_deep_grey(photograph.mode):

@@ -12,18 +12,18 @@ from roarbench.api.removal import (
     features_of,
     fill_of,
     ids_of,
+    mark_removed,
     order_of,
     pixels_of,
-    ranked_for,
-    removed_of,
+    rank_maps,
 )
+from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, UnknownName
 from roarbench.kernels import fill as fills
-from roarbench.kernels import matching, ranking
+from roarbench.kernels import mask_matching, ranking
 from roarbench.kernels.degrade import degrade
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
-from roarbench.stats.draws import image_weights
-from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
+from roarbench.stats.resampling import image_weights
 
 
 def rank(maps: Any, shape: tuple[int, int, int] | None = None, seed: int = 0) -> NDArray[np.int64]:
@@ -58,7 +58,7 @@ def remove(images: Any, maps: Any, t: float, order: str = "morf", fill: Any = No
         float32 (n, c, h, w), a new tensor; kept values are exact.
     """
     pixels = pixels_of(images)
-    return degrade(pixels, removed_of(ranked_for(pixels, maps), pixels.shape, t, order), fill_of(pixels, fill))
+    return degrade(pixels, mark_removed(rank_maps(pixels, maps), pixels.shape, t, order), fill_of(pixels, fill))
 
 
 def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Tensor:
@@ -77,10 +77,10 @@ def fill(images: Any, removed: Any, by: str = "linear", mean: Any = None) -> Ten
     if by not in FILLS:
         raise UnknownName("fill", by, FILLS)
     pixels, gone = _bytes(images), tensor(removed, "the mask").bool()
-    return fills.replaced(pixels, gone, by, fill_of(pixels, mean), ids_of(pixels))
+    return fills.replace_features(pixels, gone, by, fill_of(pixels, mean), ids_of(pixels))
 
 
-def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
+def match_masks(images: Any, maps: Any, others: Any, t: float, order: str = "morf", fill: Any = None) -> Tensor:
     """Return masks that follow another image's map, and change each image as much as its own mask does.
 
     Args:
@@ -97,18 +97,18 @@ def matched(images: Any, maps: Any, others: Any, t: float, order: str = "morf", 
     pixels = _bytes(images)
     shape = tuple(pixels.shape)
     replaced = fill_of(pixels, fill)[:, None, None].expand(pixels.shape)
-    strata = matching.strata(fills.change_numbers(pixels, replaced, Unit.SCALAR))
-    own = removed_of(ranked_for(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
-    ranked = ranked_for(pixels, others)
+    strata = mask_matching.strata(fills.removal_magnitude(pixels, replaced, Unit.SCALAR))
+    own = mark_removed(rank_maps(pixels, maps), pixels.shape, t, order).flatten(1).numpy()
+    ranked = rank_maps(pixels, others)
     n, d = ranked.shape
     places = np.empty((n, d), np.int64)
     np.put_along_axis(places, ranked, np.arange(d)[None], 1)
     bins = (places * 256 // d).astype(np.uint8)
     ties = places if order_of(order) is Order.MORF else d - 1 - places
-    return torch.from_numpy(matching.matched(own, bins, strata, order_of(order), ties)).view(shape)
+    return torch.from_numpy(mask_matching.match_removed(own, bins, strata, order_of(order), ties)).view(shape)
 
 
-def degraded(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
+def mix_maps(maps: Any, others: Any, share: float, square: int = 8, seed: int = 0) -> Tensor:
     """Make maps worse by a known step: a share of each comes from another image's map by the same estimator.
 
     Of two maps of which one is degraded further, that one knows less of its image; a protocol is right that says so
@@ -163,18 +163,21 @@ def bootstrap(correct: Any, other: Any = None, bootstrap: Bootstrap | None = Non
     Returns:
         Value, low and high; images are drawn with replacement, seeds are averaged.
     """
-    asked = bootstrap or Bootstrap()
+    bootstrap_settings = bootstrap or Bootstrap()
     values = np.atleast_2d(array(correct)).astype(np.float64)
     less = np.zeros_like(values) if other is None else np.atleast_2d(array(other)).astype(np.float64)
     if values.shape != less.shape:
         raise CallerError(f"answers have shapes {values.shape} and {less.shape}; expected the same, (n,) or (seeds, n)")
-    (drawn,) = samples((values - less).mean(0)[None], asked)
-    return estimate(drawn, asked.confidence)
+    (drawn,) = samples((values - less).mean(0)[None], bootstrap_settings)
+    return estimate(drawn, bootstrap_settings.confidence)
 
 
-def samples(values: NDArray[np.float64], asked: Bootstrap) -> list[Sample]:
+def samples(values: NDArray[np.float64], bootstrap_settings: Bootstrap) -> list[Sample]:
     """Return the mean of each row, (rows, images), with its draws; the same images are drawn for all rows."""
-    draws = np.concatenate([weights @ values.T for weights in image_weights(values.shape[1], asked)]) / values.shape[1]
+    draws = (
+        np.concatenate([weights @ values.T for weights in image_weights(values.shape[1], bootstrap_settings)])
+        / values.shape[1]
+    )
     return [Sample(float(one.mean()), draws[:, number]) for number, one in enumerate(values)]
 
 

@@ -12,14 +12,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.api.inputs import array, in_float32, in_steps, placed, range_of, tensor
+from roarbench.api.inputs import array, convert_to_float32, move_to_model, quantize, range_of, tensor
+from roarbench.enums import FILL_WORDS, FILLS, Order, Unit
 from roarbench.errors import CallerError, RunError, UnknownName
 from roarbench.kernels import ranking
-from roarbench.kernels.degrade import degrade, over_pixels
-from roarbench.kernels.fill import filled
+from roarbench.kernels.degrade import degrade, expand_to_pixels
+from roarbench.kernels.fill import fill_features
 from roarbench.models.checks import check_network
-from roarbench.models.outputs import logits_of, with_logits_alone, with_two_classes
-from roarbench.terms import FILL_WORDS, FILLS, Order, Unit
+from roarbench.models.outputs import add_second_logit, logits_of, with_logits_alone
 
 _PIXELS = 2**17  # of the images that a network sees at once: more take memory and are not faster on a processor
 _FEW = 4  # images that a network is checked on
@@ -44,8 +44,8 @@ class Removal(NamedTuple):
         return cls(order_of(order), steps, _member(Unit, "unit", unit))
 
     def masks(self, ranked: NDArray[np.int64], shape: tuple[int, ...]) -> list[Tensor]:
-        """Mark the features that are removed at each level, as `removed_of` does."""
-        return [removed_of(ranked, shape, t, self.order, self.unit) for t in self.levels]
+        """Mark the features that are removed at each level, as `mark_removed` does."""
+        return [mark_removed(ranked, shape, t, self.order, self.unit) for t in self.levels]
 
 
 def order_of(word: str) -> Order:
@@ -95,7 +95,7 @@ def features_of(maps: Any, shape: tuple[int, ...] | None = None, unit: Unit = Un
         raise CallerError(f"maps have shape {found.shape}, expected (n, c, h, w), (n, 1, h, w) or (n, h, w)")
     found = one_channel(found)
     c, h, w = shape or (found.shape[1] if found.ndim == 4 else 1, *found.shape[-2:])
-    with refused():
+    with reraise_as_caller_error():
         return ranking.features(found, (c, h, w), unit)
 
 
@@ -104,7 +104,7 @@ def ties_of(ids: Tensor, features: int, seed: int = 0) -> NDArray[np.int32]:
     return ranking.tie_order(ids.numpy(), features, seed)
 
 
-def ranked_for(
+def rank_maps(
     pixels: Tensor, maps: Any, seed: int = 0, unit: Unit = Unit.SCALAR, ties: NDArray[np.int32] | None = None
 ) -> NDArray[np.int64]:
     """Return the features of each image, most important first, int64 (n, d); CallerError for maps of other images.
@@ -114,11 +114,11 @@ def ranked_for(
     flat = features_of(maps, tuple(pixels.shape[1:]), unit)
     if len(flat) != len(pixels):
         raise CallerError(f"there are {len(flat)} maps of {len(pixels)} images; expected one for each")
-    with refused():
+    with reraise_as_caller_error():
         return ranking.rank(flat, ties_of(ids_of(pixels), flat.shape[1], seed) if ties is None else ties)
 
 
-def removed_of(
+def mark_removed(
     ranked: NDArray[np.int64], shape: tuple[int, ...], t: float, order: str, unit: Unit = Unit.SCALAR
 ) -> Tensor:
     """Mark what goes at a level, True where removed.
@@ -133,17 +133,17 @@ def removed_of(
     Returns:
         bool (n, c, h, w) for scalars, (n, 1, h, w) else.
     """
-    with refused():
-        count = ranking.removed_count(t, ranked.shape[1])
+    with reraise_as_caller_error():
+        count = ranking.count_removed(t, ranked.shape[1])
     gone = ranked[:, :count] if order_of(order) is Order.MORF else ranked[:, ranked.shape[1] - count :]
     removed = np.zeros(ranked.shape, np.bool_)
     np.put_along_axis(removed, gone, True, 1)
     c, h, w = shape[-3:]
-    return over_pixels(torch.from_numpy(removed).view(len(ranked), *unit.grid((c, h, w))), (c, h, w), unit)
+    return expand_to_pixels(torch.from_numpy(removed).view(len(ranked), *unit.grid((c, h, w))), (c, h, w), unit)
 
 
 @contextmanager
-def refused() -> Iterator[None]:
+def reraise_as_caller_error() -> Iterator[None]:
     """Let what a kernel cannot do be the caller's mistake, who chose the maps and the level."""
     try:
         yield
@@ -151,7 +151,7 @@ def refused() -> Iterator[None]:
         raise CallerError(str(error)) from None
 
 
-def replacing(pixels: Tensor, fill: Any) -> Replace:
+def make_replacer(pixels: Tensor, fill: Any) -> Replace:
     """Return what makes images `rows` of these with the features removed that a mask names."""
     if not isinstance(fill, str) or fill == "mean":
         value = fill_of(pixels, None if isinstance(fill, str) else fill)
@@ -160,11 +160,11 @@ def replacing(pixels: Tensor, fill: Any) -> Replace:
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
     low, high = kept = range_of(pixels.numpy())
-    whole, ids = torch.from_numpy(in_steps(pixels.numpy(), kept)), ids_of(pixels)
+    whole, ids = torch.from_numpy(quantize(pixels.numpy(), kept)), ids_of(pixels)
     mean, start, step = whole.float().mean((0, 2, 3)), *(torch.from_numpy(e).float() for e in (low, (high - low) / 255))
 
     def replace(rows: slice | Tensor, removed: Tensor) -> Tensor:
-        values = filled(whole[rows], removed, fill, mean, ids[rows])
+        values = fill_features(whole[rows], removed, fill, mean, ids[rows])
         return torch.where(removed, values * step[:, None, None] + start[:, None, None], pixels[rows])
 
     return replace
@@ -181,7 +181,7 @@ def networks_of(given: Any) -> list[nn.Module]:
 
 
 @contextmanager
-def evaluating(models: Sequence[Any]) -> Iterator[None]:
+def set_evaluation_mode(models: Sequence[Any]) -> Iterator[None]:
     """Put networks into evaluation mode, and each of their modules back into its own mode at the end.
 
     Raises:
@@ -201,16 +201,16 @@ def evaluating(models: Sequence[Any]) -> Iterator[None]:
             module.training = training
 
 
-def checked(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
+def check_model(model: nn.Module, pixels: Tensor, name: str = "the network") -> nn.Module:
     """Return a network with a logit for each class, in float32; warn of what speaks against it.
 
     Raises:
         CallerError: Its maps and scores would mean nothing.
     """
-    model = in_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
-    few = placed(model, pixels[: max(2, min(_FEW, len(pixels)))])
+    model = convert_to_float32(model, name, lambda line: warnings.warn(line, stacklevel=5))
+    few = move_to_model(model, pixels[: max(2, min(_FEW, len(pixels)))])
     few = few if len(few) > 1 else few.repeat(2, 1, 1, 1)
-    network = with_two_classes(with_logits_alone(model, few), few)
+    network = add_second_logit(with_logits_alone(model, few), few)
     for warning in check_network(network, few, name):
         warnings.warn(warning, stacklevel=3)
     return network
@@ -225,5 +225,5 @@ def batches(pixels: Tensor) -> list[slice]:
 def score(model: nn.Module, images: Tensor) -> Tensor:
     """Return a network's logits, float32 (n, classes), on the processor."""
     with torch.inference_mode():
-        parts = (placed(model, images[part]) for part in batches(images))
+        parts = (move_to_model(model, images[part]) for part in batches(images))
         return torch.cat([logits_of(model(part)).cpu().float() for part in parts])

@@ -61,14 +61,14 @@ class Written:
                 raise CallerError(f"two different things are called '{name}'; rename one of them")
             return
         self._objects[name] = value
-        statement = _imported(name, value)
+        statement = _write_import(name, value)
         if not statement and _is_named_tuple(value):
             self._define("collections", collections)
             defaults = [self._value(one, name) for one in value._field_defaults.values()]
             fields = f"{value.__name__!r}, {list(value._fields)}, defaults=[{', '.join(defaults)}]"
             statement = f"{name} = collections.namedtuple({fields})"
         elif not statement and isinstance(value, FunctionType | type):
-            statement, used = _copied(name, value)
+            statement, used = _copy_source(name, value)
             for other, needed in used.items():
                 self._define(other, needed)
         self.statements[name] = statement or f"{name} = {self._value(value, name)}"
@@ -100,26 +100,26 @@ def _is_named_tuple(value: Any) -> bool:
     return made and not _methods(value)
 
 
-def _imported(name: str, value: object) -> str:
+def _write_import(name: str, value: object) -> str:
     """Return the statement that imports something of an installed package; empty for anything else."""
     if isinstance(value, ModuleType):
-        if not _installed(value):
+        if not _is_installed(value):
             raise CallerError(f"it uses your module '{value.__name__}'; import the functions from it by name")
         return f"import {value.__name__} as {name}" if value.__name__ != name else f"import {name}"
     home = sys.modules.get(getattr(value, "__module__", None) or "")
     called = getattr(value, "__qualname__", "")
-    if home is None or not _installed(home) or getattr(home, called, None) is not value:
+    if home is None or not _is_installed(home) or getattr(home, called, None) is not value:
         return ""
     return f"from {home.__name__} import {called}" + (f" as {name}" if called != name else "")
 
 
-def installed(given: type | FunctionType) -> bool:
+def is_installed(given: type | FunctionType) -> bool:
     """Return whether a class or a function is part of Python or of an installed package."""
     home = sys.modules.get(given.__module__)
-    return home is not None and _installed(home)
+    return home is not None and _is_installed(home)
 
 
-def _installed(module: ModuleType) -> bool:
+def _is_installed(module: ModuleType) -> bool:
     """Return whether a module is part of Python or of an installed package."""
     if module.__name__ in sys.builtin_module_names:
         return True
@@ -128,7 +128,7 @@ def _installed(module: ModuleType) -> bool:
     return bool(file) and any(Path(str(file)).resolve().is_relative_to(place) for place in places)
 
 
-def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
+def _copy_source(name: str, value: FunctionType | type) -> tuple[str, dict[str, object]]:
     """Return the source of a function or a class, and what it uses by name."""
     functions = [value] if isinstance(value, FunctionType) else _methods(value)
     source, found = _source(name, value, functions), dict[str, object]()
@@ -146,7 +146,7 @@ def _copied(name: str, value: FunctionType | type) -> tuple[str, dict[str, objec
 def _methods(value: type) -> list[FunctionType]:
     """Return the functions that a class defines itself, not those that a decorator made for it."""
     held = (getattr(each, "__func__", each) for each in vars(value).values())  # of static and class methods
-    found = (each for each in held if isinstance(each, FunctionType) and not installed(each))
+    found = (each for each in held if isinstance(each, FunctionType) and not is_installed(each))
     return [each for each in found if each.__code__.co_filename != "<string>"]
 
 

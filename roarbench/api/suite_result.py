@@ -9,17 +9,17 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, NamedTuple, NoReturn, Self
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.load import Question, load_from, open_results
-from roarbench.analysis.pairs import pair
+from roarbench.analysis.load import ResultsQuery, load_from, open_results
+from roarbench.analysis.row_comparison import pair
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import submitted_rows
-from roarbench.plan.choosing import find_unit
-from roarbench.plan.suite import Suite as Plan
+from roarbench.estimators.catalogue import find_submitted_rows
+from roarbench.plan.selection import find_unit
+from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.report.combined_table import TwoQuestions, asks_two_questions, two_questions
 from roarbench.report.status import failures_of
 from roarbench.report.table import SuiteTable, suite_table
-from roarbench.report.two_questions import TwoQuestions, asks_two_questions, two_questions
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.verdicts import Verdict
@@ -63,7 +63,7 @@ class TwoDifferences(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class SuiteResult:
     """Rows of a suite, as the store had them when they were read.
 
     Shown as the board's figure and table in a notebook, as its table in a terminal. `a | b` has the rows of both.
@@ -78,7 +78,7 @@ class Result:
     """
 
     plan: Plan
-    question: Question
+    question: ResultsQuery
     stored: SuiteResults
     failures: tuple[dict[str, str], ...] = ()
     names: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Result:
     def read(
         cls,
         plan: Plan,
-        question: Question,
+        question: ResultsQuery,
         names: Mapping[str, str] = MappingProxyType({}),
         rows: tuple[str, ...] | None = None,
     ) -> Self:
@@ -97,7 +97,7 @@ class Result:
             stored = load_from(results, plan, question)
             return cls(plan, question, stored, tuple(failures_of(stored, results)), names, rows)
 
-    def __or__(self, other: "Result") -> "Result":
+    def __or__(self, other: "SuiteResult") -> "SuiteResult":
         """Return the rows of both, read anew; CallerError where they are of different suites or stores."""
         if (self.plan, self.question) != (other.plan, other.question):
             seen = f"these are rows of {self.plan.title} and {other.plan.title}, or of two stores"
@@ -108,22 +108,22 @@ class Result:
     def __repr__(self) -> str:
         from rich.console import Console
 
-        from roarbench.report import two_questions_formats
+        from roarbench.report import combined_table_formats
         from roarbench.report.table_formats import as_text
 
         table = self.table()
-        shown = two_questions_formats.as_text(table) if isinstance(table, TwoQuestions) else as_text(table, _WIDTH)
+        shown = combined_table_formats.as_text(table) if isinstance(table, TwoQuestions) else as_text(table, _WIDTH)
         console = Console(width=_WIDTH, highlight=False, markup=False, force_jupyter=False, force_terminal=False)
         with console.capture() as text:
             console.print(shown, crop=False)
         return text.get().rstrip()
 
     def _repr_html_(self) -> str:
-        from roarbench.report import two_questions_formats
+        from roarbench.report import combined_table_formats
         from roarbench.report.table_formats import as_html
 
         table, image = self.table(), BytesIO()
-        text = two_questions_formats.as_html(table) if isinstance(table, TwoQuestions) else as_html(table)
+        text = combined_table_formats.as_html(table) if isinstance(table, TwoQuestions) else as_html(table)
         self.plot().savefig(image, format="png", dpi=100)
         picture = base64.b64encode(image.getvalue()).decode()
         return f'<img alt="curves" src="data:image/png;base64,{picture}">{text}'
@@ -155,14 +155,14 @@ class Result:
         """
         import pandas
 
-        from roarbench.report.table_values import flat_rows, shared_values
-        from roarbench.report.two_questions_formats import flat_rows_of_both, shared_by_both
+        from roarbench.report.combined_table_formats import flatten_rows, list_values_of_both
+        from roarbench.report.table_values import flat_rows, list_shared_values
 
         table = self.table(protocol, unit, fill)
         if isinstance(table, TwoQuestions):
-            flat, shared = flat_rows_of_both(table), shared_by_both(table)
+            flat, shared = flatten_rows(table), list_values_of_both(table)
         else:
-            flat, shared = flat_rows(table), shared_values(table)
+            flat, shared = flat_rows(table), list_shared_values(table)
         called = {row: name for name, row in self._called.items()}
         frame = pandas.DataFrame([{"name": called.get(row["estimator"], row["estimator"]), **row} for row in flat])
         frame.attrs.update(shared)
@@ -225,7 +225,7 @@ class Result:
     @property
     def _called(self) -> dict[str, str]:
         """Return ids of rows by name: those given here, and those of the tables."""
-        held = submitted_rows(self.stored.suite.estimators)
+        held = find_submitted_rows(self.stored.suite.estimators)
         return {**{name: row for name, row in held.items() if row not in self.names.values()}, **self.names}
 
     def find_row(self, name: str) -> str:

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from platformdirs import user_data_path
 
+from roarbench.enums import FILL_WORDS, Split, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.choosing import chosen_estimators, measured_by, with_added
-from roarbench.plan.controls import few_controls
-from roarbench.plan.suite import Suite as Plan
-from roarbench.plan.weights import explaining
-from roarbench.terms import FILL_WORDS, Split, Unit
+from roarbench.plan.controls import describe_missing_controls
+from roarbench.plan.selection import add_from_options, read_estimators, set_fill_and_unit
+from roarbench.plan.suite import SuiteSpec as Plan
+from roarbench.plan.weights import set_explained_networks
 
 if TYPE_CHECKING:
     from rich.console import Console
     from torch import Tensor, nn
 
-    from roarbench.analysis.load import Question
-    from roarbench.api.suite_result import Result
-    from roarbench.execution.runner import Request
+    from roarbench.analysis.load import ResultsQuery
+    from roarbench.api.suite_result import SuiteResult
+    from roarbench.execution.run_suite import Request
     from roarbench.execution.suite_work import ReferenceModel, SuiteWork
     from roarbench.store.results import ResultsStore
 
@@ -66,7 +66,7 @@ def tell_store(store: Path, said: "Console") -> None:
 
 @dataclass(eq=False)
 class Suite:
-    """A suite, what of its data set is used, and the store that has its results; of `load` or `from_arrays`.
+    """A suite, what of its data set is used, and the store that has its results; of `load_suite` or `from_arrays`.
 
     Attributes:
         plan: Its cells: data set, network, recipes, protocols, estimators, levels and seeds.
@@ -139,15 +139,15 @@ class Suite:
         Raises:
             CallerError: These do not fit together.
         """
-        from roarbench.api.arrays import write_arrays
-        from roarbench.api.finding import planned
+        from roarbench.api.array_suite import write_arrays
+        from roarbench.api.load_suite import find_plan
 
         root, said = default_store() if store is None else Path(store), console()
         asked: dict[str, Any] = {"name": name, "protocols": list(protocols), "estimators": list(estimators)}
         asked |= {"levels": list(levels), "seeds": seeds, "fills": [FILL_WORDS.get(fill, fill) for fill in fills]}
         folder = write_arrays(model, train, test, asked, root, network, lambda line: said.print(line, soft_wrap=True))
         named = str(folder / "suite.toml")
-        return cls(planned(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
+        return cls(find_plan(named, root), root, weights=(str(folder / "weights.pt"),), named=named)
 
     def __repr__(self) -> str:
         plan = self.plan
@@ -164,11 +164,11 @@ class Suite:
         return self.plan.version
 
     @property
-    def question(self) -> "Question":
+    def question(self) -> "ResultsQuery":
         """Return which results of the store are its own."""
-        from roarbench.analysis.load import Question
+        from roarbench.analysis.load import ResultsQuery
 
-        return Question(self.store, self.db, self.limit, str(self.data or ""), self.weights)
+        return ResultsQuery(self.store, self.db, self.limit, str(self.data or ""), self.weights)
 
     @property
     def fitted(self) -> Plan:
@@ -182,48 +182,48 @@ class Suite:
     @property
     def warnings(self) -> list[str]:
         """Return what speaks against one's own suite and network, one line each; errors are those of `fitted`."""
-        few = (few_controls(self.plan, block.protocol) for block in self.plan.blocks)
+        few = (describe_missing_controls(self.plan, block.protocol) for block in self.plan.blocks)
         return [*filter(None, [next(filter(None, few), "")]), *self._tried[1]]
 
     @cached_property
     def _tried(self) -> tuple[Plan, list[str]]:
         """Return the plan as it can be run, and warnings of its network."""
         if self.unit is Unit.SUPERPIXEL:
-            from roarbench.datasets.superpixel_files import need_slic
+            from roarbench.datasets.superpixel_files import require_slic
 
-            need_slic()
+            require_slic()
         if self.plan.own is None:
-            return explaining(self.plan, self.weights), []
-        from roarbench.execution.fitness import fitted
-        from roarbench.store.trusted import check_network, trust_network
+            return set_explained_networks(self.plan, self.weights), []
+        from roarbench.execution.network_check import drop_inapplicable_estimators
+        from roarbench.store.trusted_files import check_network, trust_network
 
         if self.named.endswith(".toml"):
             trust_network(self.plan)
         else:
             check_network(self.plan, self.trusted, self.store)
-        plan, warnings = fitted(self.plan)
-        return measured_by(explaining(plan, self.weights), self.fill, self.unit), warnings
+        plan, warnings = drop_inapplicable_estimators(self.plan)
+        return set_fill_and_unit(set_explained_networks(plan, self.weights), self.fill, self.unit), warnings
 
     def tune(self, protocol: str, said: "Console") -> None:
         """Find a peak learning rate for a suite from arrays, if this protocol, or one of all, is its first to train."""
-        from roarbench.api.finding import planned
+        from roarbench.api.load_suite import find_plan
         from roarbench.api.tuning import tune_once
 
         trains = any(b.protocol.trains for b in self.plan.blocks if protocol in ("", b.protocol.name))
         if not trains or not self.named.endswith(".toml"):
             return
         if tune_once(Path(self.named), lambda line: said.print(line, soft_wrap=True)):
-            self.plan = planned(self.named, self.store, self.db)
+            self.plan = find_plan(self.named, self.store, self.db)
             self.__dict__.pop("_tried", None)
 
     def request(self, plan: Plan, workers: int | None = None) -> "Request":
         """Return what is to be run of a plan, by so many processes of this machine; one for each core if None."""
         from roarbench.execution.local_workers import workers_here
-        from roarbench.execution.runner import Request
+        from roarbench.execution.run_suite import Request
 
         return Request(plan, self.data, self.limit, self.weights, workers_here(workers, plan.dataset_record.size))
 
-    def result(self, estimators: list[str] | None = None) -> "Result":
+    def result(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return rows that its store has, all or those of these ids; nothing is run.
 
         Raises:
@@ -236,12 +236,12 @@ class Suite:
             raise CallerError(f"{self.question.store} has no results of {asked}; roarbench.evaluate(suite) makes them")
         return found
 
-    def read_rows(self, estimators: list[str] | None = None) -> "Result":
+    def read_rows(self, estimators: list[str] | None = None) -> "SuiteResult":
         """Return what `result` does, also where the store has nothing of these rows."""
-        from roarbench.api.suite_result import Result
+        from roarbench.api.suite_result import SuiteResult
 
-        found = Result.read(with_added(self.plan, estimators), self.question)
-        rows = chosen_estimators(found.stored.suite, estimators)
+        found = SuiteResult.read(add_from_options(self.plan, estimators), self.question)
+        rows = read_estimators(found.stored.suite, estimators)
         return replace(found, rows=tuple(rows) if rows else None)
 
     @property
@@ -268,7 +268,7 @@ class Suite:
         Where the store is, is told where nobody chose it.
         """
         from roarbench.analysis.load import open_results
-        from roarbench.store.kept_suites import keep_suite
+        from roarbench.store.stored_suites import keep_suite
 
         tell_store(self.store, said)
         plan, results = self.fitted, open_results(self.store, self.db, read_only=False)
@@ -282,7 +282,7 @@ class Suite:
 
     def explained(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return the workplace of a plan with its images and references, made first where the store has them not."""
-        from roarbench.execution.runner import make_references
+        from roarbench.execution.run_suite import make_references
 
         work = self.begun(plan, results, said)
         make_references(self.request(plan), results, said, work)
@@ -290,10 +290,10 @@ class Suite:
 
     def begun(self, plan: Plan, results: "ResultsStore", said: "Console") -> "SuiteWork":
         """Return the workplace of a plan with its images, decoded first where the store has them not."""
-        from roarbench.execution.runner import begun
+        from roarbench.execution.run_suite import prepare_suite
         from roarbench.store.layout import Workspace
 
-        return begun(self.request(plan), Workspace(self.store), results, said)
+        return prepare_suite(self.request(plan), Workspace(self.store), results, said)
 
     def _images(self, split: Split) -> Images:
         """Return images of a split, normalised as the references want them: given weights are read first."""

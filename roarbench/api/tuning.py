@@ -3,8 +3,8 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from roarbench.execution.peak_search import tune_recipe
-from roarbench.files import locked, write_whole
+from roarbench.execution.learning_rate_search import tune_recipe
+from roarbench.files import lock_file, write_whole
 
 UNTRIED = "# peak not tried yet"  # last line of such a suite's file
 
@@ -13,7 +13,7 @@ def tune_once(path: Path, say: Callable[[str], object]) -> bool:
     """Write a peak that trains the network into the file of a suite from arrays; False where there is no need."""
     if not _is_untried(path):
         return False
-    with locked(path.with_suffix(".lock")):
+    with lock_file(path.with_suffix(".lock")):
         if _is_untried(path):  # no other process was faster
             text = tune_recipe(path.read_text("utf-8").replace(f"{UNTRIED}\n", ""), path, say)
             write_whole(path, lambda place: place.write_text(text, "utf-8"), path.with_suffix(".new"))

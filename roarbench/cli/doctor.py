@@ -18,11 +18,11 @@ from rich.table import Table
 from roarbench.datasets.catalogue import DATASETS
 from roarbench.datasets.hub import HUB_TIMEOUT
 from roarbench.devices import cuda_failure, device, uses_bf16
+from roarbench.enums import Precision
 from roarbench.errors import SandboxError
-from roarbench.sandbox.groups import group_parent
+from roarbench.sandbox.cgroups import group_parent
 from roarbench.sandbox.preflight import check_sandbox
 from roarbench.store.provenance import cores, version_of
-from roarbench.terms import Precision
 from roarbench.text import size
 
 _DISK, _MEMORY = 4e9, 3e9  # what the suite `quick` takes with two workers, rounded up

@@ -21,7 +21,7 @@ from typer.exceptions import TyperException
 from roarbench.cli.commands import lists, publishing, running, showing, single_runs, submissions
 from roarbench.cli.commands.terminal import check_width, drop_output, keep_output, prepare_output
 from roarbench.cli.options import command
-from roarbench.cli.proposals import program_name, taken, worded
+from roarbench.cli.suggested_commands import add_command, list_options, program_name
 from roarbench.errors import CallerError, RunError
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.plan.suites import SUITES
@@ -48,11 +48,11 @@ _TABLE = (  # in the order of the help, each with an example
     ("replicate", running.replicate, "`roarbench replicate --suite quick`"),
     ("status", showing.status, "`roarbench status --suite quick --format json`"),
     ("retry", single_runs.retry, "`roarbench retry --suite quick --estimators sgsq-grad`"),
-    ("keys", single_runs.keys, "`roarbench keys --suite quick --estimators sgsq-grad`"),
-    ("show", single_runs.show, "`roarbench show 1a2b3c4d`"),
+    ("list-runs", single_runs.list_runs, "`roarbench list-runs --suite quick --estimators sgsq-grad`"),
+    ("run-info", single_runs.run_info, "`roarbench run-info 1a2b3c4d`"),
     ("table", showing.table, "`roarbench table --suite quick --protocol roar --format markdown`"),
     ("compare", showing.compare, "`roarbench compare ig grad --suite quick --protocol roar`"),
-    ("validity", showing.validity, "`roarbench validity --suite quick`"),
+    ("diagnose", showing.diagnose, "`roarbench diagnose --suite quick`"),
     ("plot", showing.plot, "`roarbench plot --suite quick-roar -o roar.png`"),
     ("report", showing.report, "`roarbench report --suite quick-matched -o report.html`"),
     ("claims", showing.claims, "`roarbench claims --suite quick`"),
@@ -61,9 +61,9 @@ _TABLE = (  # in the order of the help, each with an example
     ("new-suite", lists.new_suite, "`roarbench new-suite photos`"),
     ("estimators", lists.estimators, "`roarbench estimators`"),
     ("validate", submissions.validate, "`roarbench validate my_estimator.py`"),
-    ("new", submissions.new, "`roarbench new my-estimator`"),
+    ("new-submission", submissions.new_submission, "`roarbench new-submission my-estimator`"),
     ("reproduce", submissions.reproduce, "`roarbench reproduce 1a2b3c4d`"),
-    ("forget", single_runs.forget, "`roarbench forget my-estimator@1a2b3c4d --why outdated`"),
+    ("archive", single_runs.archive, "`roarbench archive my-estimator@1a2b3c4d --why outdated`"),
     ("export", submissions.export_, "`roarbench export results.parquet`"),
     ("import", submissions.import_, "`roarbench import results.parquet`"),
     (
@@ -113,7 +113,7 @@ def main() -> NoReturn:
     prepare_output()
     code = _call()
     if code in (_INTERRUPTED, _ENDED):
-        _complain(_interrupted(sys.argv[1:]))
+        _complain(_describe_interruption(sys.argv[1:]))
         gc.freeze()  # else all that torch made is looked through for cycles at the end, which takes most of a second
     drop_output()
     sys.exit(code)
@@ -128,15 +128,15 @@ def _call() -> int:
         code = app(prog_name="roarbench", standalone_mode=False) or 0
         sys.stdout.flush()
     except CallerError as error:
-        _complain(worded(error))
+        _complain(add_command(error))
     except RunError as error:
-        _complain(worded(error))
+        _complain(add_command(error))
         code = 1
     except TyperException as error:
         if seen := " ".join(error.format_message().split()):  # empty where the help was printed instead
-            if meant := _named(sys.argv[1:]):  # typer's guess is a command that looks alike
+            if meant := _find_name(sys.argv[1:]):  # typer's guess is a command that looks alike
                 seen = seen.partition(" Did you mean")[0]
-            _complain(f"{seen} ({meant or _meant(sys.argv[1:]) or f'{program_name()} --help'})")
+            _complain(f"{seen} ({meant or _guess_meaning(sys.argv[1:]) or f'{program_name()} --help'})")
     except KeyboardInterrupt:
         code = _INTERRUPTED
     except SystemExit as stop:
@@ -152,15 +152,15 @@ def _call() -> int:
     return code
 
 
-def _meant(words: list[str]) -> str:
+def _guess_meaning(words: list[str]) -> str:
     """Return the command with `--suite` before the name that follows it alone; empty where that is not the mistake."""
     command, name, *others = [*words, "", ""]
-    if "--suite" not in taken(command) or "--suite" in words or not name or name.startswith("-"):
+    if "--suite" not in list_options(command) or "--suite" in words or not name or name.startswith("-"):
         return ""
     return f"did you mean {shlex.join([program_name(), command, '--suite', name, *filter(None, others)])}?"
 
 
-def _named(words: list[str]) -> str:
+def _find_name(words: list[str]) -> str:
     """Return the call that has a suite, protocol or estimator by the name that stands in a command's place, if any."""
     name = words[0].lower() if words else ""
     tables: tuple[tuple[str, Container[str]], ...] = (
@@ -178,7 +178,7 @@ def _terminate(number: int, frame: FrameType | None) -> NoReturn:
     sys.exit(128 + number)
 
 
-def _interrupted(words: list[str]) -> str:
+def _describe_interruption(words: list[str]) -> str:
     """Return what became of a command that was interrupted."""
     command = next((word for word in words if not word.startswith("-")), "")
     if command == "run":

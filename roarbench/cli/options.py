@@ -11,12 +11,12 @@ import typer
 
 from roarbench.api.suites import default_store
 from roarbench.datasets.catalogue import DATASETS
+from roarbench.enums import FILLS, Unit
 from roarbench.estimators.catalogue import ESTIMATORS, split_names
 from roarbench.plan.suites import SUITES
-from roarbench.terms import FILLS, Unit
 
 
-def completed_estimators(context: typer.Context, incomplete: str) -> list[str]:
+def complete_estimators(context: typer.Context, incomplete: str) -> list[str]:
     """Return the list with its last id completed, by ids of the named suite, then all; in parentheses by parameters."""
     *before, last = split_names(incomplete)
     suite = SUITES.get(context.params.get("suite") or "")
@@ -56,10 +56,12 @@ StoreDir = Annotated[
     ),
 ]
 Db = Annotated[str, option("Database of results; by default an SQLite file in the store.", "URL")]
-Limit = Annotated[int | None, option("Use only this many images of each split.", "N", min=1, max=_MOST_IMAGES)]
+Limit = Annotated[
+    int | None, option("Use only this many images of each split.", "N", flags="--max-images", min=1, max=_MOST_IMAGES)
+]
 Data = Annotated[Path | None, option("Read images from this folder, in the hub's layout.", "DIR")]
 Rows = Annotated[
-    list[str] | None, option("Only these, separated by commas.", "A,B", "all", autocompletion=completed_estimators)
+    list[str] | None, option("Only these, separated by commas.", "A,B", "all", autocompletion=complete_estimators)
 ]
 Fill = Annotated[
     str,

@@ -6,7 +6,7 @@ A table of numbers is a set of images of one pixel: its columns are the channels
 from dataclasses import dataclass, replace
 from functools import partial
 
-from roarbench.terms import Split
+from roarbench.enums import Split
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ unfetched = partial(  # a record of what no hub has
 )
 
 
-def own_images(name: str, channels: int, size: int) -> DatasetRecord:
+def make_own_record(name: str, channels: int, size: int) -> DatasetRecord:
     """Return the record of somebody's own images of this shape, of which nothing else is known yet."""
     return unfetched(
         name=name,

@@ -6,7 +6,7 @@ FOLDER/imagenette64-bundled-1a2b3c4d/
   train-truth.bin   float32 (n, c, h, w)    test-truth.bin      where the true importance is known
   manifest.json     written last: shapes, checksums, means, repairs, source
 
-`loading` fills it; what only reads it needs no more than this.
+`decode_dataset` fills it; what only reads it needs no more than this.
 """
 
 import json
@@ -24,9 +24,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
+from roarbench.enums import Split
 from roarbench.errors import StoreError
 from roarbench.files import refuse_altered
-from roarbench.terms import Split
 
 FORMAT = 1  # counts up when the same source would be decoded into other pixels or other files
 MANIFEST = "manifest.json"
@@ -57,13 +57,13 @@ class ImageData:
     # judged, wherever they came from
     fingerprint: str
     limit: int | None  # images per split if the set was made small, else None
-    repairs: Mapping[str, int]  # how many images needed which repair; `one_image.describe_repairs` puts it in words
+    repairs: Mapping[str, int]  # how many images needed which repair; `decode_image.describe_repairs` puts it in words
 
     def __getitem__(self, split: Split) -> Images:
         return self.train if split is Split.TRAIN else self.test
 
     def __reduce__(self) -> tuple[Callable[[Path], "ImageData"], tuple[Path]]:
-        return _opened, (self.folder,)
+        return _open_files, (self.folder,)
 
 
 def open_decoded(folder: Path) -> ImageData:
@@ -82,7 +82,7 @@ def open_decoded(folder: Path) -> ImageData:
 
 
 @lru_cache(maxsize=2)
-def _opened(folder: Path) -> ImageData:
+def _open_files(folder: Path) -> ImageData:
     return open_decoded(folder)
 
 

@@ -23,12 +23,12 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.one_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged
-from roarbench.datasets.sources import RawSplit, unreadable
-from roarbench.datasets.stored import FileGroup, RowGroup, read_files, read_images
+from roarbench.datasets.decode_image import DAMAGED, DecodedImage, check_depth, decode_image, refuse_damaged
+from roarbench.datasets.image_files import FileGroup, RowGroup, read_files, read_images
+from roarbench.datasets.sources import RawSplit, make_read_error
+from roarbench.enums import Split
 from roarbench.errors import CallerError, DataError, StoreError
-from roarbench.files import writing
-from roarbench.terms import Split
+from roarbench.files import report_write_errors
 from roarbench.workers.job import Job
 from roarbench.workers.local import LocalEngine
 
@@ -138,11 +138,14 @@ def _check_room(folder: Path, record: DatasetRecord, size: int) -> int:
 
 def _prepare(file: Path, raw: RawSplit, record: DatasetRecord) -> Tally:
     """Make the file of pixels, of its full length, with those that are at hand."""
-    with writing(file), file.open("ab") as opened:
+    with report_write_errors(file), file.open("ab") as opened:
         opened.truncate(len(raw.labels) * record.channels * record.size**2)
     if raw.pixels is None:
         return Tally(0, np.zeros((record.channels, 256), np.int64))
-    with writing(file), file.open("r+b") as opened:  # not through a memory map: a full disk would kill the process
+    with (
+        report_write_errors(file),
+        file.open("r+b") as opened,
+    ):  # not through a memory map: a full disk would kill the process
         opened.write(raw.pixels.tobytes())
         opened.flush()
         os.fsync(opened.fileno())
@@ -208,7 +211,7 @@ def decode_part(part: RowGroupPart) -> Tally:
     """
     record = part.record
     tally = Tally(0, np.zeros((record.channels, 256), np.int64))
-    with warnings.catch_warnings(), writing(part.file), part.file.open("r+b") as file:
+    with warnings.catch_warnings(), report_write_errors(part.file), part.file.open("r+b") as file:
         warnings.simplefilter("ignore")  # Pillow's, of odd images: they are counted
         file.seek(part.start * record.channels * record.size**2)
         for contents in _read(part):
@@ -228,7 +231,7 @@ def _read(part: RowGroupPart) -> Iterator[list[bytes]]:
     try:
         yield from read_images(part.group, part.record.image_column, part.rows)
     except (OSError, KeyError, IndexError, pa.ArrowException) as error:  # no field `bytes`; no such column any more
-        raise unreadable(error, str(part.group.file), part.record) from error
+        raise make_read_error(error, str(part.group.file), part.record) from error
 
 
 def _count(decoded: list[DecodedImage], pixels: NDArray[np.uint8], first: int) -> Tally:

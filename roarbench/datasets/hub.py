@@ -17,7 +17,7 @@ def download(record: DatasetRecord) -> Path:
     import huggingface_hub
     from datasets.config import HF_HUB_OFFLINE
 
-    with _reaching(record):
+    with _report_hub_errors(record):
         if not HF_HUB_OFFLINE:  # one quick request, so that an unreachable hub is known in seconds
             _list_hub(record)
         fetch = partial(huggingface_hub.snapshot_download, repo_type="dataset", revision=record.revision)
@@ -47,11 +47,11 @@ def _list_cache(record: DatasetRecord) -> list[str]:
     return sorted(str(path.relative_to(folder)) for path in folder.rglob("*.parquet"))
 
 
-def fetched_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
+def fetch_in_turn(record: DatasetRecord) -> dict[str, Iterator[Path]]:
     """Yield the files of each split; a file is fetched when it is asked for."""
     from datasets.config import HF_HUB_OFFLINE
 
-    with _reaching(record):
+    with _report_hub_errors(record):
         names = _list_cache(record) if HF_HUB_OFFLINE else _list_hub(record)
     found = {split: [name for name in names if fnmatch(name, like)] for split, like in _patterns(record).items()}
     return {split: _fetch(record, files) for split, files in found.items() if files}
@@ -61,13 +61,13 @@ def _fetch(record: DatasetRecord, names: list[str]) -> Iterator[Path]:
     import huggingface_hub
 
     for name in names:
-        with _reaching(record):
+        with _report_hub_errors(record):
             file = huggingface_hub.hf_hub_download(record.hub, name, repo_type="dataset", revision=record.revision)
         yield Path(file)
 
 
 @contextmanager
-def _reaching(record: DatasetRecord) -> Iterator[None]:
+def _report_hub_errors(record: DatasetRecord) -> Iterator[None]:
     """Say in one line why the hub gives nothing."""
     from huggingface_hub import get_token
     from huggingface_hub.errors import GatedRepoError, RepositoryNotFoundError
@@ -77,13 +77,13 @@ def _reaching(record: DatasetRecord) -> Iterator[None]:
     except (GatedRepoError, RepositoryNotFoundError) as error:
         page = f"https://huggingface.co/datasets/{record.hub}"
         ask = f"accept its terms at {page}, then `hf auth login` or set HF_TOKEN, or give a local copy with --data DIR"
-        raise DataError(f"the hub does not open {record.hub} to you ({brief(error)}); {ask}") from error
+        raise DataError(f"the hub does not open {record.hub} to you ({shorten_error(error)}); {ask}") from error
     except Exception as error:  # the library raises a dozen kinds, some of them private
         token = "; it needs a token: `hf auth login` or HF_TOKEN" if record.gated and not get_token() else ""
-        seen = f"cannot reach {record.hub} on the Hugging Face hub ({brief(error)}){token}"
+        seen = f"cannot reach {record.hub} on the Hugging Face hub ({shorten_error(error)}){token}"
         raise DataError(f"{seen}; give a local copy with --data DIR") from error
 
 
-def brief(error: Exception) -> str:
+def shorten_error(error: Exception) -> str:
     """Return an error's kind and the first line of what it says."""
     return f"{type(error).__name__}: {str(error).strip().partition(chr(10))[0]}"

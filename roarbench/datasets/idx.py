@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.terms import Split
 
 _PREFIX = {Split.TRAIN: "train", Split.TEST: "t10k"}
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.terms import Split
+from roarbench.enums import Split
 
 Floats = NDArray[np.float64]
 

@@ -7,7 +7,7 @@ from roarbench.errors import CallerError
 INTERPOLATIONS = ("nearest", "box", "bilinear", "hamming", "bicubic", "lanczos")  # those of every Pillow
 
 
-def resized_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
+def resize_to_square(image: Image.Image, resize: int, size: int, interpolation: str) -> Image.Image:
     """Scale the short side of an image to `resize` pixels, then cut the centred square of `size` pixels out.
 
     As torchvision's `Resize` and `CenterCrop` do, and timm with them: the long side is rounded down, odd rests to an
@@ -21,7 +21,7 @@ def resized_square(image: Image.Image, resize: int, size: int, interpolation: st
 
 
 def check_resizing(resize: int, size: int, interpolation: str) -> None:
-    """Refuse what `resized_square` cannot do; CallerError."""
+    """Refuse what `resize_to_square` cannot do; CallerError."""
     if resize < size:
         raise CallerError(f"resize is {resize} and the square has {size} pixels; write resize = {size} or more")
     if interpolation not in INTERPOLATIONS:

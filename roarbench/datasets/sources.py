@@ -9,18 +9,18 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from roarbench import corners
-from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, planted, stored
+from roarbench.datasets import FOLDERS, TABLE, DatasetRecord, idx, image_files, planted
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.hub import brief, download, fetched_in_turn
-from roarbench.datasets.one_image import decode_image
-from roarbench.datasets.origin import images_folder, installed_folder, table_file
+from roarbench.datasets.decode_image import decode_image
+from roarbench.datasets.hub import download, fetch_in_turn, shorten_error
+from roarbench.datasets.locations import images_folder, installed_folder, table_file
 from roarbench.datasets.split_names import split_pairs
-from roarbench.datasets.subsets import balanced_subset, choose_rows, enough
-from roarbench.datasets.tabular import in_steps, read_rows
+from roarbench.datasets.subsets import choose_balanced, choose_rows, is_enough
+from roarbench.datasets.tabular import quantize_rows, read_rows
+from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.terms import Split
 
-Groups = tuple[stored.RowGroup | stored.FileGroup, ...]
+Groups = tuple[image_files.RowGroup | image_files.FileGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class RawSplit:
 
     def subset(self, limit: int | None) -> "RawSplit":
         """Choose `limit` of its images, as evenly over the classes as they allow; all of them if None."""
-        kept = balanced_subset(self.labels, limit)
+        kept = choose_balanced(self.labels, limit)
         pixels = None if self.pixels is None else self.pixels[kept]
         truth = None if self.truth is None else self.truth[kept]
         return RawSplit(self.labels[kept], self.rows[kept], self.groups, pixels, truth)
@@ -48,16 +48,16 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     DataError where they cannot be reached or read, or are not what the record says.
     """
     if record.tabular:
-        splits = _from_rows(record, table_file(record, data))
+        splits = _read_table(record, table_file(record, data))
     elif record.generated and record.config == corners.KIND:
-        splits = {split: _stamped(record, split) for split in Split}
+        splits = {split: _stamp_classes(record, split) for split in Split}
     elif record.generated:
-        splits = {split: _from_arrays(record, *planted.generate(record, split)) for split in Split}
+        splits = {split: _read_arrays(record, *planted.generate(record, split)) for split in Split}
     elif record.own != FOLDERS and (folder := data or installed_folder(record)) and idx.has_idx(folder):
-        splits = {split: _from_idx(record, folder, split) for split in Split}
+        splits = {split: _read_idx(record, folder, split) for split in Split}
     else:
         splits = {}
-        for split, (groups, labels) in _stored(record, data).items():
+        for split, (groups, labels) in _find_stored(record, data).items():
             rows = choose_rows(record, split, labels)
             splits[split] = RawSplit(labels[rows] // record.class_step, rows, groups)
     for split, count in record.images.items():
@@ -65,34 +65,34 @@ def open_source(record: DatasetRecord, data: Path | None, small: bool = False) -
     return splits
 
 
-def _stamped(record: DatasetRecord, split: Split) -> RawSplit:
+def _stamp_classes(record: DatasetRecord, split: Split) -> RawSplit:
     """Read the bundled photographs of a split, and stamp the class into their corners."""
     photographs = replace(
         find_dataset("imagenette64"), train_images=record.train_images, test_images=record.test_images
     )
-    groups, labels = _stored(photographs, None)[split]
+    groups, labels = _find_stored(photographs, None)[split]
     rows = choose_rows(photographs, split, labels)
     first, decoded = 0, []
     for group in groups:
-        assert isinstance(group, stored.RowGroup), "bundled photographs lie in parquet files"
+        assert isinstance(group, image_files.RowGroup), "bundled photographs lie in parquet files"
         wanted = rows[(first <= rows) & (rows < first + group.rows)] - first
-        for contents in stored.read_images(group, photographs.image_column, wanted):
+        for contents in image_files.read_images(group, photographs.image_column, wanted):
             decoded += [decode_image(content, photographs).pixels for content in contents]
         first += group.rows
-    return _from_arrays(record, corners.stamp(np.stack(decoded), labels[rows], record.classes), labels[rows])
+    return _read_arrays(record, corners.stamp(np.stack(decoded), labels[rows], record.classes), labels[rows])
 
 
 def _check_labels(labels: NDArray[np.int64], count: int, record: DatasetRecord, split: Split, small: bool) -> None:
     if len(labels) != count and not (small and 0 < len(labels) < count):
         seen = f"{split} split of {record.name} has {len(labels)} images, expected {count}"
-        raise DataError(f"{seen}; is it another set, or a part, which takes --limit N?")
+        raise DataError(f"{seen}; is it another set, or a part, which takes --max-images N?")
     low, high = labels.min(), labels.max()
     if low < 0 or high >= record.classes:
         seen = low if low < 0 else high
         raise DataError(f"{split} split of {record.name} has label {seen}, expected 0 … {record.classes - 1}")
 
 
-def _from_arrays(
+def _read_arrays(
     record: DatasetRecord,
     pixels: NDArray[np.uint8],
     labels: NDArray[np.int64],
@@ -104,26 +104,26 @@ def _from_arrays(
     return RawSplit(labels, np.arange(len(labels)), (), pixels, truth)
 
 
-def _from_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
+def _read_idx(record: DatasetRecord, folder: Path, split: Split) -> RawSplit:
     pixels, labels = idx.read_idx(folder, split)
     rows = choose_rows(record, split, labels)
-    return _from_arrays(record, pixels[rows], labels[rows])
+    return _read_arrays(record, pixels[rows], labels[rows])
 
 
-def _from_rows(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
+def _read_table(record: DatasetRecord, path: Path) -> dict[Split, RawSplit]:
     values, labels = read_rows(path, record)
     rows = {split: choose_rows(record, split, labels) for split in Split}
-    pixels = in_steps(values, rows[Split.TRAIN])
-    return {split: _from_arrays(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
+    pixels = quantize_rows(values, rows[Split.TRAIN])
+    return {split: _read_arrays(record, pixels[rows[split]], labels[rows[split]]) for split in Split}
 
 
-def counted(record: DatasetRecord) -> DatasetRecord:
+def count_images(record: DatasetRecord) -> DatasetRecord:
     """Return the record of one's own data set with its classes and images counted; DataError where they do not fit."""
     if record.own == TABLE:
         values, labels = read_rows(table_file(record, None), record)
         record, found = replace(record, channels=values.shape[1]), dict.fromkeys(Split, labels)
     else:
-        found = {split: labels for split, (_, labels) in _stored(record, None).items()}
+        found = {split: labels for split, (_, labels) in _find_stored(record, None).items()}
     for split, labels in found.items():
         if labels.min(initial=0) < 0:
             seen = f"the split '{record.split_names[split]}' of {record.folder} has the label {labels.min()}"
@@ -147,7 +147,7 @@ def counted(record: DatasetRecord) -> DatasetRecord:
     return record
 
 
-def _stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
+def _find_stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     """Return where the images of each split are stored, and their labels, before any are chosen."""
     folder = images_folder(record, data)
     if folder is not None and record.own == FOLDERS:
@@ -155,35 +155,35 @@ def _stored(record: DatasetRecord, data: Path | None) -> dict[Split, tuple[Group
     where = str(folder) if data or record.own else record.bundled or record.hub
     found = _find_files(record, folder, where)
     try:
-        files = {split: _needed(record, found[split], where) for split in Split}
+        files = {split: _select_needed(record, found[split], where) for split in Split}
         labels = _read_labels(record, files, where)
-        return {split: (stored.row_groups(files[split]), labels[split]) for split in Split}
+        return {split: (image_files.row_groups(files[split]), labels[split]) for split in Split}
     except (OSError, pa.ArrowException) as error:
-        raise unreadable(error, where, record) from error
+        raise make_read_error(error, where, record) from error
 
 
 def _read_folders(places: dict[Split, Path], record: DatasetRecord) -> dict[Split, tuple[Groups, NDArray[np.int64]]]:
     if record.numbered:
         return {split: _read_numbered(place, record.classes) for split, place in places.items()}
-    classes = stored.class_names(places[Split.TRAIN])
+    classes = image_files.class_names(places[Split.TRAIN])
     if pairs := split_pairs(classes):
         train, test = pairs[0]
         seen = f"{places[Split.TRAIN]} has '{train}' and '{test}', which are splits and no classes"
         raise DataError(f'{seen}; write train = "{train}" and test = "{test}" in place of test_share')
-    if strange := set(stored.class_names(places[Split.TEST])) - set(classes):
+    if strange := set(image_files.class_names(places[Split.TEST])) - set(classes):
         raise DataError(f"{places[Split.TEST]} has the class '{min(strange)}', which {places[Split.TRAIN]} lacks")
     if lacking := [name for name in classes if not (places[Split.TEST] / name).is_dir()]:
         raise DataError(f"{places[Split.TEST]} lacks the class '{lacking[0]}'")
-    return {split: stored.read_folder(place, classes) for split, place in places.items()}
+    return {split: image_files.read_folder(place, classes) for split, place in places.items()}
 
 
 def _read_numbered(place: Path, classes: int) -> tuple[Groups, NDArray[np.int64]]:
     """Return what `read_folder` does where the names of the folders are the numbers of a network's outputs."""
-    names = stored.class_names(place)
+    names = image_files.class_names(place)
     if strange := [name for name in names if not (name.isdecimal() and int(name) < classes)]:
         seen = f"{place} has the folder '{strange[0]}', and classes is {classes}"
         raise DataError(f"{seen}; name each folder by the number of the network's output, 0 to {classes - 1}")
-    groups, labels = stored.read_folder(place, names)
+    groups, labels = image_files.read_folder(place, names)
     return groups, np.array(names, np.int64)[labels]
 
 
@@ -191,25 +191,25 @@ def _find_files(record: DatasetRecord, folder: Path | None, where: str) -> dict[
     """Find the files of both splits in the order of their rows."""
     found: Mapping[str, Iterable[Path]]
     if folder is None and record.of_each:
-        found = fetched_in_turn(record)
+        found = fetch_in_turn(record)
     else:
         folder = folder or download(record)
         inner = folder / record.config
         try:
-            found = stored.split_files(inner if inner.is_dir() else folder)
+            found = image_files.split_files(inner if inner.is_dir() else folder)
         except DataError:
             raise
         except Exception as error:  # the library below raises a dozen kinds, some of them private
-            raise unreadable(error, where, record) from error
+            raise make_read_error(error, where, record) from error
     for name in record.split_names.values():
         if name not in found:
             raise DataError(f"{where} has the splits {', '.join(found)}; expected '{name}' for {record.name}")
         if record.own:
-            stored.refuse_missing(list(found[name]))
+            image_files.refuse_missing(list(found[name]))
     return {split: found[name] for split, name in record.split_names.items()}
 
 
-def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
+def _select_needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Path]:
     """Return the first files of a split, as many as the data set takes images from."""
     kept: list[Path] = []
     labels = np.empty(0, np.int64)
@@ -218,14 +218,14 @@ def _needed(record: DatasetRecord, files: Iterable[Path], where: str) -> list[Pa
             _check_columns(record, file, where)
         kept.append(file)
         if record.of_each:
-            labels = np.concatenate([labels, stored.read_labels([file], record.label_column)])
-        if enough(record, labels):
+            labels = np.concatenate([labels, image_files.read_labels([file], record.label_column)])
+        if is_enough(record, labels):
             break
     return kept
 
 
 def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
-    columns = stored.column_names(file)
+    columns = image_files.column_names(file)
     if not {record.image_column, record.label_column} <= set(columns):
         expected = f"'{record.image_column}' and '{record.label_column}'"
         raise DataError(f"{where} has the columns {', '.join(columns)}; expected {expected}")
@@ -233,7 +233,7 @@ def _check_columns(record: DatasetRecord, file: Path, where: str) -> None:
 
 def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: str) -> dict[Split, NDArray[np.int64]]:
     """Read the labels of the hub's splits; names become numbers in the order of the alphabet."""
-    values = {split: stored.read_labels(files[split], record.label_column) for split in Split}
+    values = {split: image_files.read_labels(files[split], record.label_column) for split in Split}
     if len({column.dtype.kind for column in values.values()}) > 1:
         raise DataError(f"{where} has words as labels in one split and numbers in the other; write the same in both")
     if all(np.issubdtype(column.dtype, np.integer) for column in values.values()):
@@ -245,7 +245,7 @@ def _read_labels(record: DatasetRecord, files: dict[Split, list[Path]], where: s
     return {split: np.searchsorted(names, column) for split, column in values.items()}
 
 
-def unreadable(error: Exception, where: str, record: DatasetRecord) -> DataError:
+def make_read_error(error: Exception, where: str, record: DatasetRecord) -> DataError:
     """Return the error for files that cannot be read."""
     layout = f" in the layout of {record.hub}" if record.hub else ""
-    return DataError(f"cannot read {where} ({brief(error)}); expected parquet files{layout}")
+    return DataError(f"cannot read {where} ({shorten_error(error)}); expected parquet files{layout}")

@@ -4,8 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
+from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.terms import Split
 
 MANY_CLASSES = 100  # a small version of a set with as many may lack classes
 
@@ -15,14 +15,14 @@ def check_limit(record: DatasetRecord, limit: int | None) -> None:
     least = record.classes if record.classes < MANY_CLASSES else 2
     if limit is not None and limit < least:
         words = f"of {record.name}" if least == record.classes else f"that a version of {record.name} must have"
-        raise DataError(f"--limit {limit} is below the {least} classes {words}; write {least} or more")
+        raise DataError(f"--max-images {limit} is below the {least} classes {words}; write {least} or more")
     most = max(record.images.values())
     if limit is not None and limit > most:
-        seen = f"--limit {limit} is above the {most:,} images that a split of {record.name} has"
-        raise DataError(f"{seen}; write fewer, or leave --limit out for all")
+        seen = f"--max-images {limit} is above the {most:,} images that a split of {record.name} has"
+        raise DataError(f"{seen}; write fewer, or leave --max-images out for all")
 
 
-def balanced_subset(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
+def choose_balanced(labels: NDArray[np.int64], limit: int | None) -> NDArray[np.bool_]:
     """Mark `limit` images by their labels, int64 (n,), as evenly over the classes as they allow, the first of each.
 
     All are marked if it is None or more than there are. Below the number of classes, the first classes have one each.
@@ -47,15 +47,15 @@ def choose_rows(record: DatasetRecord, split: Split, labels: NDArray[np.int64]) 
     """
     rows = np.arange(len(labels))
     if record.holdout or record.share:
-        test = held_out(labels, record.holdout or record.share, record.seed)
+        test = hold_out(labels, record.holdout or record.share, record.seed)
         rows = rows[test if split is Split.TEST else ~test]
     if record.class_step > 1 or record.of_each or record.bundled:
         rows = rows[labels[rows] % record.class_step == 0]
-        rows = rows[balanced_subset(labels[rows], record.images[split])]
+        rows = rows[choose_balanced(labels[rows], record.images[split])]
     return rows
 
 
-def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
+def is_enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     """Return whether these labels, the first of the hub's split, cover all that the data set takes of it."""
     if not record.of_each or not np.issubdtype(labels.dtype, np.integer):  # strange labels are told of later
         return False
@@ -63,7 +63,7 @@ def enough(record: DatasetRecord, labels: NDArray[np.int64]) -> bool:
     return bool((found >= record.of_each).all())
 
 
-def held_out(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
+def hold_out(labels: NDArray[np.int64], count: float, seed: int) -> NDArray[np.bool_]:
     """Mark `count` images of each class, drawn by a seed, bool (n,); below 1 it is their share, one image at least."""
     drawn = np.random.default_rng(seed).permutation(len(labels))
     marked = np.zeros(len(labels), bool)

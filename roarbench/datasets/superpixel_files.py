@@ -14,9 +14,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Split
 from roarbench.errors import CallerError, StoreError
-from roarbench.files import locked, sha256, write_whole
-from roarbench.terms import Split
+from roarbench.files import lock_file, sha256, write_whole
 
 SEGMENTS = 64  # as many as `patch:8` has at 64 x 64; SLIC finds a few more or less
 _COMPACTNESS = 10.0  # scikit-image's default: how much nearness counts beside likeness of colour
@@ -24,7 +24,7 @@ _PARAMETERS = {"segments": SEGMENTS, "compactness": _COMPACTNESS}
 _CHUNK = 500  # images of one file
 
 
-def need_slic() -> None:
+def require_slic() -> None:
     """Raise CallerError where scikit-image, which finds superpixels, is not installed."""
     if importlib.util.find_spec("skimage") is None:
         raise CallerError("unit superpixel needs scikit-image, which is not installed; write pip install scikit-image")
@@ -57,15 +57,15 @@ def superpixels(folder: Path, split: Split, pixels: NDArray[np.uint8], start: in
 def _chunk(folder: Path, split: Split, pixels: NDArray[np.uint8], first: int) -> NDArray[np.uint16]:
     labels, note = (folder / f"{split}-{first:06}{ending}" for ending in (".npy", ".json"))
     if not note.exists():
-        need_slic()
-        with locked(folder / f".{labels.stem}.lock", folder):
+        require_slic()
+        with lock_file(folder / f".{labels.stem}.lock", folder):
             if not note.exists():
                 _find(labels, note, pixels[first : first + _CHUNK])
-    return _kept(labels, note, labels.stat().st_mtime_ns)
+    return _read_kept(labels, note, labels.stat().st_mtime_ns)
 
 
 @lru_cache(maxsize=2)  # batches are smaller than chunks, and come one after the other
-def _kept(labels: Path, note: Path, changed: int) -> NDArray[np.uint16]:
+def _read_kept(labels: Path, note: Path, changed: int) -> NDArray[np.uint16]:
     """Return what a file holds; `changed` is when it was written."""
     if sha256(labels) != json.loads(note.read_text())["sha256"]:
         seen = f"{labels} was altered: its checksum is not the one noted"

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.stored import holds_words, refuse_pointer
+from roarbench.datasets.image_files import holds_words, refuse_pointer
 from roarbench.errors import DataError, UnknownName
 
 CSV_ENDINGS = (".csv", ".csv.gz", ".tsv")
@@ -138,7 +138,7 @@ def holds_numbers(kind: pa.DataType) -> bool:
     return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind))
 
 
-def as_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def convert_to_floats(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Return a column of numbers as float64; whole numbers beyond 2^53 are rounded."""
     return pc.cast(column, pa.float64(), safe=False)
 
@@ -147,7 +147,7 @@ def _numbers(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[np.float
     if not holds_numbers(column.type):
         advice = 'turn it into numbers, or name the features, columns = ["…"], without it'
         raise DataError(f"{path.name}: column '{name}' holds {_kind(column.type)}, expected numbers; {advice}")
-    values: NDArray[np.float64] = as_floats(column).to_numpy()  # what is missing becomes NaN
+    values: NDArray[np.float64] = convert_to_floats(column).to_numpy()  # what is missing becomes NaN
     wrong = np.flatnonzero(~np.isfinite(values))
     if len(wrong):
         seen = f"column '{name}' has no finite number in {len(wrong)} of {len(values)} rows"
@@ -178,7 +178,7 @@ def class_numbers(table: pa.Table, name: str, path: Path) -> NDArray[np.int64]:
     return labels.astype(np.int64)
 
 
-def in_steps(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
+def quantize_rows(values: NDArray[np.float64], train: NDArray[np.int64]) -> NDArray[np.uint8]:
     """Return all rows, float64 (n, d), in 256 steps for each column, as images uint8 (n, d, 1, 1).
 
     The training rows say where the steps lie. A column whose percentiles are equal, as of a rare event, reaches from
@@ -215,7 +215,7 @@ def label_column(table: pa.Table, path: Path) -> str:
 def feature_columns(table: pa.Table, label: str) -> dict[str, int]:
     """Return the columns of numbers that do not number the rows, in order, each with its rows without a number."""
     return {
-        name: pc.sum(pc.invert(pc.is_finite(as_floats(table[name])).fill_null(False))).as_py()
+        name: pc.sum(pc.invert(pc.is_finite(convert_to_floats(table[name])).fill_null(False))).as_py()
         for name in table.column_names
         if name != label and name.lower() not in _NUMBERING and holds_numbers(table[name].type)
     }

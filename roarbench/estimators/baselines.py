@@ -1,7 +1,7 @@
 """The blur that makes a twin of any map, and images without their features, which a path begins at."""
 
-from roarbench.estimators import BLUR
-from roarbench.estimators.lazy import F, Tensor, torch
+from roarbench.estimators.estimator import BLUR
+from roarbench.estimators.lazy_imports import F, Tensor, torch
 
 
 def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
@@ -12,10 +12,10 @@ def baseline_images(name: str, images: Tensor, black: Tensor) -> Tensor:
     """
     if name == "black":
         return torch.empty_like(images).copy_(black)
-    return torch.zeros_like(images) if name == "mean" else blurred(images)
+    return torch.zeros_like(images) if name == "mean" else blur(images)
 
 
-def blurred(importance: Tensor, width: float = BLUR) -> Tensor:
+def blur(importance: Tensor, width: float = BLUR) -> Tensor:
     """Blur each channel of a map (n, c, h, w) by a Gaussian: it adds no information (Song et al., arXiv 2304.13836).
 
     Its standard deviation is `width` of the side, at most 0.2. The kernel ends at 4 of them, and beyond the border the

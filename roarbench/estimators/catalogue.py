@@ -11,14 +11,15 @@ from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 
+from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CLASS
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import EXCHANGED_TWINS, SUBMISSION, UNRANKED_TWINS, Estimator, families
+from roarbench.estimators import families
+from roarbench.estimators.estimator import EXCHANGED_TWINS, SUBMISSION, UNRANKED_TWINS, Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId, twin_id
-from roarbench.estimators.parameters import read_values, written
-from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, OTHER_REFERENCE, SAME_CLASS
+from roarbench.estimators.parameters import format_value, read_values
 
 
-def _declared() -> Iterator[Estimator]:
+def _read_declared() -> Iterator[Estimator]:
     """Yield what every file of `families` declares."""
     for file in iter_modules(families.__path__, f"{families.__name__}."):
         for row in import_module(file.name).ESTIMATORS:
@@ -29,7 +30,7 @@ _SET = (
     r"[A-Za-z][A-Za-z0-9_]{0,39}=[A-Za-z0-9._+-]{1,100}"  # a parameter of a submission; its file says which there are
 )
 _ENTRY = re.compile(rf"[a-z0-9-]{{1,40}}@[0-9a-f]{{8}}(\({_SET}(,{_SET})*\))?(~{TRUSTED})?(~{CUDA})?")  # twins follow
-ESTIMATORS = {row.id: row for row in sorted(_declared(), key=lambda row: not row.control)}
+ESTIMATORS = {row.id: row for row in sorted(_read_declared(), key=lambda row: not row.control)}
 PAPER = tuple(row.id for row in ESTIMATORS.values() if row.shared)  # the 18 of Hooker et al. 2019
 TWINS = {
     "blurred": "its map after a Gaussian blur, which adds no information",
@@ -59,12 +60,12 @@ def find_estimator(name: str, others: Iterable[str] = ()) -> Estimator:
     """
     if name in ESTIMATORS:
         return ESTIMATORS[name]
-    asked = EstimatorId.read(name)
+    estimator_id = EstimatorId.read(name)
     if "@" not in name and ("(" in name or ")" in name):
-        return _with_values(asked, others)
+        return _set_values(estimator_id, others)
     if _ENTRY.fullmatch(name):
         return Estimator(name, SUBMISSION, about="a submission")
-    parent, twin = _parent(asked), asked.twins[-1] if asked.twins else ""
+    parent, twin = _parent(estimator_id), estimator_id.twins[-1] if estimator_id.twins else ""
     if parent is None or twin not in _twins(parent):
         twins = (twin_id(row.id, twin) for row in ESTIMATORS.values() for twin in _twins(row))
         raise UnknownName("estimator", name, (*ESTIMATORS, *twins, *others), "estimators")
@@ -88,32 +89,32 @@ def split_names(text: str) -> list[str]:
     return parts
 
 
-def _with_values(asked: EstimatorId, others: Iterable[str]) -> Estimator:
+def _set_values(estimator_id: EstimatorId, others: Iterable[str]) -> Estimator:
     """Return an estimator with the parameters that its id has, or a twin of it."""
-    if asked.listed is None:
-        raise CallerError(f"cannot read the estimator '{asked}'; write ID(noise=0.05)")
-    plain = replace(asked, name=asked.name.strip(), listed=None)
+    if estimator_id.listed is None:
+        raise CallerError(f"cannot read the estimator '{estimator_id}'; write ID(noise=0.05)")
+    plain = replace(estimator_id, name=estimator_id.name.strip(), listed=None)
     table, parent = find_estimator(str(plain), others), find_estimator(plain.name)
-    values = read_values(parent.id, parent.parameters, asked.listed, str(asked))
+    values = read_values(parent.id, parent.parameters, estimator_id.listed, str(estimator_id))
     if not values:
         return table
-    said = ",".join(f"{key}={written(value)}" for key, value in values.items())
-    about = ", ".join(f"{key} {written(value)}" for key, value in values.items())
+    said = ",".join(f"{key}={format_value(value)}" for key, value in values.items())
+    about = ", ".join(f"{key} {format_value(value)}" for key, value in values.items())
     name = str(replace(plain, listed=said))
     return replace(table, id=name, about=f"{table.about}; {about}", values=tuple(values.items()))
 
 
-def shown_name(name: str) -> str:
+def format_name(name: str) -> str:
     """Return an id as tables show it: with the draws where they are far too few for the method's limit.
 
     `rise` is shown as `rise(samples=256)`, which means the same.
     """
-    asked = EstimatorId.read(name)
-    row = None if asked.submitted else ESTIMATORS.get(asked.name)
+    estimator_id = EstimatorId.read(name)
+    row = None if estimator_id.submitted else ESTIMATORS.get(estimator_id.name)
     if not (row and row.few_samples) or "samples=" in name:
         return name
-    listed = [f"samples={row.parameters['samples']}", *([asked.listed] if asked.listed else [])]
-    return str(replace(asked, listed=",".join(listed)))
+    listed = [f"samples={row.parameters['samples']}", *([estimator_id.listed] if estimator_id.listed else [])]
+    return str(replace(estimator_id, listed=",".join(listed)))
 
 
 def row_names(rows: Iterable[str]) -> dict[str, str]:
@@ -128,17 +129,17 @@ def row_names(rows: Iterable[str]) -> dict[str, str]:
         alike.setdefault(plain[row].row, set()).add(each.row)
     alone = {each for each, found in alike.items() if len(found) == 1 and each.name not in ESTIMATORS}
     return {
-        row: str(plain[row]) if each.submitted and plain[row].row in alone else shown_name(row)
+        row: str(plain[row]) if each.submitted and plain[row].row in alone else format_name(row)
         for row, each in asked.items()
     }
 
 
-def submitted_rows(rows: Iterable[str]) -> dict[str, str]:
+def find_submitted_rows(rows: Iterable[str]) -> dict[str, str]:
     """Return the ids of submissions by what a table of these rows calls them."""
     return {name: row for row, name in row_names(rows).items() if EstimatorId.read(row).submitted}
 
 
-def ranked_by(name: str) -> Estimator | None:
+def find_ranking_estimator(name: str) -> Estimator | None:
     """Return the estimator by whose rankings features go: this one, or the parent whose maps other images are given.
 
     None for `random-redrawn`, which has no rankings; UnknownName where there is no estimator of this id.
@@ -146,7 +147,7 @@ def ranked_by(name: str) -> Estimator | None:
     estimator = find_estimator(name)
     while estimator.twin in UNRANKED_TWINS:
         estimator = find_estimator(estimator.parent)
-    return estimator if estimator.mapped else None
+    return estimator if estimator.has_map else None
 
 
 def _parent(twin: EstimatorId) -> Estimator | None:
@@ -161,5 +162,5 @@ def _twins(parent: Estimator) -> tuple[str, ...]:
     if parent.twin and parent.id not in ESTIMATORS:
         return () if parent.twin in EXCHANGED_TWINS else EXCHANGED_TWINS
     if parent.base == "random":  # its blurred twin is a row of its own
-        return EXCHANGED_TWINS if parent.mapped else ()
+        return EXCHANGED_TWINS if parent.has_map else ()
     return ("blurred", *EXCHANGED_TWINS) if parent.control else tuple(TWINS)

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterable, Set
 
-from roarbench.estimators import FEATURES, NOISY, Estimator, Passes
-from roarbench.estimators.base import Settings
+from roarbench.estimators.estimator import FEATURES, NOISY, Estimator, Passes
+from roarbench.estimators.inputs import Settings
 
 Form = tuple[str, str]  # (base, form), as in the table of estimators
 

@@ -9,15 +9,15 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import float32_layout, keep_memory, out_of_memory
+from roarbench.devices import float32_layout, is_out_of_memory, keep_memory
+from roarbench.enums import Precision
 from roarbench.errors import MachineError
-from roarbench.estimators import NOISY, Estimator
-from roarbench.estimators.base import Batch, MapInput, Settings
-from roarbench.estimators.baselines import blurred
+from roarbench.estimators.baselines import blur
 from roarbench.estimators.cost import settings_of
-from roarbench.estimators.ensembles import Look, ModelMaps, model_maps
-from roarbench.estimators.stem import in_precision
-from roarbench.terms import Precision
+from roarbench.estimators.ensembles import MapRequest, ModelMaps, model_maps
+from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.estimators.inputs import Batch, MapInput, Settings
+from roarbench.estimators.stem import set_precision
 
 EXPLAINED = 64  # images explained at once at most; fixed, because the rounding of a convolution depends on it
 
@@ -85,8 +85,8 @@ def maps_together(
         return maps
 
     keep_memory()
-    with exact(), _eager():
-        return _in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
+    with use_exact_float32(), _eager():
+        return _compute_in_halves(compute, slice(0, len(subjects[0].batch.ids)), subjects[0].batch.images.shape[1:])
 
 
 def _check(subjects: Sequence[Subject]) -> None:
@@ -106,7 +106,7 @@ class Explained(NamedTuple):
     kept: dict[str, Tensor]
 
 
-def exact() -> AbstractContextManager[None]:
+def use_exact_float32() -> AbstractContextManager[None]:
     """Keep float32 as it is: cuDNN would round to TF32, 10 bits, by default, and add up in no fixed order.
 
     Both move features to other level bins (docs/decisions/0016). It says nothing of `Precision.BF16`.
@@ -122,7 +122,7 @@ def _eager() -> AbstractContextManager[None]:
     return cast(AbstractContextManager[None], torch.compiler.set_stance("force_eager"))
 
 
-def fitting(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
+def count_fitting_images(free: float, activations: int, shape: tuple[int, int, int], estimators: int) -> int:
     """Return how many images a GPU explains together: a power of two, so that it seldom differs between machines.
 
     Args:
@@ -140,36 +140,36 @@ def fitting(free: float, activations: int, shape: tuple[int, int, int], estimato
 
 def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps], list[dict[str, Tensor]]]:
     """Return for each subject the maps and the counts of `Explained`, both by the estimator's id."""
-    looks: dict[tuple[int, Settings], Look] = {}
+    looks: dict[tuple[int, Settings], MapRequest] = {}
     for number, (estimators, model, batch, black) in enumerate(subjects):
         explaining = [e for e in estimators if e.shared]
         for settings in dict.fromkeys(map(settings_of, explaining)):
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if settings_of(e) == settings}
-            looks[number, settings] = Look(alike, in_precision(model, precision), batch, black, settings)
+            looks[number, settings] = MapRequest(alike, set_precision(model, precision), batch, black, settings)
     made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
     by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
     kept = [
         {e.id: found[settings_of(e)].kept for e in subject.estimators if not e.control and e.form in NOISY}
         for subject, found in zip(subjects, by_settings, strict=True)
     ]
-    return [_named(subject, found) for subject, found in zip(subjects, by_settings, strict=True)], kept
+    return [_name_maps(subject, found) for subject, found in zip(subjects, by_settings, strict=True)], kept
 
 
-def _named(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
+def _name_maps(subject: Subject, found: Mapping[Settings, ModelMaps]) -> Maps:
     """Return the maps of one subject by the estimator's id; `found` has those of its model, by their settings."""
     own = {(e.base, e.form, e.values): e for e in subject.estimators if not e.shared}  # a blurred twin needs no other
-    made = {key: own_map(e, subject) for key, e in own.items()}
+    made = {key: compute_own_map(e, subject) for key, e in own.items()}
 
     def map_of(e: Estimator) -> Tensor:
         return found[settings_of(e)].maps[e.base, e.form] if e.shared else made[e.base, e.form, e.values]
 
     maps = {e.id: map_of(e) for e in subject.estimators}
-    return maps | {e.id: blurred(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
+    return maps | {e.id: blur(maps[e.id]) for e in subject.estimators if e.twin == "blurred"}
 
 
 @torch.no_grad()
-def own_map(estimator: Estimator, subject: Subject) -> Tensor:
+def compute_own_map(estimator: Estimator, subject: Subject) -> Tensor:
     """Return the map of a control, or of an estimator with passes of its own, float (n, c, h, w).
 
     It is made in the type of the images: differences of logits need all digits. One number stands for all channels
@@ -183,18 +183,20 @@ def own_map(estimator: Estimator, subject: Subject) -> Tensor:
     return estimator.maps(asked).detach().expand_as(images).to(images.dtype).contiguous()
 
 
-def _in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
+def _compute_in_halves(compute: Callable[[slice], list[Maps]], rows: slice, shape: torch.Size) -> list[Maps]:
     """Return the maps of some rows, or of their halves if they do not fit: the first pass shows it."""
     try:
         return compute(rows)
     except (MemoryError, RuntimeError) as error:
-        if not out_of_memory(error):
+        if not is_out_of_memory(error):
             raise
         if rows.stop - rows.start == 1:
             seen = f"out of memory with one image of {' x '.join(map(str, shape))}"
             raise MachineError(f"{seen}; use a smaller network or free memory") from error
     middle = (rows.start + rows.stop) // 2
-    halves = [_in_halves(compute, part, shape) for part in (slice(rows.start, middle), slice(middle, rows.stop))]
+    halves = [
+        _compute_in_halves(compute, part, shape) for part in (slice(rows.start, middle), slice(middle, rows.stop))
+    ]
     return [
         {name: torch.cat([first[name], second[name]]) for name in first} for first, second in zip(*halves, strict=True)
     ]
@@ -209,5 +211,5 @@ def job_group(estimator: Estimator) -> str:
     if estimator.own_passes:
         return estimator.parent if estimator.variant == "trained" else estimator.id
     if estimator.control:
-        return "answered" if estimator.answered else "controls"
+        return "answered" if estimator.uses_prediction else "controls"
     return estimator.variant

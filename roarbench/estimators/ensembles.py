@@ -8,10 +8,10 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.devices import float32_layout
-from roarbench.estimators import SEED
-from roarbench.estimators.base import PAPERS, Batch, Settings
 from roarbench.estimators.cost import Form, needs
+from roarbench.estimators.estimator import SEED
 from roarbench.estimators.families.gradients import Note, base_maps
+from roarbench.estimators.inputs import PAPERS, Batch, Settings
 from roarbench.estimators.noise import noise_draws, noise_scale
 
 SINGLE: dict[str, Callable[[Tensor], Tensor]] = {"base": lambda g: g, "squared": torch.square}  # no noisy copies
@@ -44,7 +44,7 @@ class Moments:
         return forms[name]
 
 
-def ahead(items: Iterator[Tensor]) -> Iterator[Tensor]:
+def prefetch(items: Iterator[Tensor]) -> Iterator[Tensor]:
     """Yield the same items, each made in a thread while the one before it is used: a GPU does not wait for noise."""
     with ThreadPoolExecutor(1) as thread:
         coming = thread.submit(next, items, None)
@@ -62,7 +62,7 @@ class ModelMaps(NamedTuple):
     kept: Tensor
 
 
-class Look(NamedTuple):
+class MapRequest(NamedTuple):
     """Forms that are wanted of one model, and on which images."""
 
     wanted: Set[Form]  # (base, form) pairs
@@ -72,7 +72,7 @@ class Look(NamedTuple):
     settings: Settings = PAPERS  # of the noisy copies and of the path of integrated gradients
 
 
-def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:
+def model_maps(looks: Sequence[MapRequest]) -> list[ModelMaps]:
     """Return each look's maps of the wanted forms in the fewest passes: 400 forward and 416 backward for all 18.
 
     The looks are at the same images, with the same numbers: the draws of their noisy copies are made once for all. The
@@ -81,7 +81,7 @@ def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:
     running = [_RunningMaps(look) for look in looks]
     first = looks[0].batch
     samples = max(each.samples for each in running)
-    for j, draws in enumerate(ahead(noise_draws(first.images, first.ids, j, SEED) for j in range(samples))):
+    for j, draws in enumerate(prefetch(noise_draws(first.images, first.ids, j, SEED) for j in range(samples))):
         for each in running:
             if j < each.samples:
                 each.add(draws)
@@ -91,7 +91,7 @@ def model_maps(looks: Sequence[Look]) -> list[ModelMaps]:
 class _RunningMaps:
     """Maps of one look: those of the images themselves, and running moments over their noisy copies."""
 
-    def __init__(self, look: Look) -> None:
+    def __init__(self, look: MapRequest) -> None:
         self._look = look
         images = look.batch.images
         self._images = images.contiguous(memory_format=float32_layout(images.device))

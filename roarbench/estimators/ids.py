@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from itertools import takewhile
 
-from roarbench.terms import OTHER_REFERENCE
+from roarbench.enums import OTHER_REFERENCE
 
 TRUSTED = "trusted"  # run without the sandbox, for ever part of its id: NAME@hash~trusted
 CUDA = "cuda"  # its maps were made on a GPU: NAME@hash~cuda, NAME@hash~trusted~cuda

@@ -3,10 +3,10 @@
 from typing import NamedTuple
 
 from roarbench.errors import CallerError
-from roarbench.estimators import Estimator
-from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, shown_name
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, format_name
+from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.estimators.parameters import written
+from roarbench.estimators.parameters import format_value
 from roarbench.text import one_line
 
 _FORMS = {  # name of an ensemble, and what is said of its sign
@@ -40,11 +40,11 @@ class Name(NamedTuple):
 
 def blindness(control: str) -> str:
     """Return what a control sees of the network, as the predicate of a sentence."""
-    told = lookup_estimator(control).answered
+    told = lookup_estimator(control).uses_prediction
     return "knows no more of the network than the class that it predicts" if told else "never sees the network"
 
 
-def human_name(estimator: str) -> Name:
+def name_for_people(estimator: str) -> Name:
     """Return how an estimator is called; what nobody named is called by its id."""
     row = lookup_estimator(estimator)
     if row.submitted:
@@ -55,9 +55,9 @@ def human_name(estimator: str) -> Name:
     name, said = _FORMS.get(row.form, (base, "" if row.form == "base" else row.form))
     of = f"of {base[0].lower()}{base[1:]}" if name != base and row.base != "grad" else ""
     values = ({"baseline": "black"} if row.base in _BLACK else {}) | dict(row.values)
-    parts = [of, said, *(f"from {v}" if k == "baseline" else f"{k} {written(v)}" for k, v in values.items())]
+    parts = [of, said, *(f"from {v}" if k == "baseline" else f"{k} {format_value(v)}" for k, v in values.items())]
     if estimator == "random-blurred":
         name = row.title
-    if shown_name(estimator) != estimator:
-        parts.append(shown_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
+    if format_name(estimator) != estimator:
+        parts.append(format_name(estimator).partition("(")[2].rstrip(")").replace("=", " "))
     return Name(name, ", ".join(filter(None, parts)).replace("from mean", "from the mean"))

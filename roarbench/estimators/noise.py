@@ -1,4 +1,4 @@
-"""Noise and other draws that belong to an image, so they do not depend on batch size, order or worker (`pairing`)."""
+"""Noise and other draws that belong to an image, independent of batch size, order and worker (`randomness`)."""
 
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
@@ -8,9 +8,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.devices import sent
-from roarbench.estimators import NOISE
-from roarbench.estimators.pairing import Purpose, chance
+from roarbench.devices import send_to_device
+from roarbench.estimators.estimator import NOISE
+from roarbench.estimators.randomness import RngStream, make_rng
 
 _DRAWERS = 4  # threads that draw for a GPU, which one core would keep waiting; on a processor the network needs it
 
@@ -34,12 +34,12 @@ def noise_draws(images: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     z = np.empty((n, h, w, c), np.float32)
 
     def draw(row: NDArray[np.float32], image: int) -> None:
-        chance(seed, Purpose.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
+        make_rng(seed, RngStream.NOISE, image, j).standard_normal(dtype=np.float32, out=row)
 
     with ThreadPoolExecutor(_DRAWERS) as drawers:  # NumPy draws without the interpreter's lock
         each = drawers.map if images.is_cuda else map
         deque(each(draw, z, ids.tolist()), maxlen=0)
-    return sent(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
+    return send_to_device(torch.from_numpy(z), images.device).permute(0, 3, 1, 2).to(images.dtype)
 
 
 def noise_scale(images: Tensor, noise: float) -> Tensor:
@@ -51,13 +51,13 @@ def random_importance(images: Tensor, ids: Tensor, seed: int) -> Tensor:
     """Return the random control: uniform importance in [0, 1), float32 of the images' shape, always the same."""
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
-        chance(seed, Purpose.RANDOM, image).random(dtype=np.float32, out=row)
+        make_rng(seed, RngStream.RANDOM, image).random(dtype=np.float32, out=row)
     return torch.from_numpy(z).to(images)
 
 
 def path_points(like: Tensor, ids: Tensor, j: int, seed: int) -> Tensor:
     """Return where on the path to its j-th noisy copy each image is looked at, uniform in [0, 1), (n, 1, 1, 1)."""
-    drawn = [chance(seed, Purpose.PATH, image, j).random() for image in ids.tolist()]
+    drawn = [make_rng(seed, RngStream.PATH, image, j).random() for image in ids.tolist()]
     return torch.tensor(drawn, dtype=torch.float64).to(like)[:, None, None, None]
 
 
@@ -66,7 +66,7 @@ def mask_cells(side: int, j: int, seed: int) -> tuple[NDArray[np.float32], tuple
 
     float32 (side, side), each 1 with probability 1/2; and the shift down and across, uniform in [0, 1) of a cell.
     """
-    generator = chance(seed, Purpose.MASK, 0, j)
+    generator = make_rng(seed, RngStream.MASK, 0, j)
     cells = (generator.random((side, side)) < 0.5).astype(np.float32)
     down, across = generator.random(2)
     return cells, (float(down), float(across))
@@ -81,7 +81,7 @@ def coalitions(features: int, count: int, seed: int) -> NDArray[np.bool_]:
     """
     sizes = np.arange(1, features)
     chances = 1 / (sizes * (features - sizes))
-    generator = chance(seed, Purpose.COALITION, features)
+    generator = make_rng(seed, RngStream.COALITION, features)
     found = np.zeros((count, features), np.bool_)
     for j in range(0, count, 2):
         size = generator.choice(sizes, p=chances / chances.sum())
@@ -98,12 +98,12 @@ def fill_draws(images: Tensor, ids: Tensor, normal: bool) -> Tensor:
     """
     z = np.empty(images.shape, np.float32)
     for row, image in zip(z, ids.tolist(), strict=True):
-        generator = chance(0, Purpose.FILL, image, int(normal))
+        generator = make_rng(0, RngStream.FILL, image, int(normal))
         row[...] = generator.standard_normal(row.shape) if normal else generator.integers(256, size=row.shape)
     return torch.from_numpy(z).to(images.device)
 
 
-def other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
+def draw_other_targets(targets: Tensor, ids: Tensor, classes: int, seed: int) -> Tensor:
     """Return for each image a class of int64 (n,), in [0, classes), that is not its target, each equally likely."""
-    steps = [chance(seed, Purpose.TARGET, image).integers(1, classes) for image in ids.tolist()]
+    steps = [make_rng(seed, RngStream.TARGET, image).integers(1, classes) for image in ids.tolist()]
     return (targets + torch.tensor(steps, dtype=torch.int64, device=targets.device)) % classes

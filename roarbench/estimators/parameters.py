@@ -62,7 +62,7 @@ def read_values(
 ) -> dict[str, Value]:
     """Return the non-default parameters in an estimator's name, in the order of the table.
 
-    `written` stands between the parentheses of the name; `own` are the owner's parameters with their defaults.
+    `format_value` stands between the parentheses of the name; `own` are the owner's parameters with their defaults.
     CallerError where it does not have these parameters, or not with these values.
     """
     values: dict[str, Value] = {}
@@ -81,6 +81,6 @@ def read_values(
     return {key: values[key] for key in table if key in values and values[key] != own[key]}
 
 
-def written(value: Value) -> str:
+def format_value(value: Value) -> str:
     """Return a value as names have it, each number in its shortest form."""
     return f"{value:g}" if isinstance(value, float) else str(value)

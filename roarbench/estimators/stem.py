@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.fx import Graph, GraphModule, Node, symbolic_trace
 from torch.nn.utils.fusion import fuse_conv_bn_eval
 
-from roarbench.terms import Precision
+from roarbench.enums import Precision
 
 
 class InBf16(nn.Module):
@@ -31,7 +31,7 @@ class InBf16(nn.Module):
         return logits.float()
 
 
-class Divided(nn.Module):
+class SplitStem(nn.Module):
     """A network in eval mode in two parts.
 
     Attributes:
@@ -50,17 +50,17 @@ class Divided(nn.Module):
         return logits
 
 
-def in_precision(model: nn.Module, precision: Precision) -> nn.Module:
-    """Return a network that computes in this precision; of a `Divided` one the rest does, and the stem in float32."""
+def set_precision(model: nn.Module, precision: Precision) -> nn.Module:
+    """Return a network that computes in this precision; of a `SplitStem` one the rest does, and the stem in float32."""
     if precision is Precision.FLOAT32:
         return model
-    return Divided(model.stem, InBf16(model.rest)) if isinstance(model, Divided) else InBf16(model)
+    return SplitStem(model.stem, InBf16(model.rest)) if isinstance(model, SplitStem) else InBf16(model)
 
 
-def divided(network: GraphModule) -> nn.Module:
+def split_stem(network: GraphModule) -> nn.Module:
     """Return a traced network divided behind its first convolution; as it is where anything else meets the images.
 
-    Its batch norms are folded, by `folded`; it is taken apart.
+    Its batch norms are folded, by `fold_batchnorm`; it is taken apart.
     """
     images = next(node for node in network.graph.nodes if node.op == "placeholder")
     first, *others = images.users
@@ -73,10 +73,10 @@ def divided(network: GraphModule) -> nn.Module:
     network.graph.erase_node(first)
     network.delete_all_unused_submodules()
     network.recompile()
-    return Divided(stem, network)
+    return SplitStem(stem, network)
 
 
-def folded(model: nn.Module) -> GraphModule:
+def fold_batchnorm(model: nn.Module) -> GraphModule:
     """Return a copy of a network in eval mode without its batch norms: the same up to rounding, in fewer steps.
 
     Its ReLUs stay modules of their own, and so does a batch norm that follows no convolution.

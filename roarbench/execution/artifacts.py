@@ -7,24 +7,24 @@ from functools import partial
 import torch
 
 from roarbench.datasets.decoded import verify_decoded
-from roarbench.execution.job_graph import Step, network_steps, rankings_needed
+from roarbench.enums import Split
+from roarbench.execution.job_graph import Step, find_needed_rankings, network_steps
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import fingerprint
-from roarbench.plan.common import tuned_key
+from roarbench.plan.common_network import make_tuned_key
 from roarbench.plan.runs import Run
-from roarbench.store.checksums import Artifact, Noted
+from roarbench.store.checksums import Artifact, RecordedChecksum
+from roarbench.store.networks import checksum
 from roarbench.store.provenance import cores
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.store.references import checksum
-from roarbench.store.result import Result
-from roarbench.terms import Split
+from roarbench.store.run_result import RunResult
 
 
 def artifacts_for(work: SuiteWork, runs: list[Run]) -> Iterator[Artifact]:
     """Yield what runs rest on, whether the folder has it or not."""
     for number in sorted({work.number_of(run) for run in runs if run.reference}):
         yield from _reference(work.explained[number])
-    for spec in rankings_needed(work, runs):
+    for spec in find_needed_rankings(work, runs):
         yield _ranking(work, spec)
     for step in network_steps(work, runs, ()):
         yield from artifacts_of(step)
@@ -37,13 +37,13 @@ def verify_inputs(work: SuiteWork, runs: list[Run], whole: bool = False) -> None
     that were read whole before are compared by a sample, unless `whole`.
     """
     todo, store = [partial(verify_decoded, work.images.folder, split, whole) for split in Split], work.rankings
-    todo += [partial(store.verify, spec, whole) for spec in rankings_needed(work, runs) if store.has(spec)]
+    todo += [partial(store.verify, spec, whole) for spec in find_needed_rankings(work, runs) if store.has(spec)]
     with ThreadPoolExecutor(cores()) as pool:  # hashing leaves the interpreter's lock to others
         for done in [pool.submit(each) for each in todo]:
             done.result()
 
 
-def noted_by(work: SuiteWork, results: Iterable[Result]) -> Iterator[Noted]:
+def read_checksums(work: SuiteWork, results: Iterable[RunResult]) -> Iterator[RecordedChecksum]:
     """Yield what results say of rankings and weights that the folder has."""
     rankings: dict[RankingSpec, tuple[Artifact, set[str]]] = {}
     for result in results:
@@ -54,9 +54,9 @@ def noted_by(work: SuiteWork, results: Iterable[Result]) -> Iterator[Noted]:
             ranking, known = rankings[spec]
             if ranking.checksum:
                 here = result.rankings if result.rankings in known else ranking.checksum
-                yield Noted(run.key, ranking.what, result.rankings, here)
+                yield RecordedChecksum(run.key, ranking.what, result.rankings, here)
         if result.weights and own.store.has():
-            yield Noted(run.key, _title(own), result.weights, own.store.checksum())
+            yield RecordedChecksum(run.key, _title(own), result.weights, own.store.checksum())
 
 
 def artifacts_of(step: Step) -> list[Artifact]:
@@ -70,7 +70,7 @@ def artifacts_of(step: Step) -> list[Artifact]:
     if step.kind == "tune":
         common, row = rest
         rankings, name = _ranking_checksum(first, row), f"network ({step.job.name}) of {first.suite.title}"
-        found = first.stored(tuned_key(common.key, rankings)).checksum()
+        found = first.stored(make_tuned_key(common.key, rankings)).checksum()
         return [Artifact(step.keys[0], name, found, common.key, rankings)]
     return [_ranking(first, rest[0])] if step.kind == "seal" else []
 

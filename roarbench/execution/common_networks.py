@@ -8,29 +8,34 @@ from torch import nn
 
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import device
-from roarbench.execution.placed_inputs import mean_of, placed_pixels
+from roarbench.enums import PAPER_LEVELS, Order, Split, Unit
+from roarbench.execution.device_inputs import load_pixels, mean_of
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.identity import record
-from roarbench.kernels.exchange import Cut, ExchangedImages
+from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.train import fit
-from roarbench.plan.common import CommonNetwork, tuned_key, tuning_of
+from roarbench.plan.common_network import CommonNetwork, make_tuned_key, make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import Run
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
-from roarbench.terms import PAPER_LEVELS, Order, Split, Unit
 
 EXCHANGE = 4_000_000  # seed of the exchange of masks, apart from those of the trainings that it is drawn for
 _TUNING = 1_000_000  # from the seed of a common network to those of its tuning
 
 
-def exchanged(
-    images: ImageData, cuts: Iterable[Cut], unit: Unit, seed: int, masks: Split = Split.TRAIN, fill: str = "mean"
+def make_exchanged_images(
+    images: ImageData,
+    cuts: Iterable[StreamedMask],
+    unit: Unit,
+    seed: int,
+    masks: Split = Split.TRAIN,
+    fill: str = "mean",
 ) -> ExchangedImages:
     """Return training images that carry removal masks of other images of a split by these cuts, drawn from a seed."""
     generator, lent = torch.Generator().manual_seed(EXCHANGE + seed), masks is not Split.TRAIN
-    held = placed_pixels(images, Split.TRAIN)
+    held = load_pixels(images, Split.TRAIN)
     mean = mean_of(images).to(held.device)
     return ExchangedImages(held, tuple(cuts), mean, unit, generator, lent, fill)
 
@@ -45,7 +50,7 @@ def train_common(work: SuiteWork, common: CommonNetwork) -> str:
         cuts = [cut for spec in controls for cut in _cuts_of(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
         model = work.start(recipe, common.seed).to(device())
-        inputs = exchanged(images, cuts, common.unit, common.seed, fill=common.fill)
+        inputs = make_exchanged_images(images, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
@@ -57,31 +62,31 @@ def train_common(work: SuiteWork, common: CommonNetwork) -> str:
 def tune(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
     """Tune a common network on a row's own exchanged masks of all levels, unless that was done."""
     rankings, images, masks = work.rankings.open(row), work.images, work.suite.tuned_on
-    store = work.stored(tuned_key(common.key, rankings.checksum))
+    store = work.stored(make_tuned_key(common.key, rankings.checksum))
     with store.lock():
         if store.has():
             return
         model = _load(work, common.key)
         cuts, seed = _cuts_of(rankings, common.order, masks), _TUNING + common.seed
-        inputs = exchanged(images, cuts, common.unit, seed, masks, common.fill)
+        inputs = make_exchanged_images(images, cuts, common.unit, seed, masks, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
-        recipe = tuning_of(find_recipe(common.recipe))
+        recipe = make_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)
         about = {"network": record(common), "rankings": rankings.checksum, "seconds": time.perf_counter() - start}
         store.save(model, about)
 
 
-def scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -> nn.Module:
+def load_scoring_network(work: SuiteWork, run: Run, rankings: Rankings | None) -> nn.Module:
     """Return the network that scores a run without a training of its own, on the device.
 
     It was tuned on the row's rankings; the common network itself scores untouched images, which have none.
     """
-    return _load(work, tuned_key(run.network, rankings.checksum) if rankings else run.network)
+    return _load(work, make_tuned_key(run.network, rankings.checksum) if rankings else run.network)
 
 
-def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[Cut]:
+def _cuts_of(rankings: Rankings, order: Order, masks: Split = Split.TRAIN) -> list[StreamedMask]:
     """Return what a row removes of the images of a split at the paper's levels, and at 0: all are met equally often."""
-    return [Cut(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
+    return [StreamedMask(rankings.planes(masks), rankings.layout, t, order) for t in (0.0, *PAPER_LEVELS)]
 
 
 def _load(work: SuiteWork, key: str) -> nn.Module:

@@ -11,11 +11,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import device, device_name, gpu_memory, precision_used, sent
+from roarbench.devices import choose_precision, device, device_name, gpu_memory, send_to_device
+from roarbench.enums import TEST_IDS, Making, Precision, Split
 from roarbench.errors import RunError
-from roarbench.estimators import Estimator
-from roarbench.estimators.base import Batch
-from roarbench.estimators.baselines import blurred
+from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import (
@@ -23,24 +22,25 @@ from roarbench.estimators.engine import (
     Explained,
     Maps,
     Subject,
-    fitting,
+    count_fitting_images,
     job_group,
     maps_together,
 )
+from roarbench.estimators.estimator import Estimator
 from roarbench.estimators.ids import CUDA, TRUSTED
-from roarbench.estimators.stem import Divided, divided, folded
-from roarbench.execution.class_images import class_images
+from roarbench.estimators.inputs import Batch
+from roarbench.estimators.stem import SplitStem, fold_batchnorm, split_stem
+from roarbench.execution.class_templates import class_images
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.execution.twins import twin_network, twin_targets
-from roarbench.forecast.workload import explained_at_once
+from roarbench.forecast.workload import count_explained_at_once
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import tie_order
 from roarbench.models.cost import network_cost
-from roarbench.sandbox.explain import Network, Part, Task, at_once, cost, explain
+from roarbench.sandbox.explain import Network, Part, Task, cost, count_images_per_call, explain
 from roarbench.sandbox.limits import suite_limits
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merge
 from roarbench.submissions.file import check_source
-from roarbench.terms import TEST_IDS, Making, Precision, Split
 
 _NETWORKS = 8  # that a process keeps: a suite's references
 
@@ -70,39 +70,41 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
     return Batch(normalise(pixels, norm), targets, ids, truth, labels, seed=seed)
 
 
-Asked = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of an estimator that explains it
+Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of an estimator that explains it
 Made = dict[tuple[ReferenceModel, str], TimedMap]
 
 
-def timed_maps(
+def time_maps(
     explained: ReferenceModel, names: Collection[str], split: Split, start: int, stop: int
 ) -> dict[str, TimedMap]:
     """Return the maps of a range of images by estimator id, on the processor."""
-    made = timed_together([(explained, name) for name in names], split, start, stop)
+    made = time_maps_together([(explained, name) for name in names], split, start, stop)
     return {name: each._replace(importance=each.importance.cpu()) for (_, name), each in made.items()}
 
 
-def timed_together(asked: Asked, split: Split, start: int, stop: int) -> Made:
+def time_maps_together(request: Requests, split: Split, start: int, stop: int) -> Made:
     """Return the maps of a range of images for several references of a suite; noise is drawn once for all.
 
     The maps stay on the device where they were made.
     """
     groups: defaultdict[str, defaultdict[ReferenceModel, list[Estimator]]] = defaultdict(lambda: defaultdict(list))
-    pairs = ((explained, find_estimator(name)) for explained, name in set(asked))
+    pairs = ((explained, find_estimator(name)) for explained, name in set(request))
     for explained, estimator in sorted(pairs, key=lambda pair: (job_group(pair[1]), pair[0].number, pair[1].id)):
         groups[job_group(estimator)][explained].append(estimator)
     made: Made = {}
     for group in groups.values():
-        parts = [_explaining(explained, estimators, split, start, stop) for explained, estimators in group.items()]
+        parts = [
+            _start_explaining(explained, estimators, split, start, stop) for explained, estimators in group.items()
+        ]
         for part, found in zip(parts, _group_maps(parts), strict=True):
             made |= {(part.explained, name): each for name, each in found.items()}
     return made
 
 
 def maps_and_ties(
-    asked: Asked, split: Split, start: int, stop: int, sizes: Collection[int]
+    request: Requests, split: Split, start: int, stop: int, sizes: Collection[int]
 ) -> tuple[Made, Callable[[int], Tensor]]:
-    """Return what `timed_together` does, and a call that draws the images' tie order on the device, int32 (n, d).
+    """Return what `time_maps_together` does, and a call that draws the images' tie order on the device, int32 (n, d).
 
     It takes d, one of these sizes, and draws once for each.
     """
@@ -110,13 +112,13 @@ def maps_and_ties(
 
     @cache
     def drawn(d: int) -> Tensor:
-        return sent(torch.from_numpy(tie_order(ids, d)), device())
+        return send_to_device(torch.from_numpy(tie_order(ids, d)), device())
 
     if device().type == "cpu":
-        return timed_together(asked, split, start, stop), drawn
+        return time_maps_together(request, split, start, stop), drawn
     with ThreadPoolExecutor(1) as thread:  # while the GPU makes the maps
         thread.map(drawn, sizes)
-        return timed_together(asked, split, start, stop), drawn
+        return time_maps_together(request, split, start, stop), drawn
 
 
 class _Explaining(NamedTuple):
@@ -127,12 +129,12 @@ class _Explaining(NamedTuple):
     batch: Batch
 
 
-def _explaining(
+def _start_explaining(
     explained: ReferenceModel, estimators: list[Estimator], split: Split, start: int, stop: int
 ) -> _Explaining:
     batch = shard_batch(explained, split, start, stop, _norm(explained, estimators[0]))
     batch = batch._replace(targets=twin_targets(explained, estimators[0].variant, batch))
-    if estimators[0].answered:
+    if estimators[0].uses_prediction:
         batch = batch._replace(by_class=class_images(explained.work.images))
     return _Explaining(explained, estimators, batch)
 
@@ -146,7 +148,7 @@ def _group_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     if not parts[0].estimators[0].submitted:
         return _variant_maps(parts)
     networks = groupby(parts, lambda part: part.explained.work.suite.network_of(part.explained.number))
-    made = zip(parts, [found for _, alike in networks for found in _submitted_maps(list(alike))], strict=True)
+    made = zip(parts, [found for _, alike in networks for found in _explain_submissions(list(alike))], strict=True)
     return [{estimator.id: _twin_of(found, estimator) for estimator in part.estimators} for part, found in made]
 
 
@@ -155,17 +157,17 @@ def _twin_of(made: TimedMap, estimator: Estimator) -> TimedMap:
     if estimator.twin != "blurred":
         return made
     n, h, w = made.importance.shape[0], *made.importance.shape[-2:]
-    return made._replace(importance=blurred(made.importance.view(n, -1, h, w)).view_as(made.importance))
+    return made._replace(importance=blur(made.importance.view(n, -1, h, w)).view_as(made.importance))
 
 
-def _submitted_maps(parts: list[_Explaining]) -> list[TimedMap]:
+def _explain_submissions(parts: list[_Explaining]) -> list[TimedMap]:
     """Return a submission's maps by references of one architecture, made where it can touch nothing, in one sandbox."""
     explained, (estimator, *_), batch = parts[0]
     (model, made_by), record = explained.work.suite.network_of(explained.number), explained.work.images.record
     network = Network(model, record.classes, record.channels, record.size, made_by)
     file, listed = estimator.parts.file, estimator.parts.listed or ""
     source = check_source(explained.work.workspace.submission(file)).tuned(listed).code
-    n, size = len(batch.ids), at_once(network)
+    n, size = len(batch.ids), count_images_per_call(network)
     asked = tuple(
         Part(twin_network(each, estimator.variant), images, targets, ids, size)
         for each, _, (images, targets, ids, *_) in parts
@@ -190,9 +192,9 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     models = [
         None if one.control else _network(each, one.variant, asked, each.store.checksum()) for each, _, _ in parts
     ]
-    precision = precision_used(asked.precision, device())
+    precision = choose_precision(asked.precision, device())
     n, size = len(parts[0].batch.ids), images_at_once(first.work, sum(len(each.estimators) for each in parts))
-    done = Making(f"{precision}-stem" if isinstance(models[0], Divided) else precision)
+    done = Making(f"{precision}-stem" if isinstance(models[0], SplitStem) else precision)
     told: list[list[Explained]] = []
     made: list[list[Maps]] = []
     for rows in (slice(begin, begin + size) for begin in range(0, n, size)):
@@ -207,17 +209,17 @@ def _variant_maps(parts: list[_Explaining]) -> list[dict[str, TimedMap]]:
     of_one = seconds / sum(sum(passes(each.estimators)) or len(each.estimators) for each in parts)
     told_each, made_each = zip(*told, strict=True), zip(*made, strict=True)
     return [
-        _timed(one.variant, each.estimators, list(theirs), list(maps), done, of_one)
+        _join_maps(one.variant, each.estimators, list(theirs), list(maps), done, of_one)
         for each, theirs, maps in zip(parts, told_each, made_each, strict=True)
     ]
 
 
-def _timed(
+def _join_maps(
     variant: str, estimators: list[Estimator], told: list[Explained], parts: list[Maps], done: Making, seconds: float
 ) -> dict[str, TimedMap]:
     """Join the maps of one reference; a pass through its model took `seconds`, and each estimator is told its own."""
     where = device_name(device())
-    explained = merged(ExplainedBatches(each.images, each.images, done, where) for each in told)
+    explained = merge(ExplainedBatches(each.images, each.images, done, where) for each in told)
     kept = {name: torch.cat([each.kept[name] for each in told]).tolist() for name in told[0].kept}
     kept = kept if variant == "trained" else {}  # others do not explain what the model predicts for the image itself
     return {
@@ -239,13 +241,13 @@ def _network(explained: ReferenceModel, variant: str, maps: Making, weights: str
     model = twin_network(explained, variant)
     if maps is Making.FLOAT32:
         return model.to(device())
-    return (divided(folded(model)) if maps.divides else folded(model)).to(device())
+    return (split_stem(fold_batchnorm(model)) if maps.divides else fold_batchnorm(model)).to(device())
 
 
 def images_at_once(work: SuiteWork, estimators: int) -> int:
-    """Return how many images are explained together: on a GPU as many as fit, see `explained_at_once`."""
+    """Return how many images are explained together: on a GPU as many as fit, see `count_explained_at_once`."""
     if device().type == "cpu":
-        return explained_at_once(work.suite)
+        return count_explained_at_once(work.suite)
     suite, record = work.suite, work.images.record
     cost = network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
-    return max(EXPLAINED, fitting(gpu_memory(), cost.activations, record.shape, estimators))
+    return max(EXPLAINED, count_fitting_images(gpu_memory(), cost.activations, record.shape, estimators))

@@ -13,21 +13,21 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.devices import device
+from roarbench.enums import OTHER_REFERENCE, ScoredNetwork, Split
 from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import EXPLAINED, job_group
 from roarbench.estimators.ids import EstimatorId, twin_id
-from roarbench.execution import jobs, shards, siblings
+from roarbench.execution import cross_scoring, jobs, ranking_jobs
 from roarbench.execution.common_networks import train_common, tune
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.identity import fingerprint
-from roarbench.plan.common import CommonNetwork, tuned_key
+from roarbench.plan.common_network import CommonNetwork, make_tuned_key
 from roarbench.plan.points import Point
 from roarbench.plan.runs import Cell, Run
 from roarbench.plan.shared_inputs import inputs_of
-from roarbench.store.leases import Wanted
-from roarbench.store.ranking_parts import covers
+from roarbench.store.leases import LeaseRequest
+from roarbench.store.ranking_parts import is_covered
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.terms import OTHER_REFERENCE, Retrain, Split
 from roarbench.workers.job import Job
 
 SHARD = 512  # images that one job ranks at most
@@ -48,9 +48,9 @@ class Step(NamedTuple):
     runs: tuple[Run, ...] = ()  # those that it does, for `run`
     group: str = ""  # the submission that it ranks by; once it failed for some images, it is not tried for others
 
-    def wanted(self, data: str) -> Wanted:
+    def wanted(self, data: str) -> LeaseRequest:
         """Return what is leased for it on the images of this fingerprint."""
-        return Wanted(self.keys, "" if self.runs else self.job.name, data)
+        return LeaseRequest(self.keys, "" if self.runs else self.job.name, data)
 
     @property
     def run(self) -> Run | None:
@@ -64,18 +64,18 @@ class Step(NamedTuple):
         return self._replace(job=job, keys=tuple(run.key for run in runs), runs=runs)
 
 
-def steps(work: SuiteWork, runs: list[Run]) -> list[Step]:
+def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
     """Return everything that has to be done for these runs and is not yet in the stores."""
-    lacking = dict.fromkeys(spec for spec in rankings_needed(work, runs) if not work.rankings.has(spec)).keys()
+    lacking = dict.fromkeys(spec for spec in find_needed_rankings(work, runs) if not work.rankings.has(spec)).keys()
     needs = {each.reference.key: () if each.made else (each.step,) for each in work.explained}
     ranking = list(_rank_steps(work, lacking, needs))
     sealing = list(_seal_steps(work, lacking, ranking))
     networks = network_steps(work, runs, lacking)
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
-    together = [run for run in by_seed if run.cell.retrain is Retrain.SIBLINGS]
-    alone = [run for run in by_seed if run.cell.retrain is not Retrain.SIBLINGS]
+    together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
+    alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
     scoring = [_run_step(work, run, runs, lacking, needs) for run in alone]
-    scoring += _sibling_steps(work, together, lacking, needs)
+    scoring += _add_sibling_steps(work, together, lacking, needs)
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [_reference_step(each) for each in work.explained if each.step in explained]
     return [*training, *ranking, *sealing, *networks, *scoring]
@@ -90,7 +90,7 @@ Lacking = Collection[RankingSpec]  # rankings to make
 References = Mapping[str, tuple[str, ...]]  # by the key of a reference the step that makes it, unless it is made
 
 
-def rankings_needed(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
+def find_needed_rankings(work: SuiteWork, runs: list[Run]) -> list[RankingSpec]:
     """Return the rankings that runs remove by, for every reference explained; those of controls once."""
     needed = inputs_of(work.suite, [Point(run.cell, run.seed) for run in runs]).rankings
     rows = {(row.estimator.id, row.unit, row.reference): row.estimator for row in needed}
@@ -102,7 +102,7 @@ def network_steps(work: SuiteWork, runs: list[Run], lacking: Lacking) -> list[St
 
     They are there or not; `lacking` says which rankings are not.
     """
-    scored = (run for run in runs if run.cell.retrain is Retrain.COMMON)
+    scored = (run for run in runs if run.cell.retrain is ScoredNetwork.COMMON)
     return list({step.job.name: step for run in scored for step in _network_steps(work, run, lacking)}.values())
 
 
@@ -111,26 +111,26 @@ def _network_steps(work: SuiteWork, run: Run, lacking: Lacking) -> Iterator[Step
     common, needs = work.common_network(run), work.control_specs(run.cell.unit)
     title = f"{common.order} {common.unit}{'' if common.fill == 'mean' else f' {common.fill}'} {common.seed}"
     job, made = Job(f"network {title}", train_common, (work, common)), work.stored(common.key).has
-    yield Step("network", job, _sealed(work, lacking, *needs), (common.key,), made, common.recipe)
+    yield Step("network", job, _list_seal_steps(work, lacking, *needs), (common.key,), made, common.recipe)
     if spec := work.row_spec(run):
         # the same rankings, another network
         lent = twin_id("", OTHER_REFERENCE) if EstimatorId.read(run.cell.estimator).explains_next else ""
         tuning = Job(f"tune {spec.name}{lent} {title}", tune, (work, common, spec))
         made = partial(_is_tuned, work, common, spec)
         key = _key("tune", common.key, spec.key)
-        yield Step("tune", tuning, (job.name, *_sealed(work, lacking, spec)), (key,), made, common.recipe)
+        yield Step("tune", tuning, (job.name, *_list_seal_steps(work, lacking, spec)), (key,), made, common.recipe)
 
 
 def _is_tuned(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> bool:
     """Return whether a common network is tuned on the rankings of a row, which are finished."""
-    return work.stored(tuned_key(common.key, work.rankings.open(row).checksum)).has()
+    return work.stored(make_tuned_key(common.key, work.rankings.open(row).checksum)).has()
 
 
 def _key(*parts: object) -> str:
     return fingerprint([str(part) for part in parts])
 
 
-def _sealed(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
+def _list_seal_steps(work: SuiteWork, lacking: Lacking, *specs: RankingSpec) -> tuple[str, ...]:
     """Return the steps that finish those of the rankings that are lacking."""
     return tuple(seal_name(work, spec) for spec in specs if spec in lacking)
 
@@ -145,7 +145,7 @@ def _rank_steps(work: SuiteWork, lacking: Lacking, references: References) -> It
         groups.setdefault(job_group(spec.estimator_record), []).append(spec)
     for group, specs in groups.items():
         for todo, split, start, stop in _shards(work, specs):
-            job = Job(f"rank {group} {split} {start}", shards.rank_shard, (work, todo, split, start, stop))
+            job = Job(f"rank {group} {split} {start}", ranking_jobs.rank_shard, (work, todo, split, start, stop))
             needs = tuple(sorted({name for spec in todo if spec.reference for name in references[spec.reference]}))
             made = partial(_is_ranked, work, todo, split, start, stop)
             own = group if todo[0].estimator_record.own_passes else ""
@@ -159,7 +159,7 @@ def _is_ranked(work: SuiteWork, specs: Sequence[RankingSpec], split: Split, star
 def _batches(specs: Sequence[RankingSpec], split: Split, start: int, stop: int) -> tuple[str, ...]:
     """Return what is leased for a range of images: batches, the same however a machine divides them into jobs."""
     data, starts = specs[0].data, range(start, stop, EXPLAINED)
-    groups = shards.explained_groups(specs)
+    groups = ranking_jobs.list_groups(specs)
     return tuple(_key("rank", data, group, split, first) for group in groups for first in starts)
 
 
@@ -170,7 +170,7 @@ def _shards(work: SuiteWork, specs: list[RankingSpec]) -> Iterator[tuple[tuple[R
         n = len(work.images[split].labels)
         ranked = {spec: work.rankings.ranked(spec, split) for spec in specs if split in spec.splits}
         ends = {start: min(start + EXPLAINED, n) for start in range(0, n, EXPLAINED)}
-        todo = {s: tuple(spec for spec in ranked if not covers(ranked[spec], s, stop)) for s, stop in ends.items()}
+        todo = {s: tuple(spec for spec in ranked if not is_covered(ranked[spec], s, stop)) for s, stop in ends.items()}
         for (_, lacking), batches in groupby(ends, key=lambda start: (start // size, todo[start])):
             starts = list(batches)
             if lacking:
@@ -184,11 +184,11 @@ def _shard_size(specs: list[RankingSpec]) -> int:
     """
     if device().type == "cuda":
         return SHARD
-    batches = _JOB // (max(1, looks(specs)) * prod(specs[0].shape) * EXPLAINED)
+    batches = _JOB // (max(1, count_forward_passes(specs)) * prod(specs[0].shape) * EXPLAINED)
     return min(SHARD, max(1, int(batches)) * EXPLAINED)
 
 
-def looks(specs: Collection[RankingSpec]) -> int:
+def count_forward_passes(specs: Collection[RankingSpec]) -> int:
     """Return how many forward passes an image takes for these rankings: those by one reference share theirs."""
     references = {spec.reference for spec in specs}
     by_reference = ([spec for spec in specs if spec.reference == one] for one in references)
@@ -203,7 +203,7 @@ def _seal_steps(work: SuiteWork, lacking: Lacking, ranking: list[Step]) -> Itera
         for spec in step.job.arguments[1]:
             needs[spec].append(step.job.name)
     for spec, names in needs.items():
-        job, made = Job(seal_name(work, spec), shards.seal, (work, spec)), partial(work.rankings.has, spec)
+        job, made = Job(seal_name(work, spec), ranking_jobs.seal, (work, spec)), partial(work.rankings.has, spec)
         yield Step("seal", job, tuple(names), (_key("seal", spec.key),), made)
 
 
@@ -221,21 +221,21 @@ def _level_before(run: Run, runs: list[Run]) -> tuple[str, ...]:
 
 def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, references: References) -> Step:
     needs: tuple[str, ...] = ()
-    if run.cell.retrain is Retrain.NONE:
+    if run.cell.retrain is ScoredNetwork.NONE:
         used = {each.reference.key for each in (work.explained_by(run), work.scored_by(run))}
         needs = tuple(sorted(name for key in used for name in references[key]))
     if spec := work.row_spec(run):
-        needs += _sealed(work, lacking, spec)
-    if run.cell.retrain is Retrain.COMMON:
+        needs += _list_seal_steps(work, lacking, spec)
+    if run.cell.retrain is ScoredNetwork.COMMON:
         *_, last = _network_steps(work, run, lacking)
         needs += (last.job.name,)
-    if run.cell.retrain is Retrain.RECURSIVE:  # networks of one level say what is removed at the next
+    if run.cell.retrain is ScoredNetwork.RECURSIVE:  # networks of one level say what is removed at the next
         needs += _level_before(run, runs)
-    recipe = "" if run.cell.retrain in (Retrain.NONE, Retrain.COMMON) else run.recipe
+    recipe = "" if run.cell.retrain in (ScoredNetwork.NONE, ScoredNetwork.COMMON) else run.recipe
     return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
 
 
-def _sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
+def _add_sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, references: References) -> Iterator[Step]:
     """Yield what scores references under each other's maps: one map at as many levels as take seconds together."""
     images, record = len(work.images.test.labels), work.suite.dataset_record
     most = max(1, int(_SCORED // (images * prod(record.shape) * work.suite.references)))
@@ -248,6 +248,6 @@ def _sibling_steps(work: SuiteWork, runs: list[Run], lacking: Lacking, reference
             part = tuple(run for run in curve if run.cell.t in levels[start : start + most])
             used = {each.reference.key for run in part for each in (work.explained_by(run), work.scored_by(run))}
             needs = tuple(sorted(name for key in used for name in references[key]))
-            needs += _sealed(work, lacking, *filter(None, [work.row_spec(part[0])]))
+            needs += _list_seal_steps(work, lacking, *filter(None, [work.row_spec(part[0])]))
             keys = tuple(run.key for run in part)
-            yield Step("run", Job(_key("siblings", *keys), siblings.score, (work, part)), needs, keys, runs=part)
+            yield Step("run", Job(_key("siblings", *keys), cross_scoring.score, (work, part)), needs, keys, runs=part)

@@ -15,39 +15,39 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import device, device_name, gpu_libraries, precision_used
+from roarbench.devices import choose_precision, device, device_name, gpu_libraries
+from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, ScoredNetwork, Split
 from roarbench.errors import StoreError
-from roarbench.estimators import SEED
-from roarbench.estimators.pairing import other_images, other_images_of_class
-from roarbench.execution.common_networks import exchanged, scoring_network
-from roarbench.execution.given_weights import load_given
-from roarbench.execution.importance import image_ids
-from roarbench.execution.placed_inputs import (
-    degraded,
-    matched_bits,
+from roarbench.estimators.estimator import SEED
+from roarbench.estimators.randomness import pair_images, pair_images_of_class
+from roarbench.execution.common_networks import load_scoring_network, make_exchanged_images
+from roarbench.execution.device_inputs import (
+    find_removed_on_device,
+    load_pixels,
+    make_degraded,
+    make_untouched,
+    match_bits,
     mean_of,
-    placed_pixels,
-    removed_on_device,
-    untouched,
-    without,
+    remove_features,
 )
-from roarbench.execution.recursion import recursive_stage
+from roarbench.execution.importance import image_ids
+from roarbench.execution.pretrained_weights import load_given
+from roarbench.execution.recursive_roar import recursive_stage
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
-from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
-from roarbench.kernels.exchange import Cut
+from roarbench.kernels.exchange import StreamedMask
 from roarbench.kernels.inputs import Inputs, Normalisation
-from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Run, check_fill
 from roarbench.store.checkpoints import CheckpointFile
+from roarbench.store.networks import Predictions
 from roarbench.store.provenance import Provenance, provenance
 from roarbench.store.rankings import Rankings
-from roarbench.store.references import Predictions
-from roarbench.store.result import Result, pack_answers, pack_probabilities
-from roarbench.terms import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, Retrain, Split
+from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
 
 _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, apart from those of the trainings
 
@@ -55,11 +55,11 @@ _REDRAWN = {Split.TRAIN: 2000, Split.TEST: 3000}  # seeds of `random-redrawn`, a
 class Scored(NamedTuple):
     """Outcome of one run, and a line for the one who waits; empty if there is nothing to say."""
 
-    result: Result
+    result: RunResult
     note: str
 
     @property
-    def results(self) -> tuple[Result, ...]:
+    def results(self) -> tuple[RunResult, ...]:
         """Return it as the outcomes of several runs have it."""
         return (self.result,)
 
@@ -91,7 +91,7 @@ def _make_reference(explained: ReferenceModel) -> str:
     else:
         recipe = find_recipe(reference.recipe)
         model = work.start(recipe, reference.seed).to(device())
-        inputs, labels = untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
+        inputs, labels = make_untouched(images, Split.TRAIN), torch.from_numpy(images.train.labels)
         fit(model, inputs, labels, Normalisation.of(images), recipe, reference.seed, checkpoint)
     explained.store.save_trained(model, time.perf_counter() - start, norm)
     checkpoint.remove()
@@ -101,8 +101,8 @@ def _make_reference(explained: ReferenceModel) -> str:
 def _predictions(explained: ReferenceModel, split: Split) -> Predictions:
     """Return what the reference says of the untouched images of a split."""
     images = explained.work.images
-    model, batch = explained.trained().to(device()), scored_at_once(images.record.size)
-    said = predict(model, untouched(images, split), explained.norm, batch).softmax(1).max(1)
+    model, batch = explained.trained().to(device()), count_scored_at_once(images.record.size)
+    said = predict(model, make_untouched(images, split), explained.norm, batch).softmax(1).max(1)
     return Predictions(said.indices.numpy(), said.values.numpy())
 
 
@@ -110,23 +110,25 @@ def score(work: SuiteWork, run: Run) -> Scored:
     """Do one run: train from scratch on degraded images or removal masks, or take the reference, and test it."""
     check_fill(run.cell.fill, run.cell.retrain)
     images, row, judge = work.images, work.row_spec(run), work.scored_by(run)
-    rankings = handed(images, run, work.rankings.open(row)) if row else None
-    weights = explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
+    rankings = hand_rankings(images, run, work.rankings.open(row)) if row else None
+    weights = check_explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    stage = recursive_stage(work, run, rankings) if run.cell.retrain is Retrain.RECURSIVE else None
+    stage = recursive_stage(work, run, rankings) if run.cell.retrain is ScoredNetwork.RECURSIVE else None
     own = (stage.model, Normalisation.of(images), None) if stage else None
     model, norm, loss = own or _network(judge, run, rankings, checkpoint)
-    removed = stage.removed[Split.TEST] if stage else removed_of(images, run, rankings)
-    logits = predict(model, tested(images, run, rankings, removed), norm, scored_at_once(images.record.size))
+    removed = stage.removed[Split.TEST] if stage else find_removed(images, run, rankings)
+    logits = predict(
+        model, make_test_inputs(images, run, rankings, removed), norm, count_scored_at_once(images.record.size)
+    )
     correct = logits.argmax(1).numpy() == images.test.labels
-    result = Result(
+    result = RunResult(
         run=run,
         correct=int(correct.sum()),
         total=len(correct),
         bits=pack_answers(correct),
         seconds=time.perf_counter() - start,
-        provenance=computed_with(run),
-        probability=_target_probability(judge, logits) if run.cell.retrain is Retrain.NONE else None,
+        provenance=describe_computation(run),
+        probability=_target_probability(judge, logits) if run.cell.retrain is ScoredNetwork.NONE else None,
         rankings=rankings.checksum if rankings else "",
         smoothness=None if removed is None else smoothness(removed, images.record.shape, run.cell.unit),
         weights=weights,
@@ -139,24 +141,24 @@ def _network(
     judge: ReferenceModel, run: Run, rankings: Rankings | None, checkpoint: CheckpointFile
 ) -> tuple[nn.Module, Normalisation, float | None]:
     """Return the network that is scored, what its inputs are normalised with, and the loss where it is trained here."""
-    if run.cell.retrain is Retrain.NONE:
+    if run.cell.retrain is ScoredNetwork.NONE:
         return judge.trained().to(device()), judge.norm, None
     work, images = judge.work, judge.work.images
-    norm = _map_norm(images, run) if run.cell.retrain is Retrain.MASKS else Normalisation.of(images)
-    if run.cell.retrain is Retrain.COMMON:
-        return scoring_network(work, run, rankings), norm, None
+    norm = _map_norm(images, run) if run.cell.retrain is ScoredNetwork.MASKS else Normalisation.of(images)
+    if run.cell.retrain is ScoredNetwork.COMMON:
+        return load_scoring_network(work, run, rankings), norm, None
     model = work.start(run.recipe_record, run.seed).to(device())
     inputs, labels = _inputs(images, run, rankings, Split.TRAIN), torch.from_numpy(images.train.labels)
     return model, norm, fit(model, inputs, labels, norm, run.recipe_record, run.seed, checkpoint)
 
 
-def computed_with(run: Run) -> Provenance:
+def describe_computation(run: Run) -> Provenance:
     """Return what a run is computed with by this process; scoring is always in float32."""
     asked = run.recipe_record.precision if run.cell.retrain.trains else Precision.FLOAT32
-    return provenance(device_name(device()), precision_used(asked, device()), gpu_libraries(device()))
+    return provenance(device_name(device()), choose_precision(asked, device()), gpu_libraries(device()))
 
 
-def explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
+def check_explained_weights(work: SuiteWork, run: Run, rankings: Rankings | None) -> str:
     """Return the checksum of the weights that a run depends on; refuse rankings that were made from others."""
     store = work.explained_by(run).store
     weights = rankings.weights if rankings else ""
@@ -177,34 +179,38 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     """Return what the run's network sees of a split."""
     cell = run.cell
     if cell.estimator == CLEAN:
-        return untouched(images, split)
+        return make_untouched(images, split)
     if rankings is None:
-        check_fill(cell.fill, Retrain.RECURSIVE)  # removed anew at every reading
+        check_fill(cell.fill, ScoredNetwork.RECURSIVE)  # removed anew at every reading
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
-        held = placed_pixels(images, split)
+        held = load_pixels(images, split)
         return RedrawnImages(held, cell.t, mean_of(images).to(held.device), cell.unit, generator)
-    if cell.retrain is Retrain.EXCHANGED and split is Split.TRAIN:
-        cut = Cut(rankings.planes(split), rankings.layout, cell.t, cell.order)
-        return exchanged(images, [cut], cell.unit, run.seed, fill=cell.fill)
-    if cell.retrain is Retrain.MASKS:
-        return RemovedMaps(rankings.layout.shape, removed_on_device(rankings, split, cell), cell.unit)
-    return degraded(images, split, rankings, cell)
+    if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
+        cut = StreamedMask(rankings.planes(split), rankings.layout, cell.t, cell.order)
+        return make_exchanged_images(images, [cut], cell.unit, run.seed, fill=cell.fill)
+    if cell.retrain is ScoredNetwork.MASKS:
+        return RemovedMaps(rankings.layout.shape, find_removed_on_device(rankings, split, cell), cell.unit)
+    return make_degraded(images, split, rankings, cell)
 
 
-def tested(images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None) -> Inputs:
+def make_test_inputs(
+    images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None
+) -> Inputs:
     """Return what a network is tested on; recursion and matched maps remove by other bits than the rankings'."""
-    if removed is not None and (run.cell.retrain is Retrain.RECURSIVE or _twin(run) == MATCHED_IMAGE):
-        return without(images, Split.TEST, removed, run.cell)
+    if removed is not None and (run.cell.retrain is ScoredNetwork.RECURSIVE or _twin(run) == MATCHED_IMAGE):
+        return remove_features(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 
 
-def handed(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
+def hand_rankings(images: ImageData, run: Run, rankings: Rankings) -> Rankings:
     """Return the rankings that a run removes by: those of its row, or these handed to other images."""
     if (twin := _twin(run)) not in (OTHER_IMAGE, SAME_CLASS):
         return rankings
-    common = run.cell.retrain is Retrain.COMMON  # trained already, and its tests are cheap: a pairing for each seed
+    common = (
+        run.cell.retrain is ScoredNetwork.COMMON
+    )  # trained already, and its tests are cheap: a pairing for each seed
     seed, read = (run.seed, (Split.TEST,)) if common else (SEED, tuple(rankings.splits))
-    given = {split: rankings.planes(split)[_pairing(images, split, seed, twin == SAME_CLASS)] for split in read}
+    given = {split: rankings.planes(split)[_pair_images(images, split, seed, twin == SAME_CLASS)] for split in read}
     return replace(rankings, splits=given)
 
 
@@ -214,22 +220,22 @@ def _twin(run: Run) -> str:
     return row.twin if row else ""
 
 
-def removed_of(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
+def find_removed(images: ImageData, run: Run, rankings: Rankings | None) -> NDArray[np.uint8] | None:
     """Return the packed removed bits of the test images, uint8 (n, width); None where no rankings say them."""
     if rankings is None:
         return None
     planes, cell, layout = rankings.planes(Split.TEST), run.cell, rankings.layout
-    removed = removed_bits(planes, cell.t, cell.order, layout)
+    removed = find_removed_bits(planes, cell.t, cell.order, layout)
     if _twin(run) != MATCHED_IMAGE:
         return removed
-    others = _pairing(images, Split.TEST, run.seed, same_class=False)
-    return matched_bits(images, run, rankings, removed, others)
+    others = _pair_images(images, Split.TEST, run.seed, same_class=False)
+    return match_bits(images, run, rankings, removed, others)
 
 
-def _pairing(images: ImageData, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
+def _pair_images(images: ImageData, split: Split, seed: int, same_class: bool) -> NDArray[np.int64]:
     """Return for each image of a split the other one whose map it is handed."""
     labels, first = images[split].labels, int(image_ids(split, 0, 1))
-    return other_images_of_class(labels, first, seed) if same_class else other_images(len(labels), first, seed)
+    return pair_images_of_class(labels, first, seed) if same_class else pair_images(len(labels), first, seed)
 
 
 def _target_probability(judge: ReferenceModel, logits: Tensor) -> bytes:

@@ -9,7 +9,7 @@ from roarbench.devices import gpus
 from roarbench.errors import CallerError
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import cores
 from roarbench.workers.job import Engine, Job, JobOutcome
 from roarbench.workers.local import LocalEngine
@@ -28,15 +28,15 @@ def default_workers(side: int | None = None) -> int:
     return count * max(1, min(_SHARING if side and side <= _SMALL else 1, cores() // count)) if count else cores()
 
 
-def workers_here(asked: int | None, side: int | None = None) -> int:
+def workers_here(requested: int | None, side: int | None = None) -> int:
     """Return how many processes share the work on this machine; CallerError for none, or more than it can feed."""
     most = PER_CORE * cores()
-    if asked is not None and asked < 1:
-        raise CallerError(f"--workers {asked} would do nothing; write 1 to {most}")
-    if asked and asked > most:
-        seen = f"--workers {asked} is more than {PER_CORE} for each core of this machine"
+    if requested is not None and requested < 1:
+        raise CallerError(f"--workers {requested} would do nothing; write 1 to {most}")
+    if requested and requested > most:
+        seen = f"--workers {requested} is more than {PER_CORE} for each core of this machine"
         raise CallerError(f"{seen}; write {most} or less")
-    return asked or default_workers(side)
+    return requested or default_workers(side)
 
 
 def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
@@ -45,13 +45,13 @@ def start_local(workers: int, logs: Path | None = None) -> LocalEngine:
 
 
 @contextmanager
-def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work | None], Rates]]:
+def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[SuiteSpec, Work | None], Rates]]:
     """Start a worker on this machine and yield what has it measure a suite for a plan; `say` takes lines about it."""
     every = gpus()
     with LocalEngine(1, every) as engine:
 
-        def measure(suite: Suite, work: Work | None) -> Rates:
-            rates = measured_rates(engine, suite, work, say)
+        def measure(suite: SuiteSpec, work: Work | None) -> Rates:
+            rates = measure_rates(engine, suite, work, say)
             for recipe, why in rates.too_large:
                 say(f"{suite.title}: trainings by {recipe} would be left out here: {why}")
             return replace(rates, gpus=len(every)) if every else rates
@@ -59,8 +59,8 @@ def rates_here(say: Callable[[str], object]) -> Iterator[Callable[[Suite, Work |
         yield measure
 
 
-def measured_rates(
-    engine: Engine, suite: Suite, work: Work | None = None, say: Callable[[str], object] = print
+def measure_rates(
+    engine: Engine, suite: SuiteSpec, work: Work | None = None, say: Callable[[str], object] = print
 ) -> Rates:
     """Return rates of the workers' devices, measured by the first one that is idle, or assumed where that failed.
 

@@ -12,18 +12,18 @@ from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedCo
 from rich.table import Column
 
 from roarbench.datasets import decoding
-from roarbench.execution.job_graph import Step, looks
+from roarbench.enums import ScoredNetwork
+from roarbench.execution.job_graph import Step, count_forward_passes
 from roarbench.execution.scheduler import Event
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import Rates
-from roarbench.forecast.workload import copies, filled_images
-from roarbench.plan.common import tuning_cost
-from roarbench.plan.keys import ranked_splits, reference_epochs
+from roarbench.forecast.workload import copies, count_filled_images
+from roarbench.plan.common_network import tuning_cost
 from roarbench.plan.points import Point, describe, protocol_name
+from roarbench.plan.run_keys import list_ranked_splits, reference_epochs
 from roarbench.plan.runs import CLEAN
 from roarbench.protocols import PROTOCOLS
 from roarbench.store.ranking_spec import RankingSpec
-from roarbench.terms import Retrain
 from roarbench.text import duration, size
 
 _BAR = 20  # letters
@@ -54,7 +54,7 @@ def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
     train, test = len(images.train.labels), len(images.test.labels)
     if step.kind == "reference":
         epochs = reference_epochs(suite)
-        predicted = sum(len(images[split].labels) for split in ranked_splits(suite))
+        predicted = sum(len(images[split].labels) for split in list_ranked_splits(suite))
         return epochs * train * rates.train + predicted * rates.predict
     if step.kind == "rank":
         _, specs, _, start, stop = step.job.arguments
@@ -68,7 +68,7 @@ def cost(work: SuiteWork, step: Step, rates: Rates) -> float:
         return 0.0
     epochs = step.run.recipe_record.epochs if step.recipe else 0
     cells = {run.cell for run in step.runs}  # several networks are shown the same images
-    filled = sum(filled_images(cell, train, test) for cell in cells) * (rates.fill or 0.0)
+    filled = sum(count_filled_images(cell, train, test) for cell in cells) * (rates.fill or 0.0)
     return epochs * train * rates.train + len(step.runs) * test * rates.predict + filled
 
 
@@ -76,7 +76,7 @@ def _map_seconds(specs: Sequence[RankingSpec], rates: Rates) -> float:
     """Return core-seconds for one image's maps; a submission that was not measured counts as a gradient."""
     if specs[0].estimator_record.submitted and rates.submission is not None:
         return rates.submission
-    return looks(specs) * rates.explain
+    return count_forward_passes(specs) * rates.explain
 
 
 class Meter:
@@ -281,7 +281,7 @@ def _question(event: Event) -> str:
     run = event.step.run
     if run is None or event.elsewhere:
         return ""
-    if (run.cell.estimator, run.cell.retrain) == (CLEAN, Retrain.NONE):
+    if (run.cell.estimator, run.cell.retrain) == (CLEAN, ScoredNetwork.NONE):
         return "reference scored"
     title = PROTOCOLS[protocol_name(run.cell)].title
     row = run.cell.estimator if len(event.step.runs) > 1 else f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}"

@@ -14,15 +14,15 @@ from rich.console import Console
 from torch import nn
 
 from roarbench.analysis.faithfulness import PATCHES, REGIONS, RUNS, SEED, STEPS, score_specs
+from roarbench.enums import Split
 from roarbench.errors import CallerError
 from roarbench.execution import importance, jobs
 from roarbench.execution.artifacts import verify_inputs
-from roarbench.execution.runner import Finished, collected
+from roarbench.execution.run_suite import Finished, load_results
 from roarbench.execution.suite_work import ReferenceModel
 from roarbench.store.provenance import code_version, provenance
+from roarbench.store.quantus_scores import Score, ScoreSpec, put_scores, score_values
 from roarbench.store.results import ResultsStore
-from roarbench.store.scores import Score, ScoreSpec, put_scores, score_values
-from roarbench.terms import Split
 from roarbench.text import duration
 
 
@@ -59,7 +59,7 @@ def add_scores(finished: Finished, store: ResultsStore, console: Console) -> Fin
         scores = [_score(spec, estimator, value, versions) for spec, value in zip(mine, values, strict=True)]
         put_scores(store.database, scores)
         console.print(f"Quantus: {estimator} ({duration(time.monotonic() - start)})", soft_wrap=True)
-    return finished._replace(suite_results=collected(results.suite, store, results.data, results.limit))
+    return finished._replace(suite_results=load_results(results.suite, store, results.data, results.limit))
 
 
 def evaluate(metric: str, explained: QuantusInput) -> NDArray[np.float64]:
@@ -92,7 +92,7 @@ def _explain(explained: ReferenceModel, estimator: str, images: int) -> QuantusI
     jobs.train_reference(explained)
     count = min(images, len(explained.work.images.test.labels))
     batch = importance.shard_batch(explained, Split.TEST, 0, count, explained.norm)
-    maps = importance.timed_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
+    maps = importance.time_maps(explained, [estimator], Split.TEST, 0, count)[estimator].importance
     pixels = np.ascontiguousarray(batch.images.numpy())
     return QuantusInput(explained.trained(), pixels, batch.targets.numpy(), np.ascontiguousarray(maps.numpy()))
 

@@ -9,30 +9,30 @@ from pathlib import Path
 import numpy as np
 from rich.console import Console
 
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.load import find_key
-from roarbench.datasets.loading import decode_dataset
+from roarbench.analysis.stored_results import collect
+from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.errors import CallerError, DataError, Hint, RunError
 from roarbench.estimators.ids import TRUSTED, EstimatorId
-from roarbench.execution.local_workers import measured_rates
+from roarbench.execution.local_workers import measure_rates
 from roarbench.execution.progress import DecodeWatch
-from roarbench.execution.runner import at_work
+from roarbench.execution.run_suite import start_work
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.plan.keys import reference_of, reference_points, scored_network
 from roarbench.plan.points import Point
+from roarbench.plan.run_keys import find_scored_network, reference_of, reference_points
 from roarbench.plan.runs import Run
-from roarbench.plan.suite import REPLICATION, SIBLINGS, Suite
-from roarbench.plan.suites import with_given
+from roarbench.plan.suite import REPLICATION, SIBLINGS, SuiteSpec
+from roarbench.plan.suites import set_explained_weights
 from roarbench.plan.weights import PUBLISHED, title
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.roar import ROAR
 from roarbench.sandbox.preflight import check_sandbox
-from roarbench.store.entries import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
-from roarbench.store.kept_suites import all_suites
 from roarbench.store.layout import Workspace
-from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.trusted import check_network
+from roarbench.store.run_result import RunResult
+from roarbench.store.stored_suites import list_suites
+from roarbench.store.submissions import Origin, ReproductionOutcome, find_entries, note_reproduction, origins
+from roarbench.store.trusted_files import check_network
 
 _Z = 1.96  # standard deviations of a 95 % interval
 
@@ -41,8 +41,8 @@ _Z = 1.96  # standard deviations of a 95 % interval
 class Reproduction:
     """A stored row beside the same run done again."""
 
-    stored: Result
-    again: Result
+    stored: RunResult
+    again: RunResult
     margin: float  # by how much accuracies of two such runs differ by chance, 19 times in 20; in [0, 1]
 
     @property
@@ -126,30 +126,30 @@ def check_trust(store: ResultsStore, key: str) -> None:
         raise CallerError(f"{seen}; read its source and write --trust-submission")
 
 
-def _find(store: ResultsStore, key: str) -> Result:
+def _find(store: ResultsStore, key: str) -> RunResult:
     found = find_key(store, key)
     if not (stored := store.results([found])):
-        hint = Hint("; `{}` says what happened to it", "show", (found,))
+        hint = Hint("; `{}` says what happened to it", "run-info", (found,))
         raise CallerError(f"the run {found} has no result here", hint)
     return stored[found]
 
 
-def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> Suite:
+def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> SuiteSpec:
     """Return a suite that the run may belong to: same images, networks, recipe and reference, given weights or not.
 
     One that explains these weights by itself goes before those that were told to: it ranks no more than it needs.
     """
     stored = (given for *_, given in store.versions(run.cell.dataset, run.cell.model))
     titles = [given for given in dict.fromkeys((*named, *stored)) if given]
-    for suite in sorted(all_suites(store.database), key=lambda suite: suite.given != run.given):
+    for suite in sorted(list_suites(store.database), key=lambda suite: suite.given != run.given):
         asked = replace(suite, replication=run.seed // REPLICATION)
-        asked = replace(_explaining(asked, run, titles), maps=run.maps) if run.reference else asked
+        asked = replace(_set_explained(asked, run, titles), maps=run.maps) if run.reference else asked
         explained = reference_of(asked, run.data, asked.explained(run.cell, run.seed))
         recipe = suite.recipe if run.cell.retrain.trains else explained.recipe
         place = (suite.dataset, suite.model, recipe) == (run.cell.dataset, run.cell.model, run.recipe)
         scored = run.cell == reference_points(suite)[0].cell  # every suite that explains has it beside
         does = scored or run.cell.retrain in {block.protocol.retrain for block in suite.blocks}
-        network = scored_network(asked, Point(run.cell, run.seed), run.data)
+        network = find_scored_network(asked, Point(run.cell, run.seed), run.data)
         if place and does and run.reference in ("", explained.key) and run.network == network:
             return asked
     if run.given and run.network and not run.cell.retrain.trains:
@@ -158,13 +158,13 @@ def _suite(store: ResultsStore, run: Run, named: Iterable[str]) -> Suite:
     raise CallerError(f"no suite of this version has the run {run.key}; it was made by another version")
 
 
-def _explaining(suite: Suite, run: Run, titles: Iterable[str]) -> Suite:
+def _set_explained(suite: SuiteSpec, run: Run, titles: Iterable[str]) -> SuiteSpec:
     """Return a suite that explains what the run explains; where that was given, with what it scores beside it.
 
     These are as few references as the run's seed takes two different ones of. A suite that says which weights it
     explains has them already.
     """
-    alone = with_given(suite, run.given)
+    alone = set_explained_weights(suite, run.given)
     others = (each for each in titles if reference_of(replace(suite, given=each), run.data).key == run.network)
     scored = "" if suite.networks else next(others, "")
     if not scored:
@@ -176,13 +176,13 @@ def _explaining(suite: Suite, run: Run, titles: Iterable[str]) -> Suite:
     return replace(apart, given=",".join(given))
 
 
-def _numbers(suite: Suite, run: Run) -> list[int]:
+def _numbers(suite: SuiteSpec, run: Run) -> list[int]:
     """Return the numbers of the references that a run needs: the explained one, and the one that is scored as it is."""
     scored = () if run.cell.retrain.trains else (suite.scored(run.cell, run.seed),)
     return list(dict.fromkeys((suite.explained(run.cell, run.seed), *scored)))
 
 
-def _weights(suite: Suite, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
+def _weights(suite: SuiteSpec, run: Run, named: Mapping[str, str]) -> tuple[str, ...]:
     """Return where each reference's given weights are, of those that the run needs; nothing where none were given.
 
     They are where `--reference` says, or have a published name.
@@ -203,18 +203,18 @@ def _weights(suite: Suite, run: Run, named: Mapping[str, str]) -> tuple[str, ...
 
 
 def _keep_source(store: ResultsStore, run: Run, workspace: Workspace) -> None:
-    asked = EstimatorId.read(run.cell.estimator)
-    if asked.submitted:
-        if TRUSTED not in asked.marks:
+    estimator_id = EstimatorId.read(run.cell.estimator)
+    if estimator_id.submitted:
+        if TRUSTED not in estimator_id.marks:
             check_sandbox()
-        entry = find_entries(store.database)[asked.file]
+        entry = find_entries(store.database)[estimator_id.file]
         workspace.keep_submission(entry.id, entry.source)
 
 
-def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> Result:
-    rates_of = partial(measured_rates, suite=work.suite, say=console.print)
+def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> RunResult:
+    rates_of = partial(measure_rates, suite=work.suite, say=console.print)
     with ResultsStore.open(default_url(work.workspace.root)) as store:
-        with at_work(work, [run], store, rates_of, workers, console) as (watch, events):
+        with start_work(work, [run], store, rates_of, workers, console) as (watch, events):
             for event in events:
                 if not event.failure:
                     watch.note(event)
@@ -223,7 +223,7 @@ def _again(work: SuiteWork, run: Run, workers: int, console: Console) -> Result:
         return store.results([run.key])[run.key]
 
 
-def _margin(store: ResultsStore, suite: Suite, stored: Result, again: Result) -> float:
+def _margin(store: ResultsStore, suite: SuiteSpec, stored: RunResult, again: RunResult) -> float:
     """Return 1.96 standard deviations of the difference of two accuracies on the same images.
 
     Two trainings that did not go alike bit for bit differ like two seeds, and on other rankings like two references

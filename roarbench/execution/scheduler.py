@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 from roarbench.errors import CallerError, LostLease, MachineError
 from roarbench.execution.artifacts import artifacts_of
-from roarbench.execution.beats import Heartbeat
-from roarbench.execution.job_graph import Step, seal_name, steps
-from roarbench.execution.schedule import Schedule
+from roarbench.execution.heartbeat import Heartbeat
+from roarbench.execution.job_graph import Step, build_job_graph, seal_name
+from roarbench.execution.step_queue import Schedule
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.plan.runs import Run, missing
+from roarbench.plan.runs import Run, find_missing
 from roarbench.store.checksums import Checksums
-from roarbench.store.leases import Owner, Wanted
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore
 from roarbench.workers.job import Engine, JobOutcome
 
@@ -45,10 +45,10 @@ def complete(work: SuiteWork, runs: list[Run], store: ResultsStore, engine: Engi
     free; if that process dies, it is done here. What fails is recorded with its reason and not tried again, by any
     process, until somebody asks for it.
     """
-    todo = missing(runs, store.done([run.key for run in runs]))
+    todo = find_missing(runs, store.done([run.key for run in runs]))
     owner = Owner.here()
     with Heartbeat(store, owner) as beats:
-        doing = _Doing(work, Schedule(steps(work, todo)), engine, store, beats)
+        doing = _Doing(work, Schedule(build_job_graph(work, todo)), engine, store, beats)
         try:
             for event in doing.events():
                 for run in () if event.failure else event.step.runs:  # its row is stored
@@ -117,7 +117,7 @@ class _Doing:
             wishes = [step for step in ready if step not in made and not self._left_to_others(step)]
             yield from self._claim({step.wanted(self._data): step for step in wishes})
 
-    def _claim(self, wishes: dict[Wanted, Step]) -> Iterator[Event]:
+    def _claim(self, wishes: dict[LeaseRequest, Step]) -> Iterator[Event]:
         if not wishes:
             return
         answer = self._store.claim(list(wishes), self._owner, self._engine.idle)

@@ -6,22 +6,22 @@ import torch
 from torch import nn
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.estimators import Estimator
+from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution.given_weights import load_start
+from roarbench.estimators.estimator import Estimator
+from roarbench.execution.pretrained_weights import load_start
 from roarbench.kernels.inputs import Normalisation
 from roarbench.models.build import build
-from roarbench.plan.common import CommonNetwork, common_network
-from roarbench.plan.keys import ranked_splits, reference_of
+from roarbench.plan.common_network import CommonNetwork, common_network
 from roarbench.plan.recipe import Recipe
-from roarbench.plan.runs import Reference, Run
-from roarbench.plan.suite import Suite
+from roarbench.plan.run_keys import list_ranked_splits, reference_of
+from roarbench.plan.runs import ReferenceSpec, Run
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.checkpoints import CheckpointFile
 from roarbench.store.layout import Workspace
+from roarbench.store.networks import StoredNetwork, StoredReference
 from roarbench.store.ranking_spec import RankingSpec, ranking_spec
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.references import StoredNetwork, StoredReference
-from roarbench.terms import Split, Unit
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class SuiteWork:
 
     workspace: Workspace
     images: ImageData
-    suite: Suite
+    suite: SuiteSpec
     # where each reference's weights are: a file, or the name of published ones; empty if they are trained
     given: tuple[str, ...] = ()
 
@@ -125,14 +125,14 @@ class ReferenceModel:
         return f"reference{self.numbered}"
 
     @property
-    def reference(self) -> Reference:
+    def reference(self) -> ReferenceSpec:
         """Return what fixes it."""
         return reference_of(self.work.suite, self.work.images.fingerprint, self.number)
 
     @property
     def splits(self) -> tuple[Split, ...]:
         """Return whose images are ranked, and predicted by it."""
-        return ranked_splits(self.work.suite)
+        return list_ranked_splits(self.work.suite)
 
     @property
     def store(self) -> StoredReference:

@@ -4,16 +4,16 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.devices import device
-from roarbench.estimators import SEED
-from roarbench.estimators.base import Batch
-from roarbench.estimators.noise import other_targets
+from roarbench.enums import Unit
+from roarbench.estimators.estimator import SEED
+from roarbench.estimators.inputs import Batch
+from roarbench.estimators.noise import draw_other_targets
 from roarbench.execution.suite_work import ReferenceModel
 from roarbench.identity import fingerprint, record
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Unit
 
 _FITTED = 2048  # training images at most that batch norms are fitted on again
 _TURNS = 4  # quarter turns that a decoy tells apart
@@ -24,14 +24,14 @@ def twin_network(explained: ReferenceModel, variant: str) -> nn.Module:
     if variant == "untrained":
         return explained.untrained()
     if variant == "shuffled":
-        return _shuffled(explained)
+        return _shuffle_weights(explained)
     return _decoy(explained) if variant == "decoy" else explained.trained()
 
 
 def twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tensor:
     """Return the classes that estimators of a variant explain, int64 (n,)."""
     if variant == "other-target":
-        return other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
+        return draw_other_targets(batch.targets, batch.ids, explained.work.images.record.classes, SEED)
     if variant == "constant-target":
         return torch.zeros_like(batch.targets)
     if variant == "decoy":
@@ -42,7 +42,7 @@ def twin_targets(explained: ReferenceModel, variant: str, batch: Batch) -> Tenso
     return batch.targets
 
 
-def _shuffled(explained: ReferenceModel) -> nn.Module:
+def _shuffle_weights(explained: ReferenceModel) -> nn.Module:
     """Return the reference with the entries of each parameter permuted, its batch norms fitted again."""
     model, generator = explained.trained(), torch.Generator().manual_seed(explained.reference.seed)
     with torch.no_grad():

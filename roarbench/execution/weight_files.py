@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from roarbench.errors import CallerError
-from roarbench.text import some
+from roarbench.text import list_some
 
 _WRITE = "write torch.save(model.state_dict(), FILE)"
 _NORMALISED = ("mean", "std", "range")
@@ -39,7 +39,7 @@ def read_weights(path: Path) -> WeightFile:
     except CallerError:
         raise
     except Exception as error:  # both libraries raise a dozen kinds on damaged files
-        raise CallerError(_unreadable(path, error)) from error
+        raise CallerError(_explain_unreadable(path, error)) from error
 
 
 def is_weight(name: str) -> bool:
@@ -62,7 +62,7 @@ def _read_safetensors(path: Path) -> WeightFile:
     for key in set(_NORMALISED) & set(said):
         with suppress(ValueError):  # what is no JSON is told of by whoever reads the numbers
             said[key] = json.loads(said[key])
-    return WeightFile(state, _normalised(said))
+    return WeightFile(state, _normalise(said))
 
 
 def _read_torch(path: Path) -> WeightFile:
@@ -71,15 +71,15 @@ def _read_torch(path: Path) -> WeightFile:
         warnings.simplefilter("ignore")  # of pickles and programs, which are no state dicts: one line says so below
         loaded: Any = torch.load(file, map_location="cpu", weights_only=True)
     if _is_state(loaded):
-        return WeightFile(_dense(loaded), {})  # `mean` is a buffer of the network there
+        return WeightFile(_make_dense(loaded), {})  # `mean` is a buffer of the network there
     found = {key: value for key, value in loaded.items() if _is_state(value)} if isinstance(loaded, dict) else {}
     if not found:
         raise CallerError(f"{path} holds no state dict; {_WRITE}")
     (key, state), *others = found.items()
     if different := [other for other, value in others if not _are_equal(state, value)]:
-        seen = f"{path} holds different weights under {some([repr(name) for name in (key, *different)])}"
+        seen = f"{path} holds different weights under {list_some([repr(name) for name in (key, *different)])}"
         raise CallerError(f"{seen}; write torch.save(torch.load(FILE)[{different[-1]!r}], OTHER), or with another name")
-    return WeightFile(_dense(state), _normalised(loaded))
+    return WeightFile(_make_dense(state), _normalise(loaded))
 
 
 def _is_state(given: Any) -> bool:
@@ -96,15 +96,15 @@ def _are_equal(one: Mapping[str, Tensor], other: Mapping[str, Tensor]) -> bool:
     )
 
 
-def _dense(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
+def _make_dense(state: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return {name: value if value.layout is torch.strided else value.to_dense() for name, value in state.items()}
 
 
-def _normalised(said: Mapping[str, Any]) -> dict[str, Any]:
+def _normalise(said: Mapping[str, Any]) -> dict[str, Any]:
     return {key: said[key] for key in _NORMALISED if key in said}
 
 
-def _unreadable(path: Path, error: Exception) -> str:
+def _explain_unreadable(path: Path, error: Exception) -> str:
     """Return why a file cannot be read, and what to write instead."""
     code: list[str] = []
     with suppress(Exception):
@@ -112,7 +112,7 @@ def _unreadable(path: Path, error: Exception) -> str:
     if "TorchScript" in str(error):
         return f"{path} is a TorchScript program; write torch.save(torch.jit.load(FILE).state_dict(), OTHER)"
     if code:
-        seen = f"cannot read {path}, which holds {some(sorted(code))}: only numbers are read, no code is run"
+        seen = f"cannot read {path}, which holds {list_some(sorted(code))}: only numbers are read, no code is run"
         return f"{seen}; {_WRITE} where you trust the file"
     seen = f"cannot read {path} ({type(error).__name__}), which is cut off, damaged, or no file of torch or safetensors"
     return f"{seen}; {_WRITE}, or safetensors"

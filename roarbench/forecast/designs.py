@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import Work, count_work
-from roarbench.plan.points import expand
-from roarbench.plan.suite import Suite
+from roarbench.plan.points import expand_points
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, find_suite
 
 _DAY = 86400  # seconds
@@ -25,7 +25,7 @@ class Design(NamedTuple):
         return {"step": self.step, "trainings": self.trainings, "days": self.seconds / _DAY}
 
 
-def designs_for(suite: Suite, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
+def designs_for(suite: SuiteSpec, rates: Rates, wall: Callable[[Work, Rates], float]) -> list[Design]:
     """Return the suite that this one shortens, and each step to this one, cumulative; nothing for any other suite.
 
     `rates` are this suite's; images of a recipe with other sizes take as much longer as they have more pixels. `wall`
@@ -35,7 +35,7 @@ def designs_for(suite: Suite, rates: Rates, wall: Callable[[Work, Rates], float]
         return []
     found = []
     for step, part in _steps(find_suite(FAST[suite.name].of), suite):
-        work = count_work(part, expand(part))
+        work = count_work(part, expand_points(part))
         size = part.recipe_record.area / suite.recipe_record.area
         found.append(Design(step, work.trainings, wall(work, replace(rates, train=rates.train * size))))
     return found
@@ -53,7 +53,7 @@ def design_lines(designs: list[Design], device: str) -> Iterator[str]:
             yield f"    {step:<{first}}{right}"
 
 
-def _steps(long: Suite, short: Suite) -> Iterator[tuple[str, Suite]]:
+def _steps(long: SuiteSpec, short: SuiteSpec) -> Iterator[tuple[str, SuiteSpec]]:
     """Yield suites from the long one to the short one, each with one more of the short one's choices."""
     yield long.title, long
     part = replace(long, recipe=short.recipe)

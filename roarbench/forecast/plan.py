@@ -5,16 +5,16 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import StoreError
 from roarbench.forecast.designs import Design, design_lines, designs_for
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
 from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
-from roarbench.plan.points import expand
-from roarbench.plan.suite import Suite
+from roarbench.plan.points import expand_points
+from roarbench.plan.suite import SuiteSpec
+from roarbench.store.available_inputs import find_made_inputs
 from roarbench.store.layout import Workspace
-from roarbench.store.made_inputs import made_inputs
-from roarbench.text import counted, duration, size
+from roarbench.text import duration, format_count, size
 
 _DAY, _YEAR = 86400, 365  # in seconds; in days
 _LONG = 3 * _DAY  # from here on hours are given in days too
@@ -32,7 +32,7 @@ class Plan:
     operations: float  # floating-point operations of all networks
     estimates: tuple[Rates, ...]  # how fast it goes: measured here, or assumed of a core and of a GPU
     workers: int  # processes that share the work
-    suite: Suite  # what is planned
+    suite: SuiteSpec  # what is planned
 
     @property
     def designs(self) -> list[Design]:
@@ -79,10 +79,12 @@ class Plan:
     def brief(self) -> str:
         """Return three lines for whoever starts it: what is trained, how long it takes, and the disk that it needs."""
         work, rates = self.work, self.estimates[0]
-        trained = f"{counted(work.trainings - work.references, 'training')}, {counted(work.references, 'reference')}"
+        trained = ", ".join(
+            [format_count(work.trainings - work.references, "training"), format_count(work.references, "reference")]
+        )
         return "\n".join(
             (
-                f"{self.title}: {self.runs - self.done:,} of {counted(self.runs, 'run')} to do",
+                f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
                 f"  time {self._clock(rates)}",
                 f"  {trained}; disk {size(work.disk)}, memory {size(work.memory)} a worker; more: plan",
             )
@@ -114,7 +116,7 @@ class Plan:
         yield f"  {disk}; memory {size(work.memory)} a worker, and for all of them {shared}"
         yield f"  {self.operations:.1e} floating-point operations"
         gpus = self.estimates[-1].gpus
-        device = counted(gpus, "GPU") if gpus else counted(self.workers, "worker")
+        device = format_count(gpus, "GPU") if gpus else format_count(self.workers, "worker")
         yield from design_lines(self.designs, device)
 
     def _what(self, part: str) -> str:
@@ -149,13 +151,13 @@ def _together(seconds: float) -> str:
     return f"about {duration(seconds)}{long if seconds > _LONG else ''}"
 
 
-def missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
+def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: bool = False) -> Work:
     """Count what is missing of a suite in results and in the store's folder.
 
     Images may still be to decode though the store holds results of such.
     """
-    todo = [point for point in expand(found.suite) if point not in found.results]
-    work = count_work(found.suite, todo, found.limit, made_inputs(workspace, found.suite, found.data, todo))
+    todo = [point for point in expand_points(found.suite) if point not in found.results]
+    work = count_work(found.suite, todo, found.limit, find_made_inputs(workspace, found.suite, found.data, todo))
     return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images were opened
 
 
@@ -173,7 +175,7 @@ def make_plan(
     suite_results: SuiteResults,
     work: Work,
     workers: int,
-    measure: Callable[[Suite, Work], Rates] | None = None,
+    measure: Callable[[SuiteSpec, Work], Rates] | None = None,
     submission: float | None = None,
 ) -> Plan:
     """Say what the work takes that is missing of a suite.
@@ -185,5 +187,5 @@ def make_plan(
     rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
     count = operations(work, suite_cost(suite).flops, suite.recipe_record.area)
-    runs, done = len(expand(suite)), len(suite_results.results)
+    runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

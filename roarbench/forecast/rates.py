@@ -14,28 +14,28 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.datasets import DatasetRecord
-from roarbench.datasets.one_image import decode_image
-from roarbench.devices import device, device_of, keep_memory, precision_used, uncompiled
+from roarbench.datasets.decode_image import decode_image
+from roarbench.devices import choose_precision, device, device_of, explain_no_compilation, keep_memory
+from roarbench.enums import PLAIN_FILLS, Unit
 from roarbench.errors import NoRoom
-from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import noise_draws
-from roarbench.forecast.workload import Work, explained_at_once, images_at_once, suite_cost
+from roarbench.forecast.workload import Work, count_explained_at_once, images_at_once, suite_cost
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.device_ranking import planes_of
-from roarbench.kernels.fill import filled
+from roarbench.kernels.fill import fill_features
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.ranking import tie_order
-from roarbench.kernels.scoring import predict, scored_at_once
-from roarbench.kernels.train import Training, fit, training_kernels
+from roarbench.kernels.scoring import count_scored_at_once, predict
+from roarbench.kernels.train import Training, fit, use_training_kernels
 from roarbench.models.build import build
-from roarbench.plan.keys import stored_levels
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.plan.suite import Suite
-from roarbench.terms import PLAIN_FILLS, Unit
+from roarbench.plan.run_keys import list_stored_levels
+from roarbench.plan.suite import SuiteSpec
 
 _TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
 _STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
@@ -81,15 +81,15 @@ class Rates:
             "reference": work.images_reference * self.train,
             "attribution": work.images_explained * self.explain,
             "noise": work.copies_drawn * self.draw,
-            "submission": _all(work.images_submitted, self.submission),
+            "submission": _multiply(work.images_submitted, self.submission),
             "ranking": work.images_ranked * self.rank,
-            "filling": _all(work.images_filled, self.fill),
+            "filling": _multiply(work.images_filled, self.fill),
             "retraining": work.images_retrained * self.train,
             "scoring": work.images_scored * self.predict,
         }
 
 
-def _all(images: int, seconds: float | None) -> float | None:
+def _multiply(images: int, seconds: float | None) -> float | None:
     """Return seconds of all images by those of one; None where there are images and those are not known."""
     return None if images and seconds is None else images * (seconds or 0.0)
 
@@ -122,7 +122,7 @@ _DRAW = 1.2e-8  # the same for each number of a noisy copy
 _FILL = 1e-6  # the same for each feature of an image that is filled with what is made of those that are left
 
 
-def assume(suite: Suite, machine: Assumed) -> Rates:
+def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
     record, flops = suite.dataset_record, suite_cost(suite).flops
     recipe = suite.recipe_record
@@ -133,8 +133,8 @@ def assume(suite: Suite, machine: Assumed) -> Rates:
         basis=machine.basis,
         decode=_DECODE * (_PHOTO * record.size) ** 2,
         train=max(_TRAIN * recipe.area * flops / machine.train, machine.step / together),
-        predict=max(flops / machine.predict, machine.step / 2 / scored_at_once(record.size)),
-        explain=max(_EXPLAIN * flops / machine.explain, machine.step / explained_at_once(suite)),
+        predict=max(flops / machine.predict, machine.step / 2 / count_scored_at_once(record.size)),
+        explain=max(_EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
         draw=_DRAW * record.channels * record.size**2,
         rank=_RANK * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,
@@ -150,7 +150,7 @@ def operations(work: Work, flops: int, area: float = 1.0) -> float:
     return flops * (_TRAIN * area * work.images_trained + scored + _EXPLAIN * explained)
 
 
-def measure(suite: Suite, work: Work | None = None) -> Rates:
+def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
     """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
 
     What is no part of the work is not timed; it is all that a suite may need if None.
@@ -159,23 +159,23 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
     keep_memory()  # as workers do
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
     flops = suite_cost(suite).flops
-    batch = _affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
-    explained = _affordable(_EXPLAIN * flops, explained_at_once(suite), where)
+    batch = _count_affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
+    explained = _count_affordable(_EXPLAIN * flops, count_explained_at_once(suite), where)
     n = max(batch, explained)
-    inputs = _made_up(record, n, where)
+    inputs = _draw_images(record, n, where)
     generator = torch.Generator().manual_seed(0)
     model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source).to(where)
     norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
     labels = torch.randint(record.classes, (n,), generator=generator)
     images = inputs.batch(torch.arange(explained)) / 64 - 2
-    precision = precision_used(suite.maps.precision, where)
+    precision = choose_precision(suite.maps.precision, where)
     grad = [find_estimator("grad")]
     some = Batch(images, labels[:explained].to(where), torch.arange(explained))
     black = torch.full((record.channels, 1, 1), -2.0, device=where)
-    layout = Layout(record.shape, Unit.SCALAR, stored_levels(suite))
+    layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
     importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
     ties = torch.from_numpy(tie_order(some.ids.numpy(), layout.features)).to(where)
-    photo, scored = _photograph(record), scored_at_once(record.size)
+    photo, scored = _photograph(record), count_scored_at_once(record.size)
     trains, scores, explains = _kinds(work)
     trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
     clock, processor = time.perf_counter(), time.process_time()
@@ -183,17 +183,18 @@ def measure(suite: Suite, work: Work | None = None) -> Rates:
         device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
         gpus=torch.cuda.device_count(),
         basis="",
-        decode=_timed(lambda: decode_image(photo, record)),
+        decode=_time_call(lambda: decode_image(photo, record)),
         train=_train_seconds(replace(recipe, batch=batch), model, norm, record, flops) if trains else 0.0,
-        predict=_timed(lambda: predict(model, inputs, norm, min(n, scored)), scores) / n,  # not filled up to a batch
-        explain=_timed(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
-        draw=_timed(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_timed(lambda: planes_of(importance, lambda: ties, layout)) / explained,
+        predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
+        / n,  # not filled up to a batch
+        explain=_time_call(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
+        draw=_time_call(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
+        rank=_time_call(lambda: planes_of(importance, lambda: ties, layout)) / explained,
         fill=_fill_seconds(suite, work),
     )
     if where.type == "cuda":  # timed by the clock
         torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
-        return replace(rates, lacks=tuple(filter(None, [uncompiled()])), too_large=too_large)
+        return replace(rates, lacks=tuple(filter(None, [explain_no_compilation()])), too_large=too_large)
     return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
 
 
@@ -205,13 +206,13 @@ def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record
     """
     where, sizes, batch = device_of(model), len(recipe.sides), recipe.batch
     most = _STEPS[where.type]
-    half = max(1, min(most, _affordable(_TRAIN * flops, most * batch, where) // batch) // sizes)
+    half = max(1, min(most, _count_affordable(_TRAIN * flops, most * batch, where) // batch) // sizes)
     steps = 2 * half * sizes
     images = max(batch, math.ceil(steps * batch / recipe.epochs))
     short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    training, seconds = Training(model, _made_up(record, images, where), labels, norm, short, 0), 0.0
+    training, seconds = Training(model, _draw_images(record, images, where), labels, norm, short, 0), 0.0
     clock = _clock(where)
-    with training_kernels():
+    with use_training_kernels():
         for _ in range(sizes):
             for _ in range(half):
                 training.advance()
@@ -222,7 +223,7 @@ def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record
     return seconds / (sizes * half * batch)
 
 
-def _too_large(suite: Suite, work: Work | None) -> tuple[tuple[str, str], ...]:
+def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
     """Try a step of each training that there is to do; return those that do not fit in this process's share."""
     record, found = suite.dataset_record, []
     recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
@@ -231,7 +232,7 @@ def _too_large(suite: Suite, work: Work | None) -> tuple[tuple[str, str], ...]:
     for name in dict.fromkeys(recipes):
         recipe, source = find_recipe(name), suite.network_source
         batch = images_at_once(recipe, work.train if work else record.train_images)
-        inputs, generator = _made_up(record, batch, device()), torch.Generator().manual_seed(0)
+        inputs, generator = _draw_images(record, batch, device()), torch.Generator().manual_seed(0)
         model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
         one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
         try:
@@ -248,12 +249,12 @@ def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
     return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
 
 
-def _affordable(flops: float, wanted: int, where: torch.device) -> int:
+def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
     """Return how many images of so many operations each a measurement may take."""
     return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
 
 
-def _timed(work: Callable[[], object], wanted: bool = True) -> float:
+def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
     """Time the second of two calls, the first one warms up: processor time, on a GPU the time until it is done."""
     if not wanted:
         return 0.0
@@ -273,7 +274,7 @@ def _gpu_clock() -> float:
     return time.perf_counter()
 
 
-def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
+def _draw_images(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
     """Draw random images with half of their features removed, on a device."""
     generator = torch.Generator().manual_seed(0)
     pixels = torch.randint(256, (n, *record.shape), dtype=torch.uint8, generator=generator)
@@ -283,7 +284,7 @@ def _made_up(record: DatasetRecord, n: int, where: torch.device) -> DegradedImag
     return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
 
 
-def _fill_seconds(suite: Suite, work: Work | None) -> float:
+def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
     """Time the fills that are made of what is left, on made-up photographs with half of them removed in squares."""
     record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
     if not fills or (work is not None and not work.images_filled):
@@ -293,7 +294,7 @@ def _fill_seconds(suite: Suite, work: Work | None) -> float:
     squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
     gone = F.interpolate(squares, images.shape[2:]).to(device()) < 0.5
     mean, ids = torch.full((record.channels,), 128.0, device=device()), torch.arange(_FEW)
-    return _timed(lambda: [filled(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
+    return _time_call(lambda: [fill_features(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
 
 
 def _photograph(record: DatasetRecord) -> bytes:

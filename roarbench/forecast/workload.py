@@ -7,22 +7,22 @@ from math import prod
 from typing import NamedTuple
 
 from roarbench.datasets.subsets import check_limit
-from roarbench.estimators import NOISY, Estimator
+from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split, Unit
 from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import EXPLAINED, job_group
-from roarbench.kernels import held
+from roarbench.estimators.estimator import NOISY, Estimator
+from roarbench.kernels import input_cache
 from roarbench.kernels.augment import SHIFT
 from roarbench.kernels.bit_planes import Layout
 from roarbench.models import MODELS
 from roarbench.models.cost import NetworkCost, network_cost
-from roarbench.plan.common import tuning_cost
-from roarbench.plan.keys import ranked_splits, reference_epochs, stored_levels
+from roarbench.plan.common_network import tuning_cost
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Recipe
+from roarbench.plan.run_keys import list_ranked_splits, list_stored_levels, reference_epochs
 from roarbench.plan.runs import Cell
 from roarbench.plan.shared_inputs import RankedSplit, SharedInputs, inputs_of
-from roarbench.plan.suite import Suite
-from roarbench.terms import PLAIN_FILLS, Retrain, Split, Unit
+from roarbench.plan.suite import SuiteSpec
 
 PARTS = ("decode", "reference", "attribution", "noise", "submission", "ranking", "filling", "retraining", "scoring")
 _PUT_OUT = 2**30  # bytes that a stranger's network may put out for all images explained at once
@@ -65,14 +65,14 @@ class Work(NamedTuple):
 
 
 def count_work(
-    suite: Suite, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
+    suite: SuiteSpec, points: Collection[Point], limit: int | None = None, there: SharedInputs = _NOTHING
 ) -> Work:
     """Count what these missing points need besides the inputs that are there already."""
     record = suite.dataset_record
     check_limit(record, limit)
     train, test = (min(limit or n, n) for n in (record.train_images, record.test_images))
     counts = {Split.TRAIN: train, Split.TEST: test}
-    own = sum(point.cell.retrain.trains and point.cell.retrain is not Retrain.COMMON for point in points)
+    own = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
     needed = inputs_of(suite, points)
     missing = SharedInputs(*map(operator.sub, needed, there))
     retrained, recipe = own + len(missing.common), suite.recipe_record
@@ -91,12 +91,12 @@ def count_work(
         images_decoded=images,
         images_reference=reference * reference_epochs(suite) * train,
         images_retrained=(retrained * recipe.epochs + len(missing.tuned) * tuning_cost(recipe)) * train,
-        images_scored=len(points) * test + reference * sum(counts[split] for split in ranked_splits(suite)),
+        images_scored=len(points) * test + reference * sum(counts[split] for split in list_ranked_splits(suite)),
         images_explained=sum(n * passes(shared, prod(record.shape)).forward for n, each, _ in parts for shared in each),
         copies_drawn=sum(n * copies(chain(*explained)) for n, explained, _ in parts),
         images_submitted=sum(n * len(set(map(job_group, theirs))) for n, _, submitted in parts for theirs in submitted),
         images_ranked=sum(counts[split] * len(found) for split, found in rankings.items()),
-        images_filled=sum(filled_images(point.cell, train, test) for point in points),
+        images_filled=sum(count_filled_images(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
         memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
@@ -106,16 +106,16 @@ def count_work(
     )
 
 
-def filled_images(cell: Cell, train: int, test: int) -> int:
+def count_filled_images(cell: Cell, train: int, test: int) -> int:
     """Return how many images a run fills with what is made of the features that are left, which takes long."""
     if cell.fill in PLAIN_FILLS:
         return 0
     return train + test if cell.retrain.trains else test
 
 
-def _planes_size(suite: Suite, unit: Unit) -> int:
+def _planes_size(suite: SuiteSpec, unit: Unit) -> int:
     """Return bytes of one image's bit-planes."""
-    layout = Layout(suite.dataset_record.shape, unit, stored_levels(suite))
+    layout = Layout(suite.dataset_record.shape, unit, list_stored_levels(suite))
     return layout.planes * layout.width
 
 
@@ -128,13 +128,13 @@ def copies(estimators: Iterable[Estimator]) -> int:
     return sum(map(max, samples.values()))
 
 
-def suite_cost(suite: Suite) -> NetworkCost:
+def suite_cost(suite: SuiteSpec) -> NetworkCost:
     """Return what an image costs in the suite's network."""
     record = suite.dataset_record
     return network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
 
 
-def explained_at_once(suite: Suite) -> int:
+def count_explained_at_once(suite: SuiteSpec) -> int:
     """Return how many images a processor explains together, `EXPLAINED` or fewer.
 
     A built-in network, whose maps are published, explains as many as ever; another one as many as what its layers put
@@ -150,12 +150,12 @@ def images_at_once(recipe: Recipe, train: int) -> int:
     return min(recipe.micro_batch or recipe.batch, train)
 
 
-def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
+def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
     cost, record, recipe = suite_cost(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
-    explained = min(explained_at_once(suite), train)
+    explained = min(count_explained_at_once(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
     bits = train * features // 8
     training = step * _FLOAT + (bits if bits < _HELD else 0) + _held_images(recipe, train, features) if trains else 0
@@ -164,11 +164,13 @@ def _memory(suite: Suite, train: int, rankings: int, trains: bool) -> int:
 
 def _held_images(recipe: Recipe, train: int, features: int) -> int:
     """Return bytes of what is made of all training images for all epochs, on a processor."""
-    kept = recipe.augmentation in held.MOVING and train * features * _FLOAT <= held.MOST
+    kept = recipe.augmentation in input_cache.MOVING and train * features * _FLOAT <= input_cache.MOST
     return round(train * features * _KEPT) if kept else 0
 
 
-def _by_reference(suite: Suite, rankings: Iterable[RankedSplit]) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
+def _by_reference(
+    suite: SuiteSpec, rankings: Iterable[RankedSplit]
+) -> tuple[list[set[Estimator]], list[set[Estimator]]]:
     """Return of each reference the estimators that explain it here, and the submissions that do."""
     found = [{row.estimator for row in rankings if row.reference == number} for number in range(suite.references)]
     submitted = [{estimator for estimator in each if estimator.submitted} for each in found]

@@ -10,7 +10,7 @@ from torch import Tensor
 from torch.nn.functional import affine_grid, grid_sample, interpolate
 
 from roarbench import corners
-from roarbench.devices import sent
+from roarbench.devices import send_to_device
 from roarbench.plan.recipe import Augmentation
 
 AREA = (0.08, 1.0)  # share of the image that a random-resized crop covers (Szegedy et al. 2015; protocol section 5)
@@ -28,7 +28,7 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
     They are on the same device; the generator, on the CPU, is the only source of chance.
     """
     drawn = draw(tuple(images.shape), kind, generator)
-    return augment_by(images, kind, tuple(sent(part, images.device) for part in drawn))
+    return augment_by(images, kind, tuple(send_to_device(part, images.device) for part in drawn))
 
 
 def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
@@ -38,17 +38,17 @@ def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator)
         case Augmentation.NONE:
             return ()
         case Augmentation.FLIP:
-            return (heads(n, generator),)
+            return (draw_mirrored(n, generator),)
         case Augmentation.SHIFT:
-            return (shifts(n, reach(height), generator),)
+            return (draw_shifts(n, reach(height), generator),)
         case Augmentation.SHIFT_FLIP:
-            return shifts(n, reach(height), generator), heads(n, generator)
+            return draw_shifts(n, reach(height), generator), draw_mirrored(n, generator)
         case Augmentation.NOISE_FLIP:
-            return noise(shape, generator), heads(n, generator)
+            return noise(shape, generator), draw_mirrored(n, generator)
         case Augmentation.CROP_FLIP:
-            return crops(n, width / height, generator), heads(n, generator)
+            return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
-            return (other_corners(n, generator),)
+            return (draw_other_corners(n, generator),)
 
 
 def augment_by(images: Tensor, kind: Augmentation, drawn: Draws) -> Tensor:
@@ -107,7 +107,7 @@ def flip(images: Tensor, mirrored: Tensor) -> Tensor:
     return torch.where(mirrored[:, None, None, None], images.flip(3), images)
 
 
-def heads(n: int, generator: torch.Generator) -> Tensor:
+def draw_mirrored(n: int, generator: torch.Generator) -> Tensor:
     """Draw which of n images are mirrored, each with probability 1/2: bool (n,)."""
     return torch.rand(n, generator=generator) < 0.5
 
@@ -125,8 +125,8 @@ def shift(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tens
     """
     (n, channels, height, width), device = images.shape, images.device
     down, right = moves
-    rows = _mirrored(torch.arange(height, device=device) + down, height)  # (n, h): where each row comes from
-    columns = _mirrored(torch.arange(width, device=device) + right, width)
+    rows = _mirror(torch.arange(height, device=device) + down, height)  # (n, h): where each row comes from
+    columns = _mirror(torch.arange(width, device=device) + right, width)
     if mirrored is not None:
         columns = torch.where(mirrored[:, None], columns.flip(1), columns)
     lines = (torch.arange(n * channels, device=device) * height).view(n, channels, 1) + rows[:, None]
@@ -134,19 +134,19 @@ def shift(images: Tensor, moves: Tensor, mirrored: Tensor | None = None) -> Tens
     return moved.gather(2, columns[:, None].expand(moved.shape)).view(images.shape)
 
 
-def shifts(n: int, most: int, generator: torch.Generator) -> Tensor:
+def draw_shifts(n: int, most: int, generator: torch.Generator) -> Tensor:
     """Draw by how many pixels n images are moved down and to the right, at most `most`: int64 (2, n, 1)."""
     return torch.randint(-most, most + 1, (2, n, 1), generator=generator)
 
 
-def _mirrored(places: Tensor, size: int) -> Tensor:
+def _mirror(places: Tensor, size: int) -> Tensor:
     """Return places along a side of this size, those beyond an end mirrored about the outermost place."""
     inside = places.abs()
     return torch.where(inside < size, inside, 2 * (size - 1) - inside)
 
 
 def crop(images: Tensor, parts: Tensor) -> Tensor:
-    """Stretch a part of each image (n, c, h, w), as `crops` draws it, to the full size with bicubic interpolation.
+    """Stretch a part of each image (n, c, h, w), as `draw_crops` draws it, to the full size with bicubic interpolation.
 
     Parts need not start at whole pixels. Bicubic interpolation can leave the range of the pixels by a little, which is
     not cut off: neither do the paper's authors.
@@ -155,7 +155,7 @@ def crop(images: Tensor, parts: Tensor) -> Tensor:
     return grid_sample(images, grid, mode="bicubic", padding_mode="reflection", align_corners=False)
 
 
-def crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
+def draw_crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     """Draw parts of n images as affine maps into them, float32 (n, 2, 3); `shape` is width / height.
 
     A map's diagonal has the part's size, (0, 1], its last column the centre, in [-1, 1], x before y.
@@ -171,17 +171,20 @@ def crops(n: int, shape: float, generator: torch.Generator) -> Tensor:
     return torch.cat([torch.diag_embed(sizes), centres[:, :, None]], dim=2)
 
 
-def other_corners(n: int, generator: torch.Generator) -> Tensor:
+def draw_other_corners(n: int, generator: torch.Generator) -> Tensor:
     """Draw classes for the corners of n images, int64 (n, 4); -1 in the corner of the generator's seed."""
     drawn = torch.randint(CLASSES, (n, corners.CORNERS), generator=generator)
-    drawn[:, corners.own_corner(generator.initial_seed())] = -1
+    drawn[:, corners.find_own_corner(generator.initial_seed())] = -1
     return drawn
 
 
 def stamp_corners(images: Tensor, classes: Tensor) -> Tensor:
     """Stamp the pattern of a class into each corner of images (n, 3, h, w), in [0, 255]; none where it is -1."""
     size = images.shape[3]
-    stamped, patterns = images.clone(), sent(torch.from_numpy(corners.patterns(CLASSES, size)).float(), images.device)
+    stamped, patterns = (
+        images.clone(),
+        send_to_device(torch.from_numpy(corners.patterns(CLASSES, size)).float(), images.device),
+    )
     for corner in range(corners.CORNERS):
         chosen, (rows, columns) = classes[:, corner], corners.place(corner, size)
         patches = patterns.index_select(0, chosen.clamp(min=0))

@@ -1,7 +1,7 @@
 """Rankings as the few bits that the levels need.
 
 At the paper's five levels it is enough to know in which of 6 bins of its image's ranking a feature lies: 3 bits instead
-of 32. `encode` writes them as bit-planes, `removed_bits` answers from them which features are gone at a level. The
+of 32. `encode` writes them as bit-planes, `find_removed_bits` answers from them which features are gone at a level. The
 codes are a search tree over the bins' boundaries, so the middle level reads one plane, its neighbours two, the rest
 three.
 """
@@ -15,9 +15,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Order, Unit
 from roarbench.errors import CallerError
-from roarbench.kernels.ranking import removed_count
-from roarbench.terms import Order, Unit
+from roarbench.kernels.ranking import count_removed
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Layout:
     def boundaries(self) -> tuple[int, ...]:
         """Return places of the ranking, 1 … d - 1, where one bin ends and the next begins; ascending."""
         d = self.features
-        counts = {removed_count(t, d) for t in self.levels}
+        counts = {count_removed(t, d) for t in self.levels}
         return tuple(sorted((counts | {d - count for count in counts}) - {0, d}))
 
     @cached_property
@@ -77,7 +77,7 @@ def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8
     No two equal keys may lie on both sides of a boundary: `divides_equal` says where they do.
     """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
-    for flipped, threshold in zip(flips(layout), ordered[:, _lasts(layout)].T, strict=True):
+    for flipped, threshold in zip(find_flips(layout), ordered[:, _lasts(layout)].T, strict=True):
         beyond = np.packbits(keys < threshold[:, None], axis=1)
         for plane in flipped:
             planes[:, plane] ^= beyond
@@ -95,12 +95,12 @@ def _lasts(layout: Layout) -> list[int]:
     return [layout.features - boundary for boundary in layout.boundaries]
 
 
-def flips(layout: Layout) -> list[list[int]]:
+def find_flips(layout: Layout) -> list[list[int]]:
     """Return the planes that flip at each boundary, the first and highest first: where neighbouring codes differ."""
     return [_set_bits(code ^ before, layout.planes) for before, code in pairwise((0, *layout.codes))]
 
 
-def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
+def find_removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layout) -> NDArray[np.uint8]:
     """Return which features are removed at level t, as packed bits, from planes uint8 (n, planes, width) of `encode`.
 
     MoRF removes the round(t d) most important features, LeRF as many of the least important; only the planes that the
@@ -109,16 +109,16 @@ def removed_bits(planes: NDArray[np.uint8], t: float, order: Order, layout: Layo
     Returns:
         uint8 (n, width): most significant bit first, 1 where removed; bits beyond the last feature are 0.
     """
-    reading, d = _reading(t, order, layout), layout.features
+    reading, d = _find_reading(t, order, layout), layout.features
     if reading is None:
-        return np.tile(_existing(d) if removed_count(t, d) else np.zeros(layout.width, np.uint8), (len(planes), 1))
+        return np.tile(_mark_existing(d) if count_removed(t, d) else np.zeros(layout.width, np.uint8), (len(planes), 1))
     removed = planes[:, reading.lowest].copy()
     for plane, combine in reading.above:
         combine(planes[:, plane], removed, out=removed)
     if order is Order.MORF:
         np.invert(removed, out=removed)
         if d % 8:
-            removed &= _existing(d)
+            removed &= _mark_existing(d)
     return removed
 
 
@@ -132,7 +132,7 @@ def bin_codes(planes: NDArray[np.uint8], layout: Layout) -> NDArray[np.uint8]:
 
 
 @cache
-def _existing(d: int) -> NDArray[np.uint8]:
+def _mark_existing(d: int) -> NDArray[np.uint8]:
     """Return packed bits that are 1 for each of `d` features, 0 beyond the last one."""
     return np.packbits(np.ones(d, bool))
 
@@ -149,9 +149,9 @@ class _Reading(NamedTuple):
 
 
 @cache
-def _reading(t: float, order: Order, layout: Layout) -> _Reading | None:
+def _find_reading(t: float, order: Order, layout: Layout) -> _Reading | None:
     """Return how a level is read; None where it removes all or nothing."""
-    count = removed_count(t, layout.features)
+    count = count_removed(t, layout.features)
     boundary = count if order is Order.MORF else layout.features - count
     if boundary in (0, layout.features):
         return None

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from roarbench.devices import sent
-from roarbench.terms import Unit
+from roarbench.devices import send_to_device
+from roarbench.enums import Unit
 
 
 def degrade(images: Tensor, removed: Tensor, fill: Tensor) -> Tensor:
@@ -34,24 +34,24 @@ def unpack(packed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     (n, 1, h, w) for pixels and squares of them; True where removed.
     """
     grid = unit.grid(shape)
-    bits = _unpacked(packed, prod(grid)).view(torch.bool)
-    return over_pixels(bits.view(len(packed), *grid), shape, unit)
+    bits = _unpack(packed, prod(grid)).view(torch.bool)
+    return expand_to_pixels(bits.view(len(packed), *grid), shape, unit)
 
 
-def _unpacked(packed: Tensor, d: int) -> Tensor:
+def _unpack(packed: Tensor, d: int) -> Tensor:
     """Return the first `d` bits of each row, uint8 (n, d)."""
     if packed.is_cuda:
-        return _shifted(packed, d)
+        return _unpack_by_shifts(packed, d)
     return torch.from_numpy(np.unpackbits(packed.numpy(), axis=1, count=d))  # a tenth of the time
 
 
-def _shifted(packed: Tensor, d: int) -> Tensor:
-    """Return what `_unpacked` does, by torch alone."""
+def _unpack_by_shifts(packed: Tensor, d: int) -> Tensor:
+    """Return what `_unpack` does, by torch alone."""
     shifts = torch.arange(7, -1, -1, dtype=torch.uint8, device=packed.device)
     return ((packed[:, :, None] >> shifts) & 1).flatten(1)[:, :d].contiguous()
 
 
-def over_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
+def expand_to_pixels(removed: Tensor, shape: tuple[int, int, int], unit: Unit) -> Tensor:
     """Return removed features, bool (n, layers, rows, columns) over the unit's grid, over the image, (n, layers, h, w).
 
     `shape` is (c, h, w). Where a feature has no more than one pixel it is `removed` itself.
@@ -127,9 +127,9 @@ class RedrawnImages:
         count, channels, height, width = images.shape
         shape = channels, height, width
         drawn = torch.rand((count, *self.unit.grid(shape)), generator=self.generator) < self.t
-        return degrade(images, sent(over_pixels(drawn, shape, self.unit), images.device), self.fill)
+        return degrade(images, send_to_device(expand_to_pixels(drawn, shape, self.unit), images.device), self.fill)
 
 
 def rows_of(data: Tensor, index: Tensor) -> Tensor:
     """Return rows by index, on the data's device; `data[index]` takes 20 times as long for uint8."""
-    return data.index_select(0, sent(index, data.device))
+    return data.index_select(0, send_to_device(index, data.device))

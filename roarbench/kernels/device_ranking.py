@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import pad
 
-from roarbench.kernels.bit_planes import Keys, Layout, divides_equal, encode, encode_sorted, flips
+from roarbench.enums import Unit
+from roarbench.kernels.bit_planes import Keys, Layout, divides_equal, encode, encode_sorted, find_flips
 from roarbench.kernels.ranking import features, sort_bits, sort_keys
-from roarbench.terms import Unit
 
 _ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
 _CHANNELS = 7  # up to which NumPy adds up one after the other, in whichever order the memory has them
@@ -35,7 +35,7 @@ def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) ->
     called only where equal features lie on both sides of a level. RunError where the maps have another shape, or a
     value that is not finite.
     """
-    if _on_gpu(importance, layout):
+    if _is_on_gpu(importance, layout):
         flat = _features(importance, layout)
         parts = zip(torch.split(flat, _ROWS), torch.split(ties(), _ROWS), strict=True)
         planes = torch.cat([_planes(_keys(*part), layout) for part in parts])
@@ -48,16 +48,16 @@ def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) ->
     found, tied = encode_sorted(bits, ordered, layout), divides_equal(ordered, layout)
     if tied.any():
         found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
-    return Ranked(found, tied_shares(ordered))
+    return Ranked(found, compute_tied_shares(ordered))
 
 
-def tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
+def compute_tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
     """Return `Ranked.tied` from the features of each map in ascending order."""
     ends = (np.flatnonzero(np.append(row[1:] != row[:-1], True)) for row in ordered)  # of each run of equal numbers
     return [float(np.diff(each, prepend=-1).max() / ordered.shape[1]) for each in ends]
 
 
-def _on_gpu(importance: Tensor, layout: Layout) -> bool:
+def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:
     """Return whether maps are ranked on a GPU: sums over squares are added up in an order that is NumPy's own."""
     channels, height, width = layout.shape
     known = layout.unit is Unit.SCALAR or (layout.unit is Unit.PIXEL and channels <= _CHANNELS)
@@ -88,14 +88,14 @@ def _planes(keys: Tensor, layout: Layout) -> Tensor:
     """Return what `bit_planes.encode` does, on the device of the keys."""
     planes = torch.zeros((len(keys), layout.planes, layout.width), dtype=torch.uint8, device=keys.device)
     ordered, d = keys.sort(dim=1).values, layout.features
-    for boundary, flipped in zip(layout.boundaries, flips(layout), strict=True):
-        beyond = _packed(keys < ordered[:, d - boundary, None], layout.width)
+    for boundary, flipped in zip(layout.boundaries, find_flips(layout), strict=True):
+        beyond = _pack(keys < ordered[:, d - boundary, None], layout.width)
         for plane in flipped:
             planes[:, plane] ^= beyond
     return planes
 
 
-def _packed(bits: Tensor, width: int) -> Tensor:
+def _pack(bits: Tensor, width: int) -> Tensor:
     """Return bool (n, d) as uint8 (n, width), the first bit the most significant one, zeros behind the last."""
     filled = pad(bits.byte(), (0, 8 * width - bits.shape[1]))
     values = torch.tensor(_BITS, dtype=torch.uint8).to(bits.device)

@@ -14,14 +14,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from roarbench.devices import sent
-from roarbench.kernels.bit_planes import Layout, removed_bits
+from roarbench.devices import send_to_device
+from roarbench.enums import Order, Unit
+from roarbench.kernels.bit_planes import Layout, find_removed_bits
 from roarbench.kernels.degrade import rows_of, unpack
-from roarbench.kernels.fill import replaced
-from roarbench.terms import Order, Unit
+from roarbench.kernels.fill import replace_features
 
 
-class Cut(NamedTuple):
+class StreamedMask(NamedTuple):
     """Features removed at level t, by bit-planes uint8 (n, planes, width), memory-mapped."""
 
     planes: NDArray[np.uint8]
@@ -36,7 +36,7 @@ class ExchangedImages:
 
     pixels: Tensor  # uint8 (n, c, h, w), on any device; at least two images
     # what may be removed, each with the rankings of all n images, or of all lenders; all of the same unit
-    cuts: Sequence[Cut]
+    cuts: Sequence[StreamedMask]
     mean: Tensor  # float32 (c,), the training mean, in [0, 255]
     unit: Unit
     generator: torch.Generator  # source of the draws, on the processor, whose numbers are the same on all machines
@@ -53,10 +53,10 @@ class ExchangedImages:
         packed = np.empty((len(index), self.cuts[0].layout.width), np.uint8)
         for number in np.unique(cuts):
             rows, cut = np.flatnonzero(cuts == number), self.cuts[number]
-            packed[rows] = removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
+            packed[rows] = find_removed_bits(cut.planes[others[rows]], cut.t, cut.order, cut.layout)
         images = rows_of(self.pixels, index)
-        removed = unpack(sent(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
-        return replaced(images, removed, self.fill, self.mean, index.cpu())
+        removed = unpack(send_to_device(torch.from_numpy(packed), images.device), self.cuts[0].layout.shape, self.unit)
+        return replace_features(images, removed, self.fill, self.mean, index.cpu())
 
     def _draw(self, index: Tensor) -> tuple[np.ndarray, np.ndarray]:
         """Return for each image another one, any with equal chance and never itself, and the number of a cut."""

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn import functional as F
 
-from roarbench.estimators.baselines import blurred
+from roarbench.enums import Unit
+from roarbench.estimators.baselines import blur
 from roarbench.estimators.noise import fill_draws
 from roarbench.kernels.degrade import degrade
-from roarbench.terms import Unit
 
 _ROAD_NOISE = 2.55  # standard deviation; 0.01 of images in [0, 1] in the code of Rong et al. 2022
 _AROUND = ((1 / 12, 1 / 6, 1 / 12), (1 / 6, 0.0, 1 / 6), (1 / 12, 1 / 6, 1 / 12))  # weights of neighbours, as there
@@ -22,12 +22,12 @@ _RESIDUAL = 3e-3  # of a brightness; what is left of each equation of the linear
 _ITERATIONS = 2000
 
 
-def replaced(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
-    """Replace the removed features of images by any fill, float32 (n, c, h, w); arguments as those of `filled`."""
-    return degrade(images, removed, mean) if fill == "mean" else filled(images, removed, fill, mean, ids).float()
+def replace_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
+    """Replace the removed features of images by any fill, float32 (n, c, h, w); arguments as for `fill_features`."""
+    return degrade(images, removed, mean) if fill == "mean" else fill_features(images, removed, fill, mean, ids).float()
 
 
-def filled(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
+def fill_features(images: Tensor, removed: Tensor, fill: str, mean: Tensor, ids: Tensor) -> Tensor:
     """Replace the removed features of images by a fill other than the training mean.
 
     Args:
@@ -60,10 +60,10 @@ def _neighbours(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tens
 
 def _linear(images: Tensor, gone: Tensor, mean: Tensor, ids: Tensor) -> Tensor:
     drawn = fill_draws(images, ids, normal=True)
-    return interpolated(images, gone, mean) + _ROAD_NOISE * drawn
+    return interpolate(images, gone, mean) + _ROAD_NOISE * drawn
 
 
-def interpolated(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
+def interpolate(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
     """Return each removed number as the weighted mean of its up to eight neighbours, removed ones among them.
 
     That is the linear system of ROAD (Rong et al., ICML 2022): a direct neighbour weighs 1/6, a diagonal one 1/12, and
@@ -81,12 +81,12 @@ def interpolated(images: Tensor, gone: Tensor, mean: Tensor) -> Tensor:
 
     given = images.flatten(0, 1)[:, None] * known
     weights = around(torch.ones_like(given[:1]))
-    found = _solved(_coarse_to_fine(given, known) * unknown, around(given), around, weights, unknown)
+    found = _solve(_coarse_to_fine(given, known) * unknown, around(given), around, weights, unknown)
     nothing = (known.sum((2, 3), keepdim=True) == 0).view(*images.shape[:2], 1, 1)
     return torch.where(nothing, mean, found.view(images.shape))
 
 
-def _solved(
+def _solve(
     found: Tensor, given: Tensor, around: Callable[[Tensor], Tensor], weights: Tensor, unknown: Tensor
 ) -> Tensor:
     """Solve (weights - around) x = given on what is unknown by conjugate gradients, beginning at `found`.
@@ -126,21 +126,21 @@ def _coarse_to_fine(given: Tensor, known: Tensor) -> Tensor:
 _Fill = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 _FILLS: dict[str, _Fill] = {
     "zero": lambda images, gone, mean, ids: torch.zeros_like(images),
-    "blur": lambda images, gone, mean, ids: blurred(images),
+    "blur": lambda images, gone, mean, ids: blur(images),
     "noise": lambda images, gone, mean, ids: fill_draws(images, ids, normal=False),
     "linear": _linear,
     "neighbours": _neighbours,
 }
 
 
-def change_numbers(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
+def removal_magnitude(images: Tensor, replaced: Tensor, unit: Unit) -> list[NDArray[np.uint8]]:
     """Return how much removal changes each feature, |x - fill|, and the same after the blur of all twins, uint8 (n, d).
 
-    The first alone where images, uint8 (n, c, h, w), are rows of a table, which have no neighbours. `replaced`, float32
-    in [0, 255], has every feature removed. The number of a feature of several pixels or channels is their mean.
+    The first alone where images, uint8 (n, c, h, w), are rows of a table, which have no neighbours. `replace_features`,
+    float32 in [0, 255], has every feature removed. The number of a feature of several pixels or channels is their mean.
     """
     change = (images.float() - replaced).abs()
-    made = [change, blurred(change)] if images.shape[2] > 1 else [change]
+    made = [change, blur(change)] if images.shape[2] > 1 else [change]
     if unit is not Unit.SCALAR:
         made = [each.mean(1, keepdim=True) for each in made]
         made = [F.avg_pool2d(each, unit.side, ceil_mode=True) for each in made] if unit.side > 1 else made

@@ -66,7 +66,7 @@ class Normalisation(NamedTuple):
 
 def normalise(images: Tensor, norm: Normalisation) -> Tensor:
     """Return images (n, c, h, w) minus the mean, over the standard deviation, per channel; channels last in memory."""
-    return scaled(images, on_device(norm, images.device))
+    return scale_images(images, send_normalisation(norm, images.device))
 
 
 class DeviceNormalisation(NamedTuple):
@@ -76,11 +76,11 @@ class DeviceNormalisation(NamedTuple):
     std: Tensor
 
 
-def on_device(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
+def send_normalisation(norm: Normalisation, device: torch.device) -> DeviceNormalisation:
     """Send a normalisation to a device."""
     return DeviceNormalisation(*(torch.tensor(part, device=device)[:, None, None] for part in norm))
 
 
-def scaled(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+def scale_images(images: Tensor, scale: DeviceNormalisation) -> Tensor:
     """Return what `normalise` does, by a normalisation that is on the device of the images."""
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=torch.channels_last)

@@ -6,8 +6,8 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Unit
 from roarbench.errors import RunError
-from roarbench.terms import Unit
 
 TIE_SEED = 0
 TIE_RULE = (  # part of what a stored ranking is: whoever changes `tie_order` changes this text
@@ -39,7 +39,7 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
         wanted = f"(n, {channels}, {height}, {width}) or (n, {height}, {width})"
         raise RunError(f"importance map has shape {importance.shape}, expected {wanted}")
     if unit is not Unit.SCALAR:
-        importance = _summed(importance, height, width, unit)
+        importance = _sum_importance(importance, height, width, unit)
     elif importance.ndim == 3:
         importance = np.broadcast_to(importance[:, None], (len(importance), *shape))
     with np.errstate(over="ignore"):  # beyond float32 becomes infinite, which is reported next
@@ -53,7 +53,7 @@ def features(importance: NDArray[np.floating], shape: tuple[int, int, int], unit
     return flat
 
 
-def _summed(importance: NDArray[np.floating], height: int, width: int, unit: Unit) -> NDArray[np.floating]:
+def _sum_importance(importance: NDArray[np.floating], height: int, width: int, unit: Unit) -> NDArray[np.floating]:
     """Return importance summed over channels and squares, (n, rows, columns)."""
     if importance.ndim == 4:
         importance = importance.sum(axis=1, dtype=np.float64)  # rounded once, in the end: no order of channels matters
@@ -109,7 +109,7 @@ def rank(importance: NDArray[np.float32], ties: NDArray[np.int32]) -> NDArray[np
 
 
 @cache
-def removed_count(t: float, d: int) -> int:
+def count_removed(t: float, d: int) -> int:
     """Return how many of `d` features are removed at level `t`: round(t d), a half to the even number.
 
     The product is that of the decimal which was written: in floats 0.575 * 100 falls below 57.5 and would lose one.

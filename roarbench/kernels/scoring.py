@@ -7,14 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from roarbench.devices import device_of, float32_layout
-from roarbench.kernels.held import Fixed
-from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, on_device
+from roarbench.kernels.input_cache import Fixed
+from roarbench.kernels.inputs import DeviceNormalisation, Inputs, Normalisation, send_normalisation
 from roarbench.kernels.streaming import StreamedImages
 
 _READ = 32  # inputs that are made at once for a test on a processor
 
 
-def scored_at_once(size: int) -> int:
+def count_scored_at_once(size: int) -> int:
     """Return how many images of `size` pixels a side are scored in one batch: 128 up to 64 pixels, 32 above.
 
     Fixed by the size alone, as answers may depend on it, see `predict`. Every scoring pays for a whole batch: a few
@@ -35,7 +35,7 @@ def predict(model: nn.Module, inputs: Inputs, norm: Normalisation, batch: int) -
 
     Always float32, without autocast and TF32: a scored network is the same on a device with short numbers and without.
     The last batch is filled up with copies of the last input, because the rounding of a convolution depends on the
-    batch size: `scored_at_once` says which.
+    batch size: `count_scored_at_once` says which.
     """
     return predict_each([Scored(model, norm)], inputs, batch)[0]
 
@@ -47,16 +47,16 @@ def predict_each(networks: Sequence[Scored], inputs: Inputs, batch: int) -> list
         network.model.to(memory_format=float32_layout(device)).eval()  # type: ignore[call-overload]
     starts = range(0, len(inputs), batch)
     indices = [torch.arange(start, start + batch).clamp(max=len(inputs) - 1) for start in starts]
-    scales = {norm: on_device(norm, device) for _, norm in networks}
+    scales = {norm: send_normalisation(norm, device) for _, norm in networks}
     logits: list[list[Tensor]] = [[] for _ in networks]
     with torch.inference_mode(), torch.backends.cudnn.flags(enabled=True, deterministic=True, allow_tf32=False):
-        for made in _normalised(inputs, indices, scales, device):
+        for made in _normalise_batches(inputs, indices, scales, device):
             for (model, norm), found in zip(networks, logits, strict=True):
                 found.append(model(made[norm]))
         return [torch.cat(found)[: len(inputs)].cpu() for found in logits]
 
 
-def _normalised(
+def _normalise_batches(
     inputs: Inputs, indices: Sequence[Tensor], scales: Mapping[Normalisation, DeviceNormalisation], device: torch.device
 ) -> Iterator[dict[Normalisation, Tensor]]:
     """Yield batch after batch of inputs as the networks take them, on the device, by each normalisation.
@@ -65,19 +65,19 @@ def _normalised(
     """
     if device.type == "cpu" and isinstance(inputs, Fixed):
         for index in indices:
-            yield {norm: _normalised_in_parts(inputs, index, scale) for norm, scale in scales.items()}
+            yield {norm: _normalise_in_parts(inputs, index, scale) for norm, scale in scales.items()}
         return
     read = inputs.read(indices) if isinstance(inputs, StreamedImages) else map(inputs.batch, indices)
     for images in read:
         there = images.to(device)
-        yield {norm: _scaled(there, scale) for norm, scale in scales.items()}
+        yield {norm: _scale(there, scale) for norm, scale in scales.items()}
 
 
-def _scaled(images: Tensor, scale: DeviceNormalisation) -> Tensor:
+def _scale(images: Tensor, scale: DeviceNormalisation) -> Tensor:
     return images.sub(scale.mean).div_(scale.std).contiguous(memory_format=float32_layout(images.device))
 
 
-def _normalised_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:
+def _normalise_in_parts(inputs: Fixed, index: Tensor, scale: DeviceNormalisation) -> Tensor:
     made = torch.empty((len(index), *inputs.shape), memory_format=torch.channels_last)
     for part, room in zip(torch.split(index, _READ), torch.split(made, _READ), strict=True):
         room.copy_(inputs.batch(part).sub(scale.mean).div_(scale.std))

@@ -7,7 +7,7 @@ how smooth the maps behind it are. A mean number of neighbours, held against Ran
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.terms import Unit
+from roarbench.enums import Unit
 
 _CHUNK = 256  # images unpacked at once: 3 MB of 64 x 64 x 3, which stays in the processor's cache
 
@@ -31,10 +31,10 @@ def smoothness(removed: NDArray[np.uint8], shape: tuple[int, int, int], unit: Un
     if count < 2 or pairs == 0:
         return None
     expected = pairs * count * (count - 1) / (d * (d - 1))
-    return _removed_pairs(removed, (channels, height, width)) / len(removed) / expected
+    return _count_removed_pairs(removed, (channels, height, width)) / len(removed) / expected
 
 
-def _removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
+def _count_removed_pairs(removed: NDArray[np.uint8], shape: tuple[int, int, int]) -> int:
     """Count neighbouring pairs of which both are removed, over all images."""
     total = 0
     for start in range(0, len(removed), _CHUNK):

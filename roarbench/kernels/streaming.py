@@ -15,8 +15,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from roarbench.enums import Unit
 from roarbench.kernels.degrade import degrade, unpack
-from roarbench.terms import Unit
 
 AHEAD = 4  # parts of batches that are read before they are needed
 READERS = 16  # threads; one part is read by all of them, because a disk answers many small reads at once faster
@@ -98,7 +98,7 @@ class _Part:
 
 def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np.uint8]) -> None:
     """Copy rows of a memory-mapped array; the disk is asked for all of them before the first is waited for."""
-    if (mapped := _mapping(source)) is not None:
+    if (mapped := _find_mapping(source)) is not None:
         length = source[0].nbytes
         for row in rows.tolist():
             start = row * length // mmap.PAGESIZE * mmap.PAGESIZE
@@ -106,7 +106,7 @@ def _read(source: NDArray[np.uint8], rows: NDArray[np.int64], target: NDArray[np
     np.take(source, rows, axis=0, out=target)
 
 
-def _mapping(array: Any) -> mmap.mmap | None:
+def _find_mapping(array: Any) -> mmap.mmap | None:
     """Return the map that an array is a view of from its first byte on; None for an array in memory."""
     while isinstance(array, np.ndarray | memoryview):
         array = array.obj if isinstance(array, memoryview) else array.base

@@ -15,18 +15,27 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from roarbench.devices import compiled, compiles, device_of, gpu_memory, gpu_share, out_of_memory, sent, uses_bf16
+from roarbench.devices import (
+    compile_network,
+    compiles,
+    device_of,
+    gpu_memory,
+    gpu_share,
+    is_out_of_memory,
+    send_to_device,
+    uses_bf16,
+)
 from roarbench.errors import Diverged, NoRoom
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import RedrawnImages
 from roarbench.kernels.exchange import ExchangedImages
-from roarbench.kernels.held import MOVING, Held, fits, movable, moved
-from roarbench.kernels.inputs import Batches, Inputs, Normalisation, on_device, scaled
+from roarbench.kernels.input_cache import MOVING, Held, can_be_held, move_images, pad_for_moves
+from roarbench.kernels.inputs import Batches, Inputs, Normalisation, scale_images, send_normalisation
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.weight_gradients import RightGradients
 from roarbench.plan.recipe import Optimiser, Recipe, learning_rate, side
 from roarbench.text import size
-from roarbench.workers.stopping import ENDED, asked, deferred
+from roarbench.workers.stopping import ENDED, asked, defer_stop
 
 CHECKPOINT_EVERY = 300.0  # seconds of training that a killed process may lose
 _DRAWS = 2**32  # from the seed of what a network draws in one training to that of the next seed's
@@ -69,7 +78,7 @@ def fit(
     if checkpoint and (state := checkpoint.load()):
         training.restore(state)
     look_every = 1 if device_of(model).type == "cpu" else _LOOK_EVERY
-    with deferred(), training_kernels():
+    with defer_stop(), use_training_kernels():
         saved = time.monotonic()
         while training.step < training.steps:
             training.advance()
@@ -88,7 +97,7 @@ def fit(
     return torch.stack(list(training.losses)).double().mean().item()
 
 
-def training_kernels() -> AbstractContextManager[None]:
+def use_training_kernels() -> AbstractContextManager[None]:
     """Let cuDNN choose its fastest kernels, as all batches of a size have one shape; float32 is exact, without TF32."""
     return torch.backends.cudnn.flags(enabled=True, benchmark=True, allow_tf32=False)
 
@@ -110,9 +119,9 @@ class Training:
         self._device = device_of(model)
         self._gpu = self._device.type == "cuda"
         self._bf16 = uses_bf16(recipe.precision, self._device)
-        self._labels, self._scale = labels.to(self._device), on_device(norm, self._device)
+        self._labels, self._scale = labels.to(self._device), send_normalisation(norm, self._device)
         self._optimiser = _optimiser(model, recipe)
-        self._forward = compiled(model) if self._gpu and compiles() else model
+        self._forward = compile_network(model) if self._gpu and compiles() else model
         self._generator = torch.Generator().manual_seed(seed)
         self._batch = min(recipe.batch, len(inputs))  # a small version of a data set may be less than a batch
         self.at_once = min(recipe.micro_batch or self._batch, self._batch)
@@ -144,7 +153,7 @@ class Training:
         try:
             self._do_step()
         except RuntimeError as error:
-            if not (self._gpu and out_of_memory(error)):
+            if not (self._gpu and is_out_of_memory(error)):
                 raise
             found = error.with_traceback(None)  # its frames would keep what filled the memory
         else:
@@ -225,7 +234,7 @@ class Training:
 
     def _add_gradients(self, index: Tensor) -> Tensor:
         """Run forward and backward; return the part's share of the loss of its batch."""
-        images, labels = self._images(index), self._labels.index_select(0, sent(index, self._device))
+        images, labels = self._images(index), self._labels.index_select(0, send_to_device(index, self._device))
         pairs = zip(torch.split(images, self.at_once), torch.split(labels, self.at_once), strict=True)
         return torch.stack([self._add_gradients_at_once(*pair) for pair in pairs]).sum()
 
@@ -253,27 +262,27 @@ class Training:
             return self._moved(self._held, index)
         read = self._read(index)
         if not self._gpu and kind in MOVING:  # two thirds of the time of moving float32
-            return moved(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
-        return scaled(augment(read, kind, self._generator), self._scale)
+            return move_images(self._movable(read), torch.arange(len(index)), read.shape[3], kind, self._generator)
+        return scale_images(augment(read, kind, self._generator), self._scale)
 
     def _moved(self, held: Held, index: Tensor) -> Tensor:
         """Return held images, which are normalised, as an augmentation that only moves pixels leaves them."""
         kind, size = self._recipe.augmentation, self._side(held.full)
         if self._gpu:
-            images = augment(held.at(size).index_select(0, sent(index, self._device)), kind, self._generator)
+            images = augment(held.at(size).index_select(0, send_to_device(index, self._device)), kind, self._generator)
             return images.contiguous(memory_format=torch.channels_last)
-        return moved(held.at(size), index, size, kind, self._generator)
+        return move_images(held.at(size), index, size, kind, self._generator)
 
     def _movable(self, images: Tensor) -> Tensor:
         """Return images normalised, in the type that the first convolution would round them to itself, to be moved."""
         taken, (mean, std) = torch.bfloat16 if self._bf16 else torch.float32, self._scale
         normalised = images.sub(mean).div_(std).to(taken)
-        return normalised if self._gpu else movable(normalised, self._recipe.augmentation)
+        return normalised if self._gpu else pad_for_moves(normalised, self._recipe.augmentation)
 
     def _read(self, index: Tensor) -> Tensor:
         """Return degraded images at the size of this step, float32 (b, c, side, side), on the device."""
         if self._held is not None and (size := self._side(self._held.full)) < self._held.full:
-            return self._held.at(size).index_select(0, sent(index, self._device))
+            return self._held.at(size).index_select(0, send_to_device(index, self._device))
         streamed = isinstance(self._inputs, StreamedImages)
         degraded = next(self._ahead) if streamed else self._inputs.batch(index).to(self._device)
         return shrink(degraded, self._side(degraded.shape[3]))
@@ -283,7 +292,7 @@ class Training:
 
     def _hold(self, inputs: Inputs) -> Held | None:
         """Return what holds the inputs, made as far as all epochs share them; None where nothing can be held."""
-        if not fits(inputs):
+        if not can_be_held(inputs):
             return None
         return Held(inputs, self._movable if self._recipe.augmentation in MOVING else lambda images: images)
 

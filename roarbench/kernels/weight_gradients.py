@@ -32,10 +32,10 @@ class RightGradients(TorchDispatchMode):  # type: ignore[no-untyped-call]
             if not transposed and max(stride) > 1:
                 if images.dtype is torch.bfloat16 and has_idle_taps(images, weight, stride, padding, dilation):
                     self.changed = True
-                    return _in_float32(func, args)
+                    return _compute_in_float32(func, args)
                 if _overflows(images, weight, padding, groups):
                     self.changed = True
-                    return _without_stride(func, args)
+                    return _compute_without_stride(func, args)
         return func(*args, **(kwargs or {}))
 
 
@@ -57,7 +57,7 @@ def has_idle_taps(
     )
 
 
-def _in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
+def _compute_in_float32(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
     made = func(*(each.float() if isinstance(each, Tensor) else each for each in args))
     return [each if each is None else each.to(args[1].dtype) for each in made]
 
@@ -71,7 +71,7 @@ def _overflows(images: Tensor, weight: Tensor, padding: Sequence[int], groups: i
     return alone and images.shape[1] < BLOCK and (images.shape[1] < 8 or images.shape[-1] > SMALL)
 
 
-def _without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
+def _compute_without_stride(func: Any, args: tuple[Any, ...]) -> list[Tensor | None]:
     """Compute the gradients of a 1 x 1 convolution of only those positions that it looks at."""
     gradient, images, weight, biases, stride, *rest = args
     looked_at: Any = (..., *(slice(None, None, step) for step in stride))

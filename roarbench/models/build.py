@@ -56,7 +56,7 @@ def build(name: str, classes: int, channels: int, size: int, generator: torch.Ge
     with _DRAWING, torch.random.fork_rng(devices=[]):  # torch's layers draw their first weights from the global one
         if not residual:
             torch.manual_seed(generator.initial_seed())
-        model = _made(name, classes, channels, size, source)
+        model = _make(name, classes, channels, size, source)
     if residual:
         _draw_weights(model, generator)
     for module in model.modules():
@@ -83,11 +83,11 @@ def _draw_weights(model: nn.Module, generator: torch.Generator) -> None:
             nn.init.zeros_(module.bias)
 
 
-def _made(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
+def _make(name: str, classes: int, channels: int, size: int, source: str) -> nn.Module:
     if name in MODELS:
         file, _, function = MODELS[name].maker.partition(".")
         made: nn.Module = getattr(import_module(f"roarbench.models.{file}"), function)(classes, channels, size)
         return made
-    from roarbench.models import others  # what they need takes seconds to import
+    from roarbench.models import external  # what they need takes seconds to import
 
-    return others.make(name, source, classes, channels, size)
+    return external.make(name, source, classes, channels, size)

@@ -5,11 +5,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import out_of_memory
+from roarbench.devices import is_out_of_memory
 from roarbench.errors import CallerError
 from roarbench.models.outputs import logits_of
 from roarbench.text import one_line
-from roarbench.workers.stopping import no_exit
+from roarbench.workers.stopping import forbid_exit
 
 _NETWORK = "the network"
 
@@ -74,10 +74,10 @@ def find_logits(model: nn.Module, images: Tensor, name: str = _NETWORK) -> Tenso
     """Return the logits (n, classes) of some images; CallerError where the network fails or returns anything else."""
     shape = " x ".join(map(str, images.shape))
     try:
-        with no_exit():
+        with forbid_exit():
             logits: Any = logits_of(model(images))
     except Exception as error:  # of whoever wrote it
-        if out_of_memory(error):
+        if is_out_of_memory(error):
             raise
         seen = one_line(f"{type(error).__name__}: {error}", 160)
         raise CallerError(f"{name} cannot take images of shape {shape} ({seen})") from error

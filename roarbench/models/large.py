@@ -6,7 +6,7 @@ them in nothing else: names and weights of the layers are the same, so a checkpo
 
 from torch import Tensor, nn
 
-from roarbench.models.vision import resnet
+from roarbench.models.torchvision_models import resnet
 
 
 class BasicBlock(resnet.BasicBlock):  # type: ignore[misc, name-defined]

@@ -3,7 +3,7 @@
 from torch import nn
 
 from roarbench.errors import CallerError
-from roarbench.models.vision import torchvision_models
+from roarbench.models.torchvision_models import torchvision_models
 
 _DIM, _DEPTH, _HEADS = 64, 4, 4  # of the transformer
 _SIDE = 8  # patches of the transformer along a side at most

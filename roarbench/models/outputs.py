@@ -49,7 +49,7 @@ def with_logits_alone(model: nn.Module, images: Tensor) -> nn.Module:
 
 
 @torch.no_grad()
-def with_two_classes(model: nn.Module, images: Tensor) -> nn.Module:
+def add_second_logit(model: nn.Module, images: Tensor) -> nn.Module:
     """Return a network with two logits, -z / 2 and z / 2, in place of one that gives a single logit z; else the same.
 
     Their softmax is the sigmoid of z, and each class has a gradient; of the logits 0 and z the first would have none.

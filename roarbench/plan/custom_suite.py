@@ -8,23 +8,23 @@ from typing import Any
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.normalised import read_moments
+from roarbench.datasets.normalisation import read_moments
 from roarbench.datasets.resizing import check_resizing
+from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_record, fingerprint, record
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
-from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, Suite
+from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
 from roarbench.protocols import PROTOCOLS
-from roarbench.terms import Making, Split, Unit
 
 DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
 MOST = 1000  # seeds and references
 _MOST_RUNS = 10**6
 
 
-def own_suite(made: Suite) -> Suite:
+def make_own_suite(made: SuiteSpec) -> SuiteSpec:
     """Return a suite with the hash of what is computed as its version.
 
     Equal content has the same version wherever the file lies, whatever its comments, its name and its order.
@@ -38,13 +38,13 @@ def own_suite(made: Suite) -> Suite:
     return suite
 
 
-def named_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
+def name_dataset(name: str, found: DatasetRecord) -> DatasetRecord:
     """Return the record of somebody's own data set with the hash of what it says in its name."""
     plain = replace(found.anywhere, name="", about="", terms="")
     return replace(found, name=f"{name}-{fingerprint(record(plain))[:DIGITS]}")
 
 
-def without(suite: Suite, reasons: Mapping[str, str]) -> Suite:
+def drop_estimators(suite: SuiteSpec, reasons: Mapping[str, str]) -> SuiteSpec:
     """Return one's own suite without the estimators that do not apply to its network, by id; it stays the same suite.
 
     A twin goes with what it is made from.
@@ -59,13 +59,13 @@ def without(suite: Suite, reasons: Mapping[str, str]) -> Suite:
     return replace(suite, own=replace(suite.own, left_out=left), blocks=tuple(b for b in blocks if b.estimators))
 
 
-def suite_record(suite: Suite) -> dict[str, Any]:
+def suite_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return one's own suite as plain JSON values, without the place of its data on this machine."""
     assert suite.own is not None, "the others are in the table"
     return {"name": suite.name, "about": suite.about, **_computed(suite), "left_out": dict(suite.own.left_out)}
 
 
-def suite_of(values: Mapping[str, Any]) -> Suite:
+def suite_of(values: Mapping[str, Any]) -> SuiteSpec:
     """Return the suite that `suite_record` was made of."""
     blocks = tuple(_block(each) for each in values["blocks"])
     dataset, source = values["dataset"], values.get("source", "")
@@ -74,7 +74,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
     if found is None:
         find_dataset(dataset)
     _check_values(values, [(values["model"], source), *((each.model, each.source) for each in networks)], blocks)
-    made = Suite(
+    made = SuiteSpec(
         name=values["name"],
         version="",
         about=values["about"],
@@ -90,7 +90,7 @@ def suite_of(values: Mapping[str, Any]) -> Suite:
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
-    suite = without(own_suite(made), dict(values["left_out"]))
+    suite = drop_estimators(make_own_suite(made), dict(values["left_out"]))
     for item in (suite.own, *networks):
         check_record(item)
     return suite
@@ -114,7 +114,7 @@ def _check_values(values: Mapping[str, Any], made_by: Iterable[tuple[str, str]],
         raise ValueError(f"it has {count:,} runs, expected {_MOST_RUNS:,} at most")
 
 
-def _computed(suite: Suite) -> dict[str, Any]:
+def _computed(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
     networks = [record(replace(each, weights="")) for each in suite.networks]
@@ -141,7 +141,7 @@ def _dataset(values: Mapping[str, Any]) -> DatasetRecord:
         check_resizing(found.resize, found.size, found.interpolation)
     if found.mean or found.std:
         read_moments(found.mean, found.std, 255, found.channels, found.name)
-    if named_dataset(found.name.rpartition("-")[0], found).name != found.name:
+    if name_dataset(found.name.rpartition("-")[0], found).name != found.name:
         raise ValueError(f"{found.name} is not called by the hash of what it says")
     return found
 

@@ -4,10 +4,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.datasets import FOLDERS, OWN_IMAGES, PARQUET, TABLE, DatasetRecord, own_images
+from roarbench.datasets import FOLDERS, OWN_IMAGES, PARQUET, TABLE, DatasetRecord, make_own_record
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.sources import counted
-from roarbench.plan.custom_suite import named_dataset
+from roarbench.datasets.sources import count_images
+from roarbench.plan.custom_suite import name_dataset
 from roarbench.plan.preprocessing import read_preprocessing
 from roarbench.plan.toml_table import TomlTable
 
@@ -33,13 +33,13 @@ def read_data(section: TomlTable, base: Path, name: str) -> DatasetRecord:
             found = find_dataset(section.text("known"))
         section.close()
         return found
-    made = own_images("", 1, 1) if kinds == ["table"] else _pixels(section)  # columns are counted later
+    made = make_own_record("", 1, 1) if kinds == ["table"] else _pixels(section)  # columns are counted later
     record = replace(made, name=section.text("name", name), about=section.text("about", OWN_IMAGES))
     read = {"images": _images, "parquet": _parquet, "table": _table, "hub": _hub}[kinds[0]]
     record = read(section, base, record)
     section.close()
     with section.naming():
-        return named_dataset(record.name, counted(record) if record.own else record)
+        return name_dataset(record.name, count_images(record) if record.own else record)
 
 
 def _pixels(section: TomlTable) -> DatasetRecord:

@@ -6,14 +6,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from roarbench.datasets import FOLDERS, DatasetRecord
-from roarbench.datasets.looking import look
+from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
-from roarbench.estimators import CONTROLS
+from roarbench.estimators.estimator import CONTROLS
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import slug
 from roarbench.plan.suites import SUITES
-from roarbench.plan.suites.quick import beaten_on
+from roarbench.plan.suites.quick import list_controls
 from roarbench.plan.toml_table import toml
 from roarbench.text import one_line
 
@@ -41,7 +41,7 @@ def write_suite(
         network: Name of the network as the file names it; the usual one if empty.
         tune: Finds a recipe that trains the network: from the text and its path to the text that is written.
     """
-    record = look(folder, say)
+    record = infer_dataset(folder, say)
     name = slug(record.name)
     name = f"my-{name}" if name in SUITES else name
     path = Path(f"{name}.toml")
@@ -67,7 +67,7 @@ def suite_text(name: str, record: DatasetRecord, place: str) -> str:
 
 def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     asking = _ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    silent = _ids(*(control for control in beaten_on(record.channels) if control not in CONTROLS))
+    silent = _ids(*(control for control in list_controls(record.channels) if control not in CONTROLS))
     lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     depth = (

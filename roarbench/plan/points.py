@@ -5,12 +5,12 @@ from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from roarbench.plan.runs import CLEAN, Cell, untouched_by
-from roarbench.plan.suite import Block, Suite
+from roarbench.enums import ScoredNetwork, Unit
+from roarbench.plan.runs import CLEAN, Cell, find_untouched
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols import PROTOCOLS
-from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.unretrained import MORF
-from roarbench.terms import Retrain, Unit
 
 
 @dataclass(frozen=True)
@@ -22,15 +22,15 @@ class Point:
 
 
 @cache  # a board asks for those of every suite, again and again
-def expand(suite: Suite) -> tuple[Point, ...]:
+def expand_points(suite: SuiteSpec) -> tuple[Point, ...]:
     """Return all points of a suite, each once; the untouched images (t = 0) first in every block."""
     return tuple(dict.fromkeys(point for block in suite.blocks for point in _block_points(suite, block)))
 
 
-def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
+def _block_points(suite: SuiteSpec, block: Block) -> Iterator[Point]:
     protocol = block.protocol
     place = (suite.dataset, suite.model)
-    if clean := untouched_by(protocol.retrain, block.fill):
+    if clean := find_untouched(protocol.retrain, block.fill):
         cell = Cell(*place, CLEAN, MORF.order, *clean, Unit.SCALAR, 0.0)
         yield from (Point(cell, seed) for seed in suite.seeds(block))
     for estimator, t in product(block.estimators, block.levels):
@@ -41,8 +41,11 @@ def _block_points(suite: Suite, block: Block) -> Iterator[Point]:
 
 
 def select(
-    suite: Suite, estimators: Iterable[str] | None = None, seeds: int | None = None, protocol: Protocol | None = None
-) -> Suite:
+    suite: SuiteSpec,
+    estimators: Iterable[str] | None = None,
+    seeds: int | None = None,
+    protocol: Protocol | None = None,
+) -> SuiteSpec:
     """Return the part of a suite with these estimators, or one protocol, or other numbers of seeds where it trains."""
     names = suite.estimators if estimators is None else tuple(estimators)
     blocks = []
@@ -55,14 +58,14 @@ def select(
     return replace(suite, blocks=asked, references=min(suite.references, most))
 
 
-def with_seeds(suite: Suite, seeds: Mapping[tuple[Retrain, str], int]) -> Suite:
+def select_seeds(suite: SuiteSpec, seeds: Mapping[tuple[ScoredNetwork, str], int]) -> SuiteSpec:
     """Return the part of a suite with so many trainings by kind of network and estimator, 1 for others."""
-    blocks = [part for block in suite.blocks for part in _with_seeds(block, seeds)]
+    blocks = [part for block in suite.blocks for part in _select_seeds(block, seeds)]
     most = max((block.seeds for block in blocks if block.protocol.trains), default=suite.references)
     return replace(suite, blocks=tuple(blocks), references=min(suite.references, most))
 
 
-def _with_seeds(block: Block, seeds: Mapping[tuple[Retrain, str], int]) -> Iterator[Block]:
+def _select_seeds(block: Block, seeds: Mapping[tuple[ScoredNetwork, str], int]) -> Iterator[Block]:
     retrain = block.protocol.retrain
     if not retrain.trains:
         yield block
@@ -72,13 +75,13 @@ def _with_seeds(block: Block, seeds: Mapping[tuple[Retrain, str], int]) -> Itera
         yield replace(block, estimators=tuple(name for name in counts if counts[name] == count), seeds=count)
 
 
-def describe(point: Point, suite: Suite | None = None) -> str:
+def describe(point: Point, suite: SuiteSpec | None = None) -> str:
     """Describe one run in a few words, the suite's where it is known which one asks."""
     cell = point.cell
     return f"{protocol_name(cell, suite)} {cell.estimator} t={cell.t:g} {cell.unit} seed {point.seed}"
 
 
-def protocol_name(cell: Cell, suite: Suite | None = None) -> str:
+def protocol_name(cell: Cell, suite: SuiteSpec | None = None) -> str:
     """Return the name of the protocol that a cell belongs to: the first one by which the suite has it, if any.
 
     Protocols that answer each image twice have cells of another one; without a suite it is the other one's name.

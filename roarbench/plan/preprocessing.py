@@ -8,8 +8,8 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any, NamedTuple
 
-from roarbench.datasets import DatasetRecord, own_images
-from roarbench.datasets.normalised import read_moments
+from roarbench.datasets import DatasetRecord, make_own_record
+from roarbench.datasets.normalisation import read_moments
 from roarbench.datasets.resizing import check_resizing
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.toml_table import TomlTable
@@ -31,8 +31,8 @@ class PreprocessingRecord(NamedTuple):
 def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     """Return the record of images of so many channels, prepared as the section `[data]` of a suite's file says."""
     if "preprocessing" in section:
-        return _published(section, channels)
-    record = _normalised(section, own_images("", channels, section.whole("size", 8, _LARGEST)))
+        return _read_published_section(section, channels)
+    record = _read_normalisation(section, make_own_record("", channels, section.whole("size", 8, _LARGEST)))
     if "resize" not in section:
         if "interpolation" in section:
             raise section.wrong("has interpolation without resize; write resize = N, pixels of the short side")
@@ -45,23 +45,23 @@ def read_preprocessing(section: TomlTable, channels: int) -> DatasetRecord:
     return replace(record, resize=resize, interpolation=interpolation)
 
 
-def _published(section: TomlTable, channels: int) -> DatasetRecord:
+def _read_published_section(section: TomlTable, channels: int) -> DatasetRecord:
     """Return the record of images as weights of torchvision's or timm's want them."""
     name = section.text("preprocessing")
     for key in ("size", "crop", "resize", "interpolation", "mean", "std", "range"):
         if key in section:
             raise section.wrong(f"has preprocessing and {key}; leave one of them out")
     with section.naming():
-        found = published_preprocessing(name)
+        found = read_published(name)
         check_resizing(found.resize, found.crop, found.interpolation)
     if len(found.mean) != channels or found.crop > _LARGEST:
         seen = f"{name} is for images of {len(found.mean)} channels and {found.crop} pixels"
         raise section.wrong(f"{seen}, channels is {channels} and sides have {_LARGEST} pixels at most")
-    record = own_images("", channels, found.crop)
+    record = make_own_record("", channels, found.crop)
     return replace(record, resize=found.resize, interpolation=found.interpolation, mean=found.mean, std=found.std)
 
 
-def _normalised(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
+def _read_normalisation(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     """Return the record with what networks want images normalised with, where the file says so."""
     if "mean" not in section and "std" not in section:
         return record
@@ -72,7 +72,7 @@ def _normalised(section: TomlTable, record: DatasetRecord) -> DatasetRecord:
     return replace(record, mean=mean, std=std)
 
 
-def published_preprocessing(name: str) -> PreprocessingRecord:
+def read_published(name: str) -> PreprocessingRecord:
     """Return what weights published by torchvision, `torchvision:NAME/WEIGHTS`, or by timm, `timm:NAME`, are made for.
 
     Raises:
@@ -80,20 +80,20 @@ def published_preprocessing(name: str) -> PreprocessingRecord:
     """
     library, _, rest = name.partition(":")
     if library == "torchvision" and rest:
-        return _of_torchvision(*rest.partition("/")[::2])
+        return _read_torchvision(*rest.partition("/")[::2])
     if library == "timm" and rest:
-        return _of_timm(rest)
+        return _read_timm(rest)
     raise CallerError(f"preprocessing is '{name}', expected {_NAMES}")
 
 
-def _of_torchvision(network: str, weights: str) -> PreprocessingRecord:
-    preset: Any = import_module("roarbench.models.vision").find_weights(network, weights).transforms()
+def _read_torchvision(network: str, weights: str) -> PreprocessingRecord:
+    preset: Any = import_module("roarbench.models.torchvision_models").find_weights(network, weights).transforms()
     (resize,), (crop,) = preset.resize_size, preset.crop_size
     moments = read_moments(preset.mean, preset.std, 1, len(preset.mean), f"torchvision:{network}")
     return PreprocessingRecord(resize, crop, preset.interpolation.value, *moments)
 
 
-def _of_timm(network: str) -> PreprocessingRecord:
+def _read_timm(network: str) -> PreprocessingRecord:
     try:
         timm = import_module("timm")
     except ImportError:

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from roarbench.terms import Precision
+from roarbench.enums import Precision
 
 
 class Decay(StrEnum):

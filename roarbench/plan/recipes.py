@@ -6,9 +6,9 @@ from dataclasses import replace
 from enum import StrEnum
 from typing import Any, NamedTuple
 
+from roarbench.enums import Precision
 from roarbench.errors import CallerError, UnknownName
 from roarbench.plan.recipe import Augmentation, Decay, Optimiser, Recipe
-from roarbench.terms import Precision
 
 
 def _paper(name: str, steps: int, images: int, batch: int, rate_per_256: float) -> Recipe:
@@ -116,7 +116,7 @@ def _within(kind: type[float] | type[int], least: float, most: float) -> RecipeS
         number = kind(value)
         if not least <= number <= most or number != float(value):  # NaN is not within
             raise ValueError
-        return kind(_written(number))  # as exact as titles are
+        return kind(_format_value(number))  # as exact as titles are
 
     return RecipeSetting(f"a {'whole ' if kind is int else ''}number from {least:g} to {most:g}", read)
 
@@ -163,10 +163,12 @@ def find_recipe(title: str) -> Recipe:
     if name not in RECIPES:
         raise UnknownName("recipe", name, RECIPES)
     values = dict(part.partition("=")[::2] for part in listed)
-    return changed(RECIPES[name], {key: value.split("+") if key == "sides" else value for key, value in values.items()})
+    return change_recipe(
+        RECIPES[name], {key: value.split("+") if key == "sides" else value for key, value in values.items()}
+    )
 
 
-def changed(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
+def change_recipe(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
     """Return a recipe of the table with other values, by the names in `SETTINGS`; its title says which, in any order.
 
     CallerError where there is no such setting, or a value cannot be its.
@@ -176,7 +178,7 @@ def changed(recipe: Recipe, values: Mapping[str, object]) -> Recipe:
             raise UnknownName("setting of a recipe", key, SETTINGS)
     read = {key: _read(key, values[key]) for key in SETTINGS if key in values}
     other = {key: value for key, value in read.items() if value != getattr(recipe, key)}
-    said = ",".join(f"{key}={_written(value)}" for key, value in other.items())
+    said = ",".join(f"{key}={_format_value(value)}" for key, value in other.items())
     made: Recipe = replace(recipe, **other, changes=f"({said})" if said else "")  # type: ignore[arg-type]
     if made.warmup >= made.epochs:
         seen = f"{made.title} warms up for {made.warmup:g} of {made.epochs:g} epochs"
@@ -202,7 +204,7 @@ def _value(key: str, value: object) -> object:
         raise CallerError(f"{key} is {value!r}, expected {SETTINGS[key].expected}") from None
 
 
-def _written(value: object) -> str:
+def _format_value(value: object) -> str:
     if isinstance(value, tuple):
-        return "+".join(map(_written, value))
+        return "+".join(map(_format_value, value))
     return f"{value:.12g}" if isinstance(value, float) else str(value)

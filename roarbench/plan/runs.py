@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from roarbench.enums import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import Estimator
-from roarbench.estimators.catalogue import find_estimator, ranked_by
+from roarbench.estimators.catalogue import find_estimator, find_ranking_estimator
+from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, fingerprint, record
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.protocols import PROTOCOLS, SHOWN
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import FILL_WORDS, FILLS, PLAIN_FILLS, Making, Order, Retrain, Unit
+from roarbench.protocols.protocol import Protocol
 
 CLEAN = "none"  # the estimator of the cell at t = 0, where nothing is removed
 
@@ -30,7 +30,7 @@ class Cell:
     model: str  # name of the network that is trained
     estimator: str  # id of the estimator whose ranking is removed; `CLEAN` at t = 0
     order: Order
-    retrain: Retrain
+    retrain: ScoredNetwork
     fill: str
     unit: Unit
     t: float  # level, the fraction of features removed, in [0, 1]
@@ -47,7 +47,7 @@ class Cell:
     @property
     def ranked_by(self) -> Estimator | None:
         """Return the estimator by whose rankings features go; None for untouched images and where none is stored."""
-        return None if self.estimator == CLEAN else ranked_by(self.estimator)
+        return None if self.estimator == CLEAN else find_ranking_estimator(self.estimator)
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Run:
 
 
 @dataclass(frozen=True)
-class Reference(Keyed):
+class ReferenceSpec(Keyed):
     """Explained model, by all that fixes it."""
 
     dataset: str
@@ -101,7 +101,7 @@ class Reference(Keyed):
 def run_of(values: Mapping[str, Any]) -> Run:
     """Return the run that `record` was made of."""
     cell = dict(values["cell"])
-    cell |= {"order": Order(cell["order"]), "retrain": Retrain(cell["retrain"]), "unit": Unit(cell["unit"])}
+    cell |= {"order": Order(cell["order"]), "retrain": ScoredNetwork(cell["retrain"]), "unit": Unit(cell["unit"])}
     maps = Making(values.get("maps", Making.FLOAT32))
     return Run(**{**values, "cell": Cell(**cell), "maps": maps})
 
@@ -128,29 +128,29 @@ def fill_word(fill: str) -> str:
     return next((word for word, kept in FILL_WORDS.items() if kept == fill), fill)
 
 
-def check_fill(fill: str, retrain: Retrain) -> None:
+def check_fill(fill: str, retrain: ScoredNetwork) -> None:
     """Refuse a fill that there is not, or one that cannot be made where removed features are drawn in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
-    if fill != "mean" and retrain is Retrain.RECURSIVE:
+    if fill != "mean" and retrain is ScoredNetwork.RECURSIVE:
         once = f"fill '{fill}' is made once for an image"
         raise CallerError(f"{once}; where importance is found anew write the fill mean")
-    if fill not in PLAIN_FILLS and retrain in (Retrain.EXCHANGED, Retrain.COMMON):
+    if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to be made anew for every mask"
         *others, last = map(fill_word, PLAIN_FILLS)
         raise CallerError(f"{slow}; where masks are exchanged write {', '.join(others)} or {last}")
 
 
-def untouched_by(retrain: Retrain, fill: str) -> tuple[Retrain, str] | None:
+def find_untouched(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, str] | None:
     """Return which network is scored at t = 0, where nothing is removed and nothing is exchanged, and its fill.
 
     None for masks alone: an empty removal mask says nothing, so that cell is chance. A common network has met the fill.
     """
-    if retrain in (Retrain.MASKS, Retrain.COMMON):
-        return None if retrain is Retrain.MASKS else (retrain, fill)
-    return (Retrain.IMAGES if retrain in (Retrain.EXCHANGED, Retrain.RECURSIVE) else retrain), "mean"
+    if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
+        return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
+    return (ScoredNetwork.IMAGES if retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.RECURSIVE) else retrain), "mean"
 
 
-def missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
+def find_missing(runs: Iterable[Run], done: set[str]) -> list[Run]:
     """Return the runs whose key is not stored yet, in order."""
     return [run for run in runs if run.key not in done]

@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Set
 from typing import NamedTuple
 
-from roarbench.estimators import Estimator
+from roarbench.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.keys import needs_reference, only_tested
+from roarbench.estimators.estimator import Estimator
 from roarbench.plan.points import Point
-from roarbench.plan.suite import Suite
-from roarbench.terms import Order, Retrain, Split, Unit
+from roarbench.plan.run_keys import needs_reference, ranks_only_test_images
+from roarbench.plan.suite import SuiteSpec
 
 
 class RankedSplit(NamedTuple):
@@ -39,7 +39,7 @@ class SharedInputs(NamedTuple):
     tuned: Set[tuple[Common, RankedSplit]] = frozenset()
 
 
-def inputs_of(suite: Suite, points: Iterable[Point]) -> SharedInputs:
+def inputs_of(suite: SuiteSpec, points: Iterable[Point]) -> SharedInputs:
     """Return what these points rest on."""
     references, rankings = set[int](), set[RankedSplit]()
     networks, tuned = set[Common](), set[tuple[Common, RankedSplit]]()
@@ -50,8 +50,8 @@ def inputs_of(suite: Suite, points: Iterable[Point]) -> SharedInputs:
         if row := cell.ranked_by:
             number = suite.explained(cell, seed) if row.hangs_on_network else 0
             rows = [RankedSplit(row, cell.unit, number, split) for split in Split]
-            rankings.update(rows[-1:] if only_tested(suite, cell.retrain) else rows)
-        if cell.retrain is Retrain.COMMON:
+            rankings.update(rows[-1:] if ranks_only_test_images(suite, cell.retrain) else rows)
+        if cell.retrain is ScoredNetwork.COMMON:
             common = Common(cell.order, cell.unit, seed, cell.fill)
             networks.add(common)
             tuned.update((common, row) for row in rows[-1:])

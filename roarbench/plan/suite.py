@@ -7,14 +7,14 @@ from math import prod
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import CONTROLS, Estimator
+from roarbench.enums import Making, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import CONTROLS, Estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN, Cell
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Making, Retrain, Split, Unit
+from roarbench.protocols.protocol import Protocol
 
 NO_NEIGHBOURS = "the columns of a table have no neighbours to look at"
 REFERENCE_SEED = 1000  # apart from the seeds of the retrained networks, which count up from 0
@@ -68,7 +68,7 @@ class CustomSuite:
 
 
 @dataclass(frozen=True)
-class Suite:
+class SuiteSpec:
     """A named, versioned, frozen set of cells; a published suite never changes, it gets a successor."""
 
     name: str  # what `--suite` takes
@@ -91,7 +91,7 @@ class Suite:
     # whose images' removal masks the common networks meet when they are tuned on a row; for those of test images no
     # training image has to be explained
     tuned_on: Split = Split.TRAIN
-    # fill or unit in place of its own (`choosing.measured_by`), in the words of a title; empty for its own
+    # fill or unit in place of its own (`selection.measured_by`), in the words of a title; empty for its own
     measured: str = field(default="", compare=False)
     # estimators that it does not name and a store adds to it (`with_entries`), no part of it
     entered: frozenset[str] = field(default=frozenset(), compare=False)
@@ -121,7 +121,7 @@ class Suite:
         for all references is scored by each once.
         """
         first, numbers = REPLICATION * self.replication, range(self.references)
-        if block.protocol.retrain is Retrain.SIBLINGS:
+        if block.protocol.retrain is ScoredNetwork.SIBLINGS:
             each = estimator == CLEAN or find_estimator(estimator).hangs_on_network
             pairs = product(numbers, numbers) if each else zip(numbers, numbers, strict=True)
             return [first + SIBLINGS * explained + scored for explained, scored in pairs]
@@ -133,12 +133,12 @@ class Suite:
 
     def explained(self, cell: Cell, seed: int) -> int:
         """Return which reference ranks for a cell, in [0, references): the next one for a twin that is named so."""
-        number = pair_of(seed)[0] if cell.retrain is Retrain.SIBLINGS else seed % REPLICATION
+        number = pair_of(seed)[0] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION
         return (number + EstimatorId.read(cell.estimator).explains_next) % self.references
 
     def scored(self, cell: Cell, seed: int) -> int:
         """Return which reference answers for a cell, in [0, references), where it is scored as it is."""
-        return (pair_of(seed)[1] if cell.retrain is Retrain.SIBLINGS else seed % REPLICATION) % self.references
+        return (pair_of(seed)[1] if cell.retrain is ScoredNetwork.SIBLINGS else seed % REPLICATION) % self.references
 
     def reference_seed(self, number: int) -> int:
         """Return the seed of a reference; the one after it is that of its network with random weights.
@@ -175,7 +175,7 @@ class Suite:
     @property
     def placed(self) -> tuple[str, ...]:
         """Return the ids of the estimators that are rows of their own, in order."""
-        return tuple(estimator.id for estimator in self.estimator_records if estimator.placed)
+        return tuple(estimator.id for estimator in self.estimator_records if estimator.is_ranked)
 
     @property
     def dataset_record(self) -> DatasetRecord:
@@ -230,7 +230,7 @@ def _no_use(estimator: Estimator, record: DatasetRecord) -> str:
     """Return why an estimator cannot be asked of the images of a data set; empty if it can."""
     if record.tabular and estimator.spatial:
         return NO_NEIGHBOURS
-    if record.test_only and estimator.answered:
+    if record.test_only and estimator.uses_prediction:
         return "it is fitted to training images, and the suite has none"
     features = prod(record.shape)
     if estimator.most_features and features > estimator.most_features:

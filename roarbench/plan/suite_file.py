@@ -1,7 +1,7 @@
 """Reads a suite from a TOML file (docs/own-data.md). Nothing here imports torch.
 
-The network is built and tried, where its file is executed, by `execution.fitness`: before hours of work, and only by
-the commands that compute.
+The network is built and tried, where its file is executed, by `execution.network_check`: before hours of work, and only
+by the commands that compute.
 """
 
 import hashlib
@@ -14,21 +14,21 @@ from typing import Any, TypeVar
 
 from roarbench.datasets import DatasetRecord
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.errors import CallerError, UnknownName, missing_file
+from roarbench.enums import FEWEST_NETWORKS, FILL_WORDS, TABULAR_FILLS, Making, ScoredNetwork, Split, Unit
+from roarbench.errors import CallerError, UnknownName, make_missing_file_error
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.models import MODELS
-from roarbench.plan.custom_suite import DIGITS, MOST, own_suite
+from roarbench.plan.custom_suite import DIGITS, MOST, make_own_suite
 from roarbench.plan.data_section import read_data
 from roarbench.plan.recipe import Augmentation, Recipe
-from roarbench.plan.recipes import RECIPES, SETTINGS, changed, find_recipe
+from roarbench.plan.recipes import RECIPES, SETTINGS, change_recipe, find_recipe
 from roarbench.plan.runs import check_fill, fill_word, find_protocol
-from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, GivenNetwork, Suite, controls_on
+from roarbench.plan.suite import SIBLINGS, Block, CustomSuite, GivenNetwork, SuiteSpec, controls_on
 from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.plan.weights import title
 from roarbench.protocols import PROTOCOLS
 from roarbench.protocols.recursive import ROAR_RECURSIVE
-from roarbench.terms import FEWEST_NETWORKS, FILL_WORDS, TABULAR_FILLS, Making, Retrain, Split, Unit
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
@@ -38,12 +38,12 @@ _LARGEST = 2**20  # bytes of a file that makes a network
 _Choice = TypeVar("_Choice", bound=StrEnum)
 
 
-def read_suite(path: Path) -> Suite:
+def read_suite(path: Path) -> SuiteSpec:
     """Return the suite that a file describes; CallerError, with the place in the file, where it is none."""
     try:
         text = path.read_bytes().decode()
     except FileNotFoundError:
-        raise missing_file(path, ".toml", "`roarbench new-suite FOLDER` writes one") from None
+        raise make_missing_file_error(path, ".toml", "`roarbench new-suite FOLDER` writes one") from None
     except OSError as error:
         raise CallerError(f"cannot read {path}: {error.strerror}; `roarbench new-suite FOLDER` writes one") from None
     except UnicodeDecodeError as error:
@@ -51,7 +51,7 @@ def read_suite(path: Path) -> Suite:
     return parse_suite(text, path)
 
 
-def parse_suite(text: str, path: Path) -> Suite:
+def parse_suite(text: str, path: Path) -> SuiteSpec:
     """Return the suite that a text describes as the file at this path; CallerError where it is none."""
     try:
         values = tomllib.loads(text)
@@ -60,7 +60,7 @@ def parse_suite(text: str, path: Path) -> Suite:
     return _suite(TomlTable(values, str(path)), path)
 
 
-def _suite(top: TomlTable, path: Path) -> Suite:
+def _suite(top: TomlTable, path: Path) -> SuiteSpec:
     name, about = top.text("name"), top.text("about", "a suite from a file")
     _check_name(top, name)
     dataset = read_data(top.section("data"), path.parent, name)
@@ -86,7 +86,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
     if dataset.test_only and (trains := [block.protocol.name for block in blocks if block.protocol.trains]):
         seen = f"{trains[0]} trains networks, and [data] has only test images"
         raise top.wrong(f'{seen}; write train = "…" under [data], or protocols that train nothing, such as "morf"')
-    made = Suite(
+    made = SuiteSpec(
         name=name,
         version="",
         about=about,
@@ -108,7 +108,7 @@ def _suite(top: TomlTable, path: Path) -> Suite:
         networks=networks,
     )
     with top.naming():
-        return own_suite(made)
+        return make_own_suite(made)
 
 
 def _check_name(top: TomlTable, name: str) -> None:
@@ -198,7 +198,7 @@ def _recipe(section: TomlTable, default: Recipe | None, start: str) -> Recipe:
         like = find_recipe(section.text("like", default.title if default else None))
         table = RECIPES[like.title.partition("(")[0]]
         values = {key: getattr(like, key) for key in SETTINGS} | section.rest()
-        return changed(table, values | ({"start": start} if start else {}))
+        return change_recipe(table, values | ({"start": start} if start else {}))
 
 
 def _blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
@@ -208,18 +208,20 @@ def _blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
         with top.naming():
             find_protocol(name)
     special = top.section("protocol")
-    defaults = _asked(top, dataset, None)
+    defaults = _read_block(top, dataset, None)
     blocks: list[Block] = []
     for name in names:
         one = special.section(name)
-        asked = _asked(one, dataset, defaults)
+        asked = _read_block(one, dataset, defaults)
         one.close()
         if Unit.SUPERPIXEL in asked["units"] and "random-redrawn" in asked["estimators"]:
             raise top.wrong("random-redrawn draws pixels, and units has superpixel; leave one of them out")
         if Unit.SUPERPIXEL in asked["units"] and name == ROAR_RECURSIVE.name:
             raise top.wrong(f"units has superpixel, which {name} cannot take; name its units under [protocol.{name}]")
         for unit in asked["units"]:
-            fills = ("mean",) if PROTOCOLS[name].retrain is Retrain.MASKS else asked["fills"]  # masks have no fill
+            fills = (
+                ("mean",) if PROTOCOLS[name].retrain is ScoredNetwork.MASKS else asked["fills"]
+            )  # masks have no fill
             for fill in fills:
                 with top.naming():
                     check_fill(fill, PROTOCOLS[name].retrain)
@@ -257,7 +259,7 @@ def _check_seeds(top: TomlTable, blocks: tuple[Block, ...], references: int) -> 
         raise top.wrong(f"{seen}; write references = {max(trained)}, or seeds = {references}")
 
 
-def _asked(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, Any] | None) -> dict[str, Any]:
+def _read_block(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, Any] | None) -> dict[str, Any]:
     get = defaults or {"levels": None, "estimators": None, "seeds": 3, "units": (Unit.SCALAR,), "fills": ("mean",)}
     ids = section.texts("estimators", get["estimators"])
     units, fills = section.texts("units", get["units"]), section.texts("fills", get["fills"])
@@ -266,7 +268,7 @@ def _asked(section: TomlTable, dataset: DatasetRecord, defaults: Mapping[str, An
         estimators = tuple(dict.fromkeys((*controls_on(dataset), *(_estimator(name, dataset) for name in ids))))
         units = tuple(_one(Unit, "units", unit) for unit in units)
         for fill in fills:
-            check_fill(fill, Retrain.IMAGES)
+            check_fill(fill, ScoredNetwork.IMAGES)
     levels = section.numbers("levels", 0.01, 1.0, get["levels"])
     return {
         "estimators": estimators,
@@ -282,7 +284,7 @@ def _estimator(name: str, dataset: DatasetRecord) -> str:
     found = find_estimator(name)
     if found.submitted:
         raise CallerError(f"estimators has '{name}'; a submission is added by run --submission FILE")
-    if found.told and not dataset.generated:
+    if found.uses_ground_truth and not dataset.generated:
         raise CallerError(f"estimators has '{name}', which is known only for generated images; leave it out")
     return found.id
 

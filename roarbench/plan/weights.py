@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from roarbench.enums import FEWEST_NETWORKS
 from roarbench.errors import CallerError, UnknownName
 from roarbench.files import sha256
-from roarbench.plan.suite import Suite
-from roarbench.plan.suites import with_given
-from roarbench.terms import FEWEST_NETWORKS
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import set_explained_weights
 
 
 class Published(NamedTuple):
@@ -26,7 +26,7 @@ PUBLISHED = {
 }
 
 
-def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = ()) -> Suite:
+def set_explained_networks(suite: SuiteSpec, references: Sequence[str], known: Sequence[str] = ()) -> SuiteSpec:
     """Return a suite that explains given weights, one reference for each; without any the suite itself.
 
     Each is what `title` takes, or the start of one of the titles that a store knows, if it fits no other.
@@ -53,10 +53,10 @@ def explaining(suite: Suite, references: Sequence[str], known: Sequence[str] = (
     if by_networks and 0 < len(names) < FEWEST_NETWORKS:
         seen = f"suite '{suite.name}' holds networks against each other ({by_networks[0]})"
         raise CallerError(f"{seen}, and --reference names {len(names)}; name {FEWEST_NETWORKS} or more")
-    return with_given(suite, ",".join(names)) if names else suite
+    return set_explained_weights(suite, ",".join(names)) if names else suite
 
 
-def _check_published(suite: Suite, given: str) -> None:
+def _check_published(suite: SuiteSpec, given: str) -> None:
     name, record = given.partition("@")[0], suite.dataset_record
     known, wanted = PUBLISHED.get(name), (suite.model, record.classes, record.channels)
     if known and known[1:] != wanted:

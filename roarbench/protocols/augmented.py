@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import ON_COMMON, Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import ON_COMMON, Protocol
 
 _METHOD = f"{ON_COMMON} the gain of the row's own masks over Random's"
 AUGMENTED = Protocol(
     name="augmented",
     order=Order.MORF,
-    retrain=Retrain.COMMON,
+    retrain=ScoredNetwork.COMMON,
     title="Augmented",
     tab="More than Random?",
     question="Does a network trained on damaged images lose accuracy without the top-ranked features?",

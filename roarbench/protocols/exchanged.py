@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import Protocol
 
 ROAR_EXCHANGED = Protocol(
     name="roar-exchanged",
     order=Order.MORF,
-    retrain=Retrain.EXCHANGED,
+    retrain=ScoredNetwork.EXCHANGED,
     title="ROAR exchanged",
     tab="ROAR, masks exchanged",
     question="Does accuracy fall without the top-ranked features when training masks are swapped between images?",

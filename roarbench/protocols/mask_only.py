@@ -1,12 +1,12 @@
 """Mask-only: what the shape of the masks alone tells of the class."""
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import Protocol
 
 MASK_ONLY = Protocol(
     name="mask-only",
     order=Order.MORF,
-    retrain=Retrain.MASKS,
+    retrain=ScoredNetwork.MASKS,
     title="Mask-only",
     tab="What masks alone tell",
     question="Do the masks reveal the class without any image?",

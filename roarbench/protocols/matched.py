@@ -5,8 +5,8 @@ On the network of `specific`, or on the explained one (docs/decisions/0039).
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
-from roarbench.terms import MATCHED_IMAGE, Order, Retrain
+from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
+from roarbench.protocols.protocol import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
 
 _OTHER = "than a mask that follows another image's map and changes the image as much"
 _ROUGHER = "a smooth map is off 0 whatever it knows, because its matched masks are rougher"
@@ -18,7 +18,7 @@ _MATCHED = (
 MATCHED = Protocol(
     name="matched",
     order=Order.MORF,
-    retrain=Retrain.COMMON,
+    retrain=ScoredNetwork.COMMON,
     against=MATCHED_IMAGE,
     title="Matched gain",
     tab="What can only a network know?",
@@ -52,7 +52,7 @@ MATCHED_LERF = replace(
 MATCHED_MORF = replace(
     MATCHED,
     name="matched-morf",
-    retrain=Retrain.NONE,
+    retrain=ScoredNetwork.NONE,
     title="Matched MoRF gain",
     tab="Which network was explained?",
     question="Does the map know more about the explained network's use of its image than |x - fill| shows?",

@@ -2,14 +2,14 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import Protocol
 
 _INTERACTION = "does a map hurt the network that it explains more than another network, compared with that one's map"
 OWN_NETWORK = Protocol(
     name="own-network",
     order=Order.MORF,
-    retrain=Retrain.SIBLINGS,
+    retrain=ScoredNetwork.SIBLINGS,
     title="Own-network gain",
     tab="This network or another?",
     question="Does the map explain this network rather than another of the same classes?",

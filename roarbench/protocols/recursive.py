@@ -1,12 +1,12 @@
 """Recursive ROAR (Madsen et al. 2022): importance is found anew after each removal."""
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import Protocol
 
 ROAR_RECURSIVE = Protocol(
     name="roar-recursive",
     order=Order.MORF,
-    retrain=Retrain.RECURSIVE,
+    retrain=ScoredNetwork.RECURSIVE,
     title="Recursive ROAR",
     tab="ROAR, explained anew",
     question="Does accuracy fall when each removal follows a map of the newly trained network?",

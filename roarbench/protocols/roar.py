@@ -5,13 +5,13 @@ Hooker, Erhan, Kindermans, Kim, NeurIPS 2019; DiffROAR is of Shah, Jain, Netrapa
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import Protocol
 
 ROAR = Protocol(
     name="roar",
     order=Order.MORF,
-    retrain=Retrain.IMAGES,
+    retrain=ScoredNetwork.IMAGES,
     title="ROAR",
     tab="ROAR (2019)",
     question="Does accuracy fall when the network is retrained without the top-ranked features?",
@@ -38,7 +38,7 @@ KAR = replace(
 DIFFROAR = Protocol(
     name="diffroar",
     order=Order.LERF,
-    retrain=Retrain.IMAGES,
+    retrain=ScoredNetwork.IMAGES,
     made_of=(KAR, ROAR),
     title="DiffROAR",
     tab="DiffROAR",

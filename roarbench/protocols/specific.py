@@ -2,8 +2,8 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
-from roarbench.terms import OTHER_IMAGE, SAME_CLASS, Order, Retrain
+from roarbench.enums import OTHER_IMAGE, SAME_CLASS, Order, ScoredNetwork
+from roarbench.protocols.protocol import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
 
 _MASKS = (
     "Both are removal masks by the same row. A map that ignores the image scores 0. Below 0, the mask itself reveals "
@@ -12,7 +12,7 @@ _MASKS = (
 SPECIFIC = Protocol(
     name="specific",
     order=Order.MORF,
-    retrain=Retrain.COMMON,
+    retrain=ScoredNetwork.COMMON,
     against=OTHER_IMAGE,
     title="Specific gain",
     tab="This image or another?",

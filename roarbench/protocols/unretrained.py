@@ -2,13 +2,13 @@
 
 from dataclasses import replace
 
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Order, Retrain
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.protocols.protocol import Protocol
 
 MORF = Protocol(
     name="morf",
     order=Order.MORF,
-    retrain=Retrain.NONE,
+    retrain=ScoredNetwork.NONE,
     title="MoRF",
     tab="Without retraining",
     question="Does the explained network lose accuracy without the top-ranked features?",

@@ -4,14 +4,15 @@ from collections.abc import Callable
 from statistics import fmean
 from typing import Any, NamedTuple
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.claims import CLAIMS, HALF, RANDOM_UNRETRAINED, Claim, Finding, Holds, Pair, Tables, curve_gain
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.own_network import kept_predictions
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Order, Unit
 from roarbench.plan.runs import CLEAN
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import ONE_NETWORK, RANDOM
@@ -19,10 +20,9 @@ from roarbench.stats.bootstrap import Sample
 from roarbench.stats.curves import UNTOUCHED
 from roarbench.stats.own_network import own_network_gain
 from roarbench.stats.verdicts import Verdict, compare
-from roarbench.terms import Order, Unit
 
 
-def own_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
+def compute_tables(suite_results: SuiteResults, unit: Unit) -> Tables:
     """Return mean accuracies of a suite's complete cells; none at chance, none of rows that mix several results."""
     roar, unretrained = (
         {suite_results.suite.dataset: _curves(suite_results, protocol, unit)} for protocol in (ROAR, MORF)
@@ -37,7 +37,7 @@ def _curves(suite_results: SuiteResults, protocol: Protocol, unit: Unit) -> dict
     clean = float(scores.correct[UNTOUCHED].mean())
     curves: dict[str, dict[float, float]] = {}
     for (name, t), bits in scores.correct.items():
-        if name != CLEAN and name not in scores.mixed:
+        if name != CLEAN and name not in scores.inconsistent:
             curves.setdefault(name, {0.0: clean})[t] = float(bits.mean())
     return curves
 
@@ -63,7 +63,7 @@ def roar_measure(evidence: Evidence) -> Measure:
             return clean and Sample(clean.value / 2, clean.draws / 2)
         return roar.draws.accuracy((name, t)) if t else roar.areas.get(name)
 
-    return Measure(own_tables(evidence.suite_results, evidence.unit), drawn)
+    return Measure(compute_tables(evidence.suite_results, evidence.unit), drawn)
 
 
 def own_network_measure(evidence: Evidence) -> Measure:
@@ -108,10 +108,10 @@ def claim_records(evidence: Evidence | None) -> list[dict[str, Any]]:
 def _tested(claim: Claim, measure: Measure, clear: set[Pair], asked: bool) -> dict[str, Any]:
     if not asked:
         return Finding(Holds.UNASKED, 0, 0, ())._asdict() | {"significant": None}
-    return claim.test(measure.tables, clear)._asdict() | {"significant": settled_cells(claim, measure, clear)}
+    return claim.test(measure.tables, clear)._asdict() | {"significant": count_settled_cells(claim, measure, clear)}
 
 
-def results_record(evidence: Evidence) -> dict[str, Any]:
+def results_context(evidence: Evidence) -> dict[str, Any]:
     """Return the suite, the images and the reference that our numbers are of."""
     suite_results = evidence.suite_results
     return {
@@ -136,7 +136,7 @@ def _one_network(evidence: Evidence) -> bool:
     return len(evidence.roar.scores.networks) == 1
 
 
-def settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
+def count_settled_cells(claim: Claim, measure: Measure, clear: set[Pair]) -> dict[str, int] | None:
     """Count the cells of a claim whose numbers differ significantly: that `agree` or `differ`; None without cells."""
     found = list(claim.checks(measure.tables))
     agree = [check.agrees for check in found if check.is_clear(clear)]

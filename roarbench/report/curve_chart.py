@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 
-from roarbench.analysis.paper_curves import published_curves
+from roarbench.analysis.paper_curves import read_published_curves
+from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.protocols.roar import KAR, ROAR
+from roarbench.report.figure_panel import Curve as PanelCurve
 from roarbench.report.figures import Axis, Chart
-from roarbench.report.panels import Curve as PanelCurve
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board, Covers
+from roarbench.stats.board import Board, IntervalScope
 from roarbench.stats.bootstrap import Estimate
-from roarbench.terms import Order
 
 
 def chart(table: SuiteTable, published: str = "") -> Chart:
@@ -39,7 +39,7 @@ def chart(table: SuiteTable, published: str = "") -> Chart:
 
 
 def _bands(board: Board) -> str:
-    if board.covers is Covers.NOTHING:
+    if board.covers is IntervalScope.NOTHING:
         return "One training per cell: no bands."
     return f"Bands: {board.bootstrap.confidence:.0%} intervals over {board.covers}."
 
@@ -58,7 +58,7 @@ def _published(dataset: str, board: Board) -> tuple[PanelCurve, ...]:
         seen = f"this plot is of {axis}"
         raise CallerError(f"{seen}, the paper's curves are accuracies under roar or kar; leave --published out")
     rows = {row.estimator for row in board.rows}
-    curves = published_curves(dataset, board.protocol.order)
+    curves = read_published_curves(dataset, board.protocol.order)
     points = {name: {t: Estimate(value) for t, value in curve.items()} for name, curve in curves.items()}
     return tuple(_curve(name, points[name]) for name in curves if name in rows)
 

@@ -18,9 +18,9 @@ from matplotlib.textpath import TextPath
 from matplotlib.ticker import FuncFormatter
 
 from roarbench.errors import CallerError
-from roarbench.estimators.catalogue import shown_name
-from roarbench.protocols.declaration import ACCURACY
-from roarbench.report.panels import (
+from roarbench.estimators.catalogue import format_name
+from roarbench.protocols.protocol import ACCURACY
+from roarbench.report.figure_panel import (
     FONT_POINTS,
     INK,
     LABEL_INCHES,
@@ -138,7 +138,7 @@ def _lay_out(chart: Chart, blocks: Sequence[_Block]) -> tuple[Figure, list[Axes]
     members = (_members(block.drawn, family) for block in blocks for family in block.families)
     most = max(len({curve.estimator for curve in curves}) for curves in members)
     panel_height = max(PANEL_HEIGHT, most * LABEL_INCHES)
-    labels = 0.45 + max(_text_inches(shown_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
+    labels = 0.45 + max(_text_inches(format_name(curve.estimator), FONT_POINTS) for curve in chart.all_curves)
     left, between, margin = 0.7, 0.8, 0.15
     words = max(_text_inches(word, TITLE_POINTS) for word in chart.title.split())
     width = max(left + columns * (PANEL_WIDTH + labels), words + 3 * margin)

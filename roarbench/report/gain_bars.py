@@ -6,7 +6,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from roarbench.errors import CallerError
-from roarbench.report.panels import COLOURS, FONT_POINTS, INK
+from roarbench.report.figure_panel import COLOURS, FONT_POINTS, INK
 from roarbench.stats.bootstrap import Estimate
 from roarbench.text import MISSING
 

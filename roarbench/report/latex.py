@@ -26,8 +26,8 @@ def latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], cap
 
     Text is plain, but what stands between backticks in the caption is set as code.
     """
-    rows = [" & ".join(_numbers(escaped(cell)) for cell in line) + r" \\" for line in (headings, *lines)]
-    words = _COMMAND.sub(r"\\texttt{\1}", escaped(caption))
+    rows = [" & ".join(_numbers(escape(cell)) for cell in line) + r" \\" for line in (headings, *lines)]
+    words = _COMMAND.sub(r"\\texttt{\1}", escape(caption))
     return "\n".join(
         [
             r"% \usepackage{booktabs}",
@@ -46,7 +46,7 @@ def latex_table(headings: Mapping[str, str], lines: Iterable[Iterable[str]], cap
     )
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Return text that LaTeX sets as it is written."""
     apart = text.replace("--", "-\0-")  # two hyphens of an option are no dash
     return "".join(_LETTERS.get(letter, letter) for letter in apart).replace("\0", "{}")

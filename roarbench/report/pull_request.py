@@ -5,19 +5,19 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from roarbench.analysis.load import Question, load_from
+from roarbench.analysis.load import ResultsQuery, load_from
 from roarbench.errors import CallerError
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import find_suite
+from roarbench.report.combined_table import TwoQuestions, leading_table
+from roarbench.report.combined_table_formats import render_both
 from roarbench.report.table_formats import render
-from roarbench.report.two_questions import TwoQuestions, leading_table
-from roarbench.report.two_questions_formats import render_both
-from roarbench.store.entries import Origin, imported_rows, origins
-from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.results_folder import INDEX, PublishedFile, add_file, check_folder, read_index
+from roarbench.store.run_result import RunResult
+from roarbench.store.submissions import Origin, find_imported_rows, origins
 from roarbench.store.transfer import export_results, import_results
-from roarbench.text import counted, markdown_table
+from roarbench.text import format_count, markdown_table
 
 
 def comment(folder: Path, before: Path | None = None) -> str:
@@ -40,7 +40,7 @@ def comment(folder: Path, before: Path | None = None) -> str:
     return "\n\n".join([*parts, "Imported rows are self-reported until `roarbench reproduce KEY` agrees.", ""])
 
 
-def _names(results: list[Result]) -> str:
+def _names(results: list[RunResult]) -> str:
     names = {result.run.cell.estimator for result in results} - {CLEAN}
     return ", ".join(f"`{name}`" for name in sorted(names) if "~" not in name)
 
@@ -49,7 +49,7 @@ def _board(folder: Path, name: str, files: list[PublishedFile]) -> str:
     with TemporaryDirectory() as temporary, ResultsStore.open(default_url(Path(temporary))) as store:
         for file in files:
             import_results(store, folder / file.path)
-        results = load_from(store, find_suite(name), Question(Path(temporary)))
+        results = load_from(store, find_suite(name), ResultsQuery(Path(temporary)))
         table = leading_table(results)
     if isinstance(table, TwoQuestions):
         return render_both(table, "markdown", notes=True)
@@ -72,7 +72,7 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
         CallerError: The store has none of its runs, or the folder has all of them; or some were computed
             elsewhere or without the sandbox. Rankings may be imported, the text says so.
     """
-    found = load_from(store, find_suite(suite), Question(folder))
+    found = load_from(store, find_suite(suite), ResultsQuery(folder))
     rows = [name for name in found.by_estimator if name in (row, CLEAN) or name.startswith(f"{row}~")]
     mine = [run for name in rows for run in found.by_estimator[name]]
     if row not in found.by_estimator:
@@ -85,12 +85,12 @@ def prepare(store: ResultsStore, suite: str, row: str, folder: Path, about: str)
     if not keys:
         raise CallerError(f"{folder / INDEX} has all {len(mine)} runs of {row} in {found.suite.title} already")
     told = origins(store.database, keys)
-    shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - imported_rows(store.database, keys)
+    shipped = {key for key in keys if told[key] == Origin.SELF_REPORTED} - find_imported_rows(store.database, keys)
     if any(told[key] != Origin.VERIFIED for key in keys - shipped):
         raise CallerError(f"{row} is not from this store alone: {found.doubts[row]}; publish what was run here")
     stem = re.sub("[^a-z0-9]+", "-", row.lower()).strip("-")
     source = " Trained on rankings that were imported." if shipped else ""
-    text = f"Results: {row} in {found.suite.title}\n\n{counted(len(keys), 'run')}. {about}{source}\n"
+    text = f"Results: {row} in {found.suite.title}\n\n{format_count(len(keys), 'run')}. {about}{source}\n"
     path = f"{found.suite.name}/{found.suite.version}/{stem}.parquet"
     return Prepared(path, keys, f"results/{found.suite.name}-{stem}", text)
 

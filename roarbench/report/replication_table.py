@@ -6,14 +6,14 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group
 from rich.table import Table
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import row_names
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.stats.board import Board
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.replication import Repeated, Replication, replication
+from roarbench.stats.replication import ReplicatedRow, Replication, replication
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, SAME, interval
 
@@ -24,7 +24,7 @@ _LEGEND = (
 _SUMS = ("verdicts", "equal", "opposed", "equal_share", "opposed_share", "gains", "inside", "inside_share", "tau")
 
 
-def compare(first: SuiteResults, again: SuiteResults, part: Suite) -> Replication:
+def compare(first: SuiteResults, again: SuiteResults, part: SuiteSpec) -> Replication:
     """Return how alike two results of a suite are, in a part of it; CallerError where nothing can be compared.
 
     All rows are judged, and those of the part are compared, by its first protocol and unit.
@@ -38,7 +38,7 @@ def compare(first: SuiteResults, again: SuiteResults, part: Suite) -> Replicatio
     return found
 
 
-def _board(results: SuiteResults, part: Suite) -> Board | None:
+def _board(results: SuiteResults, part: SuiteSpec) -> Board | None:
     block = part.blocks[0]
     return Evidence(results, block.unit, Bootstrap()).board(block.protocol, block.unit, part.estimators)
 
@@ -55,7 +55,7 @@ def replication_record(found: Replication, first: SuiteResults, again: SuiteResu
     }
 
 
-def _row_record(row: Repeated) -> dict[str, Any]:
+def _row_record(row: ReplicatedRow) -> dict[str, Any]:
     return {
         "estimator": row.estimator,
         **{name: getattr(row, name)._asdict() for name in ("gain", "again", "predicted", "predicted_again")},
@@ -83,11 +83,11 @@ def replication_text(found: Replication, first: SuiteResults, again: SuiteResult
     return Group(table, *_sums(found), *_LEGEND)
 
 
-def _beats(row: Repeated) -> str:
+def _beats(row: ReplicatedRow) -> str:
     return " → ".join(dict.fromkeys("yes" if said else "no" for said in row.beats)) or MISSING
 
 
-def _against_random(row: Repeated) -> str:
+def _against_random(row: ReplicatedRow) -> str:
     said = next((said for said in row.verdicts if said.control == "random"), None)
     words = dict.fromkeys(word.replace(Verdict.SAME, SAME) for word in (said.one, said.other)) if said else ()
     return " → ".join(words) or MISSING

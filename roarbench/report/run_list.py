@@ -6,25 +6,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.load import find_key
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, Hint
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.identity import record
-from roarbench.plan.keys import bind
-from roarbench.plan.points import Point, describe, expand, protocol_name
+from roarbench.plan.points import Point, describe, expand_points, protocol_name
+from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN, Run
-from roarbench.plan.suite import Suite
-from roarbench.plan.suites import with_entries, with_given
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.report.status import run_states
-from roarbench.store.entries import origins, reproductions_of
-from roarbench.store.forgotten import Forgotten, entries_of, forgotten_rows, keys_of
-from roarbench.store.kept_suites import all_suites
+from roarbench.store.archived_rows import Forgotten, entries_of, keys_of, read_forgotten
 from roarbench.store.layout import Workspace
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.result import Failure, Result
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, some
+from roarbench.store.run_result import Failure, RunResult
+from roarbench.store.stored_suites import list_suites
+from roarbench.store.submissions import origins, reproductions_of
+from roarbench.text import MISSING, list_some
 
 SHORT = 12  # digits of a key in a list; two of a million runs begin alike by chance once in 500 stores
 
@@ -88,7 +88,7 @@ def _whole_id(store: ResultsStore, name: str) -> str:
     """Return the one entry's id that begins like this, or the estimator's of the table."""
     entries = [] if name in ESTIMATORS else entries_of(store.database, name)
     if len(entries) > 1 and name not in entries:
-        raise CallerError(f"{len(entries)} entries here begin with '{name}': {some(entries)}; write one of them")
+        raise CallerError(f"{len(entries)} entries here begin with '{name}': {list_some(entries)}; write one of them")
     if len(entries) == 1:
         return entries[0]
     return find_estimator(name, () if entries else entries_of(store.database, "")).id
@@ -99,19 +99,19 @@ def run_of_key(store: ResultsStore, key: str) -> Run:
     if found := store.results([key]).get(key):
         return found.run
     failed = store.failures.history([key]).get(key)
-    return failed[-1].run if failed else forgotten_rows(store.database, [key])[-1].run
+    return failed[-1].run if failed else read_forgotten(store.database, [key])[-1].run
 
 
 def run_record(store: ResultsStore, folder: Path, key: str) -> dict[str, Any]:
     """Return all that a store knows of a run."""
     result, failed = store.results([key]).get(key), store.failures.history([key]).get(key, [])
-    gone = forgotten_rows(store.database, [key])
+    gone = read_forgotten(store.database, [key])
     run = run_of_key(store, key)
     return {
         "key": key,
         "run": describe(Point(run.cell, run.seed)),
         "state": "done" if result else _open_state(store, key, bool(failed)),
-        "suites": [suite.title for suite in all_suites(store.database) if _has(suite, run)],
+        "suites": [suite.title for suite in list_suites(store.database) if _has(suite, run)],
         "record": record(run),
         "outcome": _outcome(result) if result else None,
         "origin": origins(store.database, [key])[key] if result else None,
@@ -135,19 +135,19 @@ def _open_state(store: ResultsStore, key: str, failed: bool) -> str:
     return "missing" if failed else "forgotten"
 
 
-def _has(suite: Suite, run: Run) -> bool:
+def _has(suite: SuiteSpec, run: Run) -> bool:
     if (suite.dataset, suite.model) != (run.cell.dataset, run.cell.model):
         return False
     name = run.cell.estimator
-    asked = suite if name == CLEAN else with_entries(suite, [name])
-    asked = with_given(asked, run.given) if run.given else asked
-    points = [point for point in expand(asked) if point.cell == run.cell]
+    asked = suite if name == CLEAN else add_estimators(suite, [name])
+    asked = set_explained_weights(asked, run.given) if run.given else asked
+    points = [point for point in expand_points(asked) if point.cell == run.cell]
     if run.given:  # one of several networks may have been given for this seed alone
         points = [replace(point, seed=run.seed) for point in points]
-    return any(bind(asked, point, run.data, run.limit) == run for point in points)
+    return any(build_run(asked, point, run.data, run.limit) == run for point in points)
 
 
-def _outcome(result: Result) -> dict[str, Any]:
+def _outcome(result: RunResult) -> dict[str, Any]:
     return {
         "correct": result.correct,
         "total": result.total,
@@ -159,12 +159,12 @@ def _outcome(result: Result) -> dict[str, Any]:
     }
 
 
-def _provenance(result: Result) -> dict[str, Any]:
+def _provenance(result: RunResult) -> dict[str, Any]:
     origin = result.provenance
     return {"code": origin.code_version, "versions": origin.versions, "hardware": origin.hardware}
 
 
-def _rankings(result: Result, folder: Path) -> dict[str, Any]:
+def _rankings(result: RunResult, folder: Path) -> dict[str, Any]:
     """Return which rankings were removed, which weights they explain, and their folders in this store."""
     found = RankingsStore(Workspace(folder).rankings).finished(result.rankings) if result.rankings else []
     return {

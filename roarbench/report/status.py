@@ -10,17 +10,17 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Group, RenderableType
 from rich.table import Table
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.mixtures import Dropped
+from roarbench.analysis.consistency import Dropped
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point, describe, protocol_name
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import PROTOCOLS
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.store.leases import Lease
 from roarbench.store.results import ResultsStore
-from roarbench.text import MISSING, counted, duration
+from roarbench.text import MISSING, duration, format_count
 
 _STATES = ("done", "running", "missing", "failed")
 _NOBODY = "nothing under way yet, or a command is starting"  # which takes no job before it has read its images
@@ -56,7 +56,7 @@ def failures_of(suite_results: SuiteResults, store: ResultsStore) -> list[dict[s
     return _failures(run_states(suite_results, store), suite_results.suite)
 
 
-def _failures(states: Mapping[Point, tuple[str, str]], suite: Suite) -> list[dict[str, str]]:
+def _failures(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> list[dict[str, str]]:
     return [
         {"run": describe(point, suite), "estimator": point.cell.estimator, "reason": reason}
         for point, (_, reason) in states.items()
@@ -64,7 +64,7 @@ def _failures(states: Mapping[Point, tuple[str, str]], suite: Suite) -> list[dic
     ]
 
 
-def complete_seeds(states: Mapping[Point, tuple[str, str]], suite: Suite) -> dict[str, dict[str, int]]:
+def complete_seeds(states: Mapping[Point, tuple[str, str]], suite: SuiteSpec) -> dict[str, dict[str, int]]:
     """Return by protocol how many of its seeds are complete: all rows have a whole curve of that seed."""
     missing = defaultdict[str, Counter[int]](Counter)
     for point, (state, _) in states.items():
@@ -75,7 +75,7 @@ def complete_seeds(states: Mapping[Point, tuple[str, str]], suite: Suite) -> dic
     }
 
 
-def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:
+def describe_dropped(dropped: Iterable[Dropped]) -> list[str]:
     """Return a sentence, with the reason, for each row that has no place though its results may all be there."""
     boards = defaultdict[tuple[str, str], list[str]](list)
     for row in dropped:
@@ -86,7 +86,7 @@ def dropped_lines(dropped: Iterable[Dropped]) -> list[str]:
 def status_lines(status: dict[str, Any], dropped: Iterable[Dropped]) -> list[str | Hint]:
     """Return the lines below the status table: preparation, rows without a place, failures."""
     preparing = ["running: the reference is trained, or rankings are made"] if status["preparing"] else []
-    return [*preparing, *dropped_lines(dropped), *failure_lines(status["failures"])]
+    return [*preparing, *describe_dropped(dropped), *failure_lines(status["failures"])]
 
 
 def failure_lines(failures: Iterable[dict[str, str]]) -> list[str | Hint]:
@@ -105,10 +105,10 @@ def advice_lines(failures: Iterable[dict[str, str]]) -> list[Hint]:
 
     What a busy machine may have a share in, such as time, can be tried again.
     """
-    blamed = {failure["estimator"]: _blamed(failure["reason"]) for failure in failures}
+    blamed = {failure["estimator"]: _is_blamed(failure["reason"]) for failure in failures}
     entries = sorted({find_estimator(name).row for name, blame in blamed.items() if blame})
     words = "the same file fails again; mend it, which makes it another entry, and take this one off the board"
-    lines = [Hint(f"{words}: `{{}}`", "forget", (entry, "--why", "faulty")) for entry in entries]
+    lines = [Hint(f"{words}: `{{}}`", "archive", (entry, "--why", "faulty")) for entry in entries]
     due = Hint("failed runs are not tried again until `{}` makes them due", "retry")
     return lines if all(blamed.values()) else [*lines, due]
 
@@ -116,7 +116,7 @@ def advice_lines(failures: Iterable[dict[str, str]]) -> list[Hint]:
 _CHANCE = (SubmissionFault.TIME, SubmissionFault.MEMORY, SubmissionFault.DIED)
 
 
-def _blamed(reason: str) -> bool:
+def _is_blamed(reason: str) -> bool:
     kinds = "|".join(kind for kind in SubmissionFault if kind not in _CHANCE)
     return re.match(rf"rank \S+@\S+ .*?failed: ({kinds}): ", reason) is not None
 
@@ -186,7 +186,7 @@ def activity_line(status: Mapping[str, Any]) -> str:
     """Return in a line how far a suite is and how fast it goes."""
     workers = status["workers"]
     commands = {worker["command"] for worker in workers}
-    who = f"{counted(len(workers), 'worker')} of {counted(len(commands), 'command')}" if workers else _NOBODY
+    who = f"{format_count(len(workers), 'worker')} of {format_count(len(commands), 'command')}" if workers else _NOBODY
     runs = sum(status[state] for state in _STATES)
     pace = MISSING if status["per_hour"] is None else f"{status['per_hour']:,.0f}"
     left = MISSING if status["seconds_left"] is None else f"about {duration(status['seconds_left'])}"

@@ -8,19 +8,19 @@ from typing import Any
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 
+from roarbench.enums import ScoredNetwork
 from roarbench.estimators.catalogue import ESTIMATORS, TWINS
-from roarbench.estimators.parameters import PARAMETERS, written
+from roarbench.estimators.parameters import PARAMETERS, format_value
 from roarbench.identity import record
-from roarbench.plan.common import tuning_of
-from roarbench.plan.keys import reference_epochs
-from roarbench.plan.points import expand
+from roarbench.plan.common_network import make_tuning_recipe
+from roarbench.plan.points import expand_points
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.recipes import SETTINGS, find_recipe
+from roarbench.plan.run_keys import reference_epochs
 from roarbench.plan.shared_inputs import inputs_of
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import FAST, SUITES, Likeness
-from roarbench.terms import Retrain
-from roarbench.text import counted
+from roarbench.text import format_count
 
 
 def suite_records() -> list[dict[str, Any]]:
@@ -28,14 +28,14 @@ def suite_records() -> list[dict[str, Any]]:
     return [_suite_record(suite) for suite in SUITES.values()]
 
 
-def _suite_record(suite: Suite) -> dict[str, Any]:
-    points = expand(suite)
-    trainings = sum(point.cell.retrain.trains and point.cell.retrain is not Retrain.COMMON for point in points)
+def _suite_record(suite: SuiteSpec) -> dict[str, Any]:
+    points = expand_points(suite)
+    trainings = sum(point.cell.retrain.trains and point.cell.retrain is not ScoredNetwork.COMMON for point in points)
     inputs = inputs_of(suite, points)
     trainings += len(inputs.common)
     reference = 0 if suite.given else len(inputs.references)
     recipe = suite.recipe_record
-    epochs = trainings * recipe.epochs + len(inputs.tuned) * tuning_of(recipe).epochs
+    epochs = trainings * recipe.epochs + len(inputs.tuned) * make_tuning_recipe(recipe).epochs
     epochs += reference * reference_epochs(suite)
     return {
         "suite": suite.name,
@@ -60,12 +60,12 @@ def suite_list(records: Iterable[dict[str, Any]], width: int) -> str:
         twins = f" ({row['twins']} of them twins)" if row["twins"] else ""
         counts = f"{row['estimators']} rankings{twins}, {row['trainings']:,} trainings of {row['model']}"
         cost = f"{counts}, {row['images_trained'] / 1e6:,.1f} M images"
-        lines += [f"{row['suite']} v{row['version']}", *_indented(row["about"], width), *_indented(cost, width)]
-        lines += _indented(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
+        lines += [f"{row['suite']} v{row['version']}", *_indent(row["about"], width), *_indent(cost, width)]
+        lines += _indent(_likeness(FAST[row["suite"]]), width) if row["likeness"] else []
     return "\n".join(lines)
 
 
-def one_record(suite: Suite) -> dict[str, Any]:
+def one_record(suite: SuiteSpec) -> dict[str, Any]:
     """Return a suite with all that it asks for, as plain values."""
     return _suite_record(suite) | {
         "data": record(suite.dataset_record.anywhere),
@@ -78,7 +78,7 @@ def one_record(suite: Suite) -> dict[str, Any]:
     }
 
 
-def one_text(suite: Suite) -> str:
+def one_text(suite: SuiteSpec) -> str:
     """Return what a suite asks for, for a terminal."""
     found, data = _suite_record(suite), suite.dataset_record
     test = f"{data.test_images:,} test images" + f" (drawn by seed {data.seed})" * bool(data.share)
@@ -96,7 +96,7 @@ def one_text(suite: Suite) -> str:
     ]
     for block in suite.blocks:
         levels = ", ".join(f"{t:g}" for t in block.levels)
-        asked = f"levels {levels}; {counted(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
+        asked = f"levels {levels}; {format_count(block.seeds, 'seed')}; unit {block.unit}; fill {block.fill}"
         lines += [f"  {block.protocol.name:<12} {asked}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {found['trainings']:,} trainings, {found['images_trained'] / 1e6:,.2f} M images"]
@@ -113,7 +113,7 @@ def _recipe_words(recipe: Recipe) -> str:
     return f"{recipe.title}: {numbers}, {recipe.augmentation}"
 
 
-def _indented(words: str, width: int) -> list[str]:
+def _indent(words: str, width: int) -> list[str]:
     return wrap(words, width, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 
@@ -153,6 +153,6 @@ def estimator_list() -> Table:
     headings = ("estimator", "kind", "what", "parameters")
     shown = Table(*headings, box=SIMPLE_HEAD, caption=notes, caption_justify="left")
     for row in estimator_records():
-        values = "\n".join(f"{name}={written(value)}" for name, value in row["parameters"].items())
+        values = "\n".join(f"{name}={format_value(value)}" for name, value in row["parameters"].items())
         shown.add_row(row["estimator"], row["kind"], row["about"], values)
     return shown

@@ -6,28 +6,28 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import inf
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import KEPT_ENOUGH
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, Metric
-from roarbench.analysis.marks import Flag, Mark, flags_of, floors_of, row_marks, weighs
 from roarbench.analysis.probability_drop import probability_drops
+from roarbench.analysis.row_warnings import Flag, Mark, flags_of, floors_of, is_about, row_marks
+from roarbench.analysis.stored_results import KEPT_ENOUGH
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import FILL_WORDS, ScoredNetwork, Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator, row_names
+from roarbench.estimators.estimator import NOISY
 from roarbench.plan.runs import fill_word
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import SHOWN
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats import VERSION
 from roarbench.stats.board import RANDOM, ZERO, Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.probability import ProbabilityDrop
+from roarbench.stats.probability_drop import ProbabilityDrop
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import FILL_WORDS, Retrain, Unit
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
@@ -66,7 +66,7 @@ class SuiteTable:
     @property
     def judged(self) -> bool:
         """Return whether these rows have gains and places: mask-only accuracies give neither."""
-        return self.board.protocol.retrain is not Retrain.MASKS
+        return self.board.protocol.retrain is not ScoredNetwork.MASKS
 
     @property
     def twins(self) -> tuple[str, ...]:
@@ -82,7 +82,9 @@ class SuiteTable:
     def told(self) -> tuple[str, ...]:
         """Return the controls that are told the class which the explained network predicts."""
         found = (row.estimator for row in self.board.rows)
-        return tuple(name for name in found if find_estimator(name).asks_nothing and find_estimator(name).answered)
+        return tuple(
+            name for name in found if find_estimator(name).is_model_free and find_estimator(name).uses_prediction
+        )
 
     @property
     def blindness(self) -> str:
@@ -104,7 +106,7 @@ class SuiteTable:
         Both are necessary, never an order: a map that says nothing passes such tests (Binder et al. 2022).
         """
         protocol = self.board.protocol
-        asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).asks_nothing
+        asks = protocol.random_is_zero and not protocol.by_networks and not find_estimator(row.estimator).is_model_free
         below = (row.against.get(name) for name in (RANDOM, *self.off_zero))
         if not asks or any(found is None or found.verdict is not Verdict.BETTER for found in below):
             return ()
@@ -122,7 +124,7 @@ class SuiteTable:
     @cached_property
     def hash(self) -> str:
         """Return 12 hex digits that tell what this table was computed from: its runs, and the statistics' version."""
-        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if weighs(self.board.protocol) else ())}
+        parts = {self.board.protocol, *((ROAR, MASK_ONLY) if is_about(self.board.protocol) else ())}
         found = {result.run.key: result for result in self.suite_results.used(parts)}
         seen = hashlib.sha256(f"statistics {VERSION}".encode())
         for key in sorted(found):
@@ -170,16 +172,16 @@ class SuiteTable:
         return {name: share for name, share in shares.items() if share < KEPT_ENOUGH}
 
     @cached_property
-    def mixed(self) -> dict[str, str]:
+    def inconsistent(self) -> dict[str, str]:
         """Return by estimator why its results, which may all be there, do not belong together."""
-        return self.suite_results.mixed(self.board.protocol, self.unit)
+        return self.suite_results.inconsistent(self.board.protocol, self.unit)
 
     @cached_property
     def doubts(self) -> dict[str, str]:
         """Return by estimator, as plain sentences, why a row has no place or should be doubted."""
         reasons = {name: flag.reason for name, flag in self.flags.items()}
-        names = [row.estimator for row in self.board.rows if row.estimator in {**self.mixed, **reasons}]
-        return {name: ". ".join(filter(None, (self.mixed.get(name), reasons.get(name)))) for name in names}
+        names = [row.estimator for row in self.board.rows if row.estimator in {**self.inconsistent, **reasons}]
+        return {name: ". ".join(filter(None, (self.inconsistent.get(name), reasons.get(name)))) for name in names}
 
     def sign(self, estimator: str) -> str:
         """Return what stands beside a row's name: `†`, and `(!!)` for a strong mark or `(!)` for another doubt."""
@@ -262,20 +264,20 @@ def suite_table(
     """
     if protocol and protocol not in SHOWN:
         raise UnknownName("protocol", protocol, SHOWN)
-    asked = SHOWN[protocol] if protocol else suite_results.leading
-    suite_results = _filled(suite_results, asked, fill) if fill else suite_results
-    chosen = unit or first_unit(suite_results.suite, asked)
+    wanted = SHOWN[protocol] if protocol else suite_results.leading
+    suite_results = _set_fill(suite_results, wanted, fill) if fill else suite_results
+    chosen = unit or first_unit(suite_results.suite, wanted)
     named = suite_results.suite.estimators if rows is None else rows
-    table = table_of(Evidence(suite_results, chosen, Bootstrap()), asked, named)
+    table = make_table(Evidence(suite_results, chosen, Bootstrap()), wanted, named)
     if table is None:
-        raise _lacking(suite_results.suite, asked, chosen)
+        raise _make_lacking_error(suite_results.suite, wanted, chosen)
     if not table.board.rows:
-        lacking = f"no {asked.name} of {', '.join(rows or ())}"
+        lacking = f"no {wanted.name} of {', '.join(rows or ())}"
         raise CallerError(f"suite '{suite_results.suite.name}' has {lacking}; leave it out")
     return table
 
 
-def _filled(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
+def _set_fill(suite_results: SuiteResults, protocol: Protocol, fill: str) -> SuiteResults:
     """Return the same results of a suite whose first fill is this one: tables are by the first."""
     suite, parts = suite_results.suite, protocol.made_of or (protocol,)
     fills = dict.fromkeys(block.fill for block in suite.blocks if block.protocol in parts)
@@ -287,13 +289,15 @@ def _filled(suite_results: SuiteResults, protocol: Protocol, fill: str) -> Suite
     return replace(suite_results, suite=replace(suite, blocks=blocks))
 
 
-def _lacking(suite: Suite, asked: Protocol, unit: Unit) -> CallerError:
+def _make_lacking_error(suite: SuiteSpec, protocol: Protocol, unit: Unit) -> CallerError:
     has = ", ".join(dict.fromkeys(f"{block.protocol.name} ({block.unit})" for block in suite.blocks))
-    needs = f" (made of {' and '.join(part.name for part in asked.made_of)} at one level)" if asked.made_of else ""
-    return CallerError(f"suite '{suite.name}' has no {asked.name}{needs} with unit {unit}; it has: {has}")
+    needs = (
+        f" (made of {' and '.join(part.name for part in protocol.made_of)} at one level)" if protocol.made_of else ""
+    )
+    return CallerError(f"suite '{suite.name}' has no {protocol.name}{needs} with unit {unit}; it has: {has}")
 
 
-def table_of(
+def make_table(
     evidence: Evidence,
     protocol: Protocol,
     rows: Collection[str],
@@ -310,7 +314,7 @@ def table_of(
         return None
     above = _above_masks(evidence) if protocol == ROAR else {}
     floors = floors_of(evidence) if protocol == ROAR else {}
-    marked = evidence.suite_results.suite.placed if weighs(protocol) else ()
+    marked = evidence.suite_results.suite.placed if is_about(protocol) else ()
     marks = {name: row_marks(evidence, name) for name in marked}
     return SuiteTable(evidence.suite_results, board, unit, flags_of(evidence, protocol), marks, above, floors)
 
@@ -324,7 +328,7 @@ def _above_masks(evidence: Evidence) -> dict[str, dict[float, Estimate]]:
     return {name: curve for name, curve in found.items() if any(each.value is not None for each in curve.values())}
 
 
-def first_unit(suite: Suite, protocol: Protocol) -> Unit:
+def first_unit(suite: SuiteSpec, protocol: Protocol) -> Unit:
     """Return the unit of a protocol's tables if none is named."""
     first = (protocol.made_of or (protocol,))[0]
     return next((block.unit for block in suite.blocks if block.protocol == first), Unit.SCALAR)

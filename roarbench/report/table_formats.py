@@ -10,13 +10,13 @@ from rich.table import Table
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.latex import latex_table
 from roarbench.report.table import STOPPED, SuiteTable
-from roarbench.report.table_notes import brief, remarks
+from roarbench.report.table_notes import remarks, summarize_notes
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.own_network import FEWEST_PERMUTED
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.text import MISSING, SAME, decimals, interval, markdown_table, percent, place_interval, signed
+from roarbench.text import MISSING, SAME, decimals, format_signed, interval, markdown_table, percent, place_interval
 
 _AOPC = "AOPC [95%]"
 _BEATS = "beats every control"
@@ -46,8 +46,8 @@ def as_text(table: SuiteTable, width: int, notes: bool = False) -> Table:
     All notes name those; without them the table has three lines below.
     """
     columns = columns_of(table)
-    kept = _fitting(columns, width)
-    caption = "\n".join(_all_notes(table, columns, kept) if notes else brief(table))
+    kept = _choose_fitting(columns, width)
+    caption = "\n".join(_all_notes(table, columns, kept) if notes else summarize_notes(table))
     shown = Table(title=_title(table), caption=caption, caption_justify="left", box=SIMPLE_HEAD, padding=0)
     others = _wide([column for column in kept if column.heading != "estimator"])
     shown.width = max(min(width, max(_NARROW, _wide(kept))), min(_wide(kept), others + _NAME))  # no number is cut
@@ -124,7 +124,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
     if controls := max((len(row.beating.against) for row in rows if row.beating), default=0):
         add(_BEATS, map(_beats, rows), short=f"beats all {controls}", left=True)
     if board.protocol.random_is_zero:
-        add(_KNOWS, (_knows(table, row) for row in rows), left=True)
+        add(_KNOWS, (_describe_verdict(table, row) for row in rows), left=True)
     else:
         add("vs Random", (_verdict(row.random) for row in rows), short="Random", left=True)
     if "sobel" in table.suite_results.suite.controls:  # a table of numbers has neither
@@ -137,7 +137,7 @@ def columns_of(table: SuiteTable) -> list[Column]:
         add(f"over {kind}", (interval(row.over_twins.get(kind, nothing)) for row in rows), 3.3)
     for i, t in enumerate(board.levels if board.protocol.by_difference else ()):
         gains = (table.gains(row)[i] for row in rows)
-        add(f"gain t={t:g}", (MISSING if gain is None else signed(gain) for gain in gains), 3, f"at {t:g}")
+        add(f"gain t={t:g}", (MISSING if gain is None else format_signed(gain) for gain in gains), 3, f"at {t:g}")
     for i, t in enumerate(board.levels):  # the more is gone, the more it says
         add(f"t={t:g}", (percent(row.accuracies[i].value) for row in rows), 2 + t)
     for t in table.mask_levels:
@@ -173,13 +173,13 @@ def _network_columns(table: SuiteTable) -> Iterator[Column]:
         yield Column(f"over {kind}", f"over {kind}", "right", tuple(over), 3.3)
     for i, t in enumerate(levels):
         gains = (table.gains(row)[i] for row in rows)
-        cells = tuple(MISSING if gain is None else signed(gain) for gain in gains)
+        cells = tuple(MISSING if gain is None else format_signed(gain) for gain in gains)
         yield Column(f"gain t={t:g}", f"at {t:g}", "right", cells, 3)
     for i, t in enumerate(levels):
         yield Column(f"t={t:g}", f"t={t:g}", "right", tuple(percent(row.accuracies[i].value) for row in rows), 2 + t)
 
 
-def _fitting(columns: list[Column], width: int) -> list[Column]:
+def _choose_fitting(columns: list[Column], width: int) -> list[Column]:
     kept = columns
     while _wide(kept) > width and any(column.worth for column in kept):
         least = min((column for column in kept if column.worth), key=lambda column: column.worth)
@@ -203,12 +203,12 @@ def _name(table: SuiteTable, row: Row) -> str:
 def _beats(row: Row) -> str:
     if row.beating:
         return row.beating.words
-    return "control" if find_estimator(row.estimator).asks_nothing else MISSING
+    return "control" if find_estimator(row.estimator).is_model_free else MISSING
 
 
-def _knows(table: SuiteTable, row: Row) -> str:
+def _describe_verdict(table: SuiteTable, row: Row) -> str:
     """Return the most that a row is shown to know, else its verdict against Random."""
-    if find_estimator(row.estimator).asks_nothing:
+    if find_estimator(row.estimator).is_model_free:
         return MISSING
     *_, most = ("", *table.knows(row))
     return most or _verdict(row.random)
@@ -231,7 +231,7 @@ def _lines(columns: list[Column]) -> Iterator[tuple[str, ...]]:
 def _markdown(table: SuiteTable, advice: str, notes: bool) -> str:
     columns = columns_of(table)
     rows = markdown_table([column.heading for column in columns], _lines(columns))
-    below = _below(table, advice) if notes else " ".join(brief(table))
+    below = _below(table, advice) if notes else " ".join(summarize_notes(table))
     return f"**{_title(table)}**\n\n{rows}\n\n{below}"
 
 
@@ -249,7 +249,7 @@ def as_html(table: SuiteTable) -> str:
     rows = "".join(f"<tr>{''.join(map(_cell, line, sides))}</tr>" for line in _lines(columns))
     title = escape(_title(table))
     body = f"<caption>{title}</caption><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody>"
-    return f"<table>{body}</table><p>{'<br>'.join(map(escape, brief(table)))}</p>"
+    return f"<table>{body}</table><p>{'<br>'.join(map(escape, summarize_notes(table)))}</p>"
 
 
 def _cell(text: str, side: str) -> str:

@@ -3,23 +3,23 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import KEPT_ENOUGH
 from roarbench.analysis.faithfulness import IMAGES
-from roarbench.analysis.marks import floor_words, plain_doubts
+from roarbench.analysis.row_warnings import floor_words, plain_doubts
+from roarbench.analysis.stored_results import KEPT_ENOUGH
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
-from roarbench.estimators.naming import human_name, lookup_estimator
-from roarbench.plan.controls import few_controls
+from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.plan.controls import describe_missing_controls
 from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
-from roarbench.stats.board import ONE_NETWORK, RANDOM, Covers
+from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
 from roarbench.stats.verdicts import FALSE_DISCOVERIES
-from roarbench.text import SAME, capital, counted, interval, one_line, percent, some
+from roarbench.text import SAME, capital, format_count, interval, list_some, one_line, percent
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
 _NO_GAINS = "These networks see masks alone: no gains, no places."
 
 
-def brief(table: SuiteTable) -> list[str]:
+def summarize_notes(table: SuiteTable) -> list[str]:
     """Return what stands below a table unless all is asked for: three lines, and what is wrong with it.
 
     They say what the gain is, what the intervals cover, and where the rest is. A doubt on the whole table and rows
@@ -29,7 +29,7 @@ def brief(table: SuiteTable) -> list[str]:
     gain = f"{board.protocol.meaning.partition('. ')[0].rstrip('.')}." if table.judged else _NO_GAINS
     if table.suite_results.at_chance:
         sure = "At chance: these numbers test the installation only."
-    elif covers is Covers.NOTHING:
+    elif covers is IntervalScope.NOTHING:
         sure = _ONE_TRAINING
     else:
         network = f", {ONE_NETWORK}" if board.one_network else ""
@@ -38,14 +38,14 @@ def brief(table: SuiteTable) -> list[str]:
     signs |= {STOPPED: None} if any(row.stopped for row in table.rows) else {}
     rows = {row.estimator for row in table.rows} & table.floors.keys()
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
-    told = ", ".join([*signs, *([counted(warned, "warning")] if warned else [])])
+    told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
     more = f"{told} and more" if told else "More"
     return [gain, sure, *faults_of(table), f"{more}: table --notes; how to read it: docs/how-it-works.md"]
 
 
 def faults_of(table: SuiteTable) -> list[str]:
     """Return the doubts on a whole table, and the rows that have no place, one line each."""
-    return list(filter(None, (_zeros(table), _few_controls(table), *_mixtures(table))))
+    return list(filter(None, (_zeros(table), _describe_missing_controls(table), *_mixtures(table))))
 
 
 def remarks(table: SuiteTable, signs: bool = True) -> str:
@@ -58,8 +58,8 @@ def remarks(table: SuiteTable, signs: bool = True) -> str:
     parts = (
         _zeros(table),
         _certainty(table),
-        _few_controls(table),
-        _watched(table),
+        _describe_missing_controls(table),
+        _describe_interim_analyses(table),
         floors,
         *_mixtures(table),
         _machines(table),
@@ -77,9 +77,9 @@ def _zeros(table: SuiteTable) -> str:
     return words if found else ""
 
 
-def _few_controls(table: SuiteTable) -> str:
+def _describe_missing_controls(table: SuiteTable) -> str:
     """Say that one's own suite has fewer controls than `new-suite` writes, where rows have to beat them."""
-    said = few_controls(table.suite_results.suite, table.board.protocol)
+    said = describe_missing_controls(table.suite_results.suite, table.board.protocol)
     return f"{said}." if said and any(row.beating for row in table.board.rows) else ""
 
 
@@ -87,13 +87,13 @@ def advice(table: SuiteTable) -> Hint | None:
     """Return the command that says why rows should be doubted; None where none should."""
     signs = sorted({table.flags[row.estimator].sign for row in table.board.rows if row.estimator in table.flags})
     words = f"{', '.join(signs)} `{{}}` explains the doubts."
-    return Hint(words, "validity", ("--suite", table.suite_results.suite.called)) if signs else None
+    return Hint(words, "diagnose", ("--suite", table.suite_results.suite.called)) if signs else None
 
 
 def _mixtures(table: SuiteTable) -> list[str]:
-    shown = [row.estimator for row in table.board.rows if row.estimator in table.mixed]
+    shown = [row.estimator for row in table.board.rows if row.estimator in table.inconsistent]
     alone = " and no comparison with it"
-    return [f"No place for {name}{alone if name == RANDOM else ''}: {table.mixed[name]}." for name in shown]
+    return [f"No place for {name}{alone if name == RANDOM else ''}: {table.inconsistent[name]}." for name in shown]
 
 
 def _machines(table: SuiteTable) -> str:
@@ -106,17 +106,18 @@ def _machines(table: SuiteTable) -> str:
     if not values:
         return ""
     differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
-    return f"Machines differ within one curve ({some(shown)}): {differ}."
+    return f"Machines differ within one curve ({list_some(shown)}): {differ}."
 
 
-def _watched(table: SuiteTable) -> str:
+def _describe_interim_analyses(table: SuiteTable) -> str:
     """Return what was allowed for where rows were looked at while their trainings went on, and who stopped."""
-    rows = [row for row in table.board.rows if row.looks]
-    if not rows or table.board.covers is Covers.NOTHING:
+    rows = [row for row in table.board.rows if row.interim_analyses]
+    if not rows or table.board.covers is IntervalScope.NOTHING:
         return ""
     which = "These rows were" if len(rows) == len(table.board.rows) else f"{', '.join(r.estimator for r in rows)}:"
     text = (
-        f"{which} checked after each of up to {max(row.looks for row in rows)} trainings; intervals hold for all "
+        f"{which} checked after each of up to {max(row.interim_analyses for row in rows)} trainings; "
+        "intervals hold for all "
         f"checks together, and the chance of any wrong verdict is at most {FALSE_DISCOVERIES:.0%}."
     )
     return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
@@ -174,7 +175,7 @@ def _certainty(table: SuiteTable) -> str:
         return "Nothing has been run yet."
     if table.suite_results.at_chance:
         return table.suite_results.at_chance
-    if board.covers is Covers.NOTHING:
+    if board.covers is IntervalScope.NOTHING:
         return _ONE_TRAINING
     sure = f"{board.bootstrap.confidence:.0%} intervals over {board.covers}"
     sure += f", {ONE_NETWORK}" if board.one_network else ""
@@ -182,12 +183,12 @@ def _certainty(table: SuiteTable) -> str:
     if not table.judged:
         return f"{sure} ({draws}). {_NO_GAINS}"
     if board.protocol.by_networks:
-        return f"{board.protocol.meaning} {sure}; verdicts are adjusted for {counted(board.family, 'row')}."
+        return f"{board.protocol.meaning} {sure}; verdicts are adjusted for {format_count(board.family, 'row')}."
     text = f"{sure} ({draws}); place intervals hold jointly over the suite's rows."
     text = f"{board.protocol.meaning} {text}"
     if board.reference_freedom is not None:
         text += (
-            f" Spread over {board.references} references from {counted(board.reference_rows, 'row')} "
+            f" Spread over {board.references} references from {format_count(board.reference_rows, 'row')} "
             f"({board.reference_freedom:.1f} degrees of freedom)."
         )
     if board.detectable is not None:
@@ -213,7 +214,7 @@ def methods(table: SuiteTable) -> str:
     """Return the methods of a board in sentences, with its numbers."""
     results, protocol = table.suite_results, table.board.protocol
     suite, data = results.suite, results.suite.dataset_record
-    controls = [human_name(row.estimator).whole for row in table.rows if lookup_estimator(row.estimator).control]
+    controls = [name_for_people(row.estimator).whole for row in table.rows if lookup_estimator(row.estimator).control]
     known = [results.references[number] for number in sorted(results.references)]
     right = ", ".join(f"{percent(one.correct / one.total)} %" for one in known)
     seen = f"; {right} of {known[0].total:,} test images are classified correctly" if known else ""

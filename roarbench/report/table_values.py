@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from itertools import chain
 from typing import Any
 
-from roarbench.analysis.collecting import kept_words
-from roarbench.analysis.marks import Grade
+from roarbench.analysis.row_warnings import Grade
+from roarbench.analysis.stored_results import describe_prediction_stability
 from roarbench.report.table import SuiteTable
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.probability import ProbabilityDrop
-from roarbench.stats.verdicts import Beating
+from roarbench.stats.probability_drop import ProbabilityDrop
+from roarbench.stats.verdicts import ControlComparison
 from roarbench.text import to_csv
 
 _ENDS = {"": "value", "_low": "low", "_high": "high"}  # of the names of a number and of its interval
@@ -20,10 +20,10 @@ _OF_REFERENCES = ("one_network", "references", "reference_deviation", "reference
 
 def as_json(table: SuiteTable) -> str:
     """Return a table with what it is of as JSON; what is missing is null."""
-    return json.dumps(shared_values(table) | {"rows": [plain_row(table, row) for row in table.rows]}, indent=1)
+    return json.dumps(list_shared_values(table) | {"rows": [plain_row(table, row) for row in table.rows]}, indent=1)
 
 
-def shared_values(table: SuiteTable) -> dict[str, Any]:
+def list_shared_values(table: SuiteTable) -> dict[str, Any]:
     """Return what the rows of a table share as plain values; what is missing is None."""
     suite_results, board = table.suite_results, table.board
     return {
@@ -70,10 +70,10 @@ def plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         "flag": _flag(table, row),
         "grade": _grade(table, row),
         "verdict_other_image": row.other_image.verdict if row.other_image else None,
-        **with_ends("over_other_image", row.over_other_image),
-        **with_ends("gain", row.gain),
+        **name_ends("over_other_image", row.over_other_image),
+        **name_ends("gain", row.gain),
         "seeds": row.seeds,
-        "looks": row.looks or None,
+        "looks": row.interim_analyses or None,
         "kept": table.suite_results.kept.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,
@@ -90,7 +90,7 @@ def _verdict(table: SuiteTable, row: Row) -> str | None:
     return found.verdict if found else None
 
 
-def with_ends(name: str, found: Estimate) -> dict[str, float | None]:
+def name_ends(name: str, found: Estimate) -> dict[str, float | None]:
     """Return a number and the ends of its interval under their names."""
     return {f"{name}{end}": getattr(found, part) for end, part in _ENDS.items()}
 
@@ -100,24 +100,24 @@ def _curve_with_ends(name: str, curve: Mapping[float, Estimate]) -> dict[str, di
     return {f"{name}{end}": {str(t): getattr(found, part) for t, found in curve.items()} for end, part in _ENDS.items()}
 
 
-def plain_beating(found: Beating | None) -> dict[str, Any]:
+def plain_beating(found: ControlComparison | None) -> dict[str, Any]:
     """Return a row beside the controls that it has to beat, in accuracy points."""
     return {
         "beats_controls": found.verdict if found else None,
         "nearest_control": found.nearest if found else None,
-        **with_ends("over_nearest", found.over if found else Estimate()),
+        **name_ends("over_nearest", found.over if found else Estimate()),
     }
 
 
 def _plain_twins(table: SuiteTable, row: Row) -> dict[str, Any]:
     """Return a row's gain over its twins, in accuracy points; nothing where no row has any."""
-    twins = (with_ends(kind, row.over_twins.get(kind, Estimate())).items() for kind in table.twins)
+    twins = (name_ends(kind, row.over_twins.get(kind, Estimate())).items() for kind in table.twins)
     return {"over_twins": dict(chain(*twins))} if table.twins else {}
 
 
 def _flag(table: SuiteTable, row: Row) -> str | None:
     """Return in sentences why a row has no place or should be doubted, its noisy copies included."""
-    noise = kept_words(table.confused.get(row.estimator))
+    noise = describe_prediction_stability(table.confused.get(row.estimator))
     return " ".join(filter(None, (table.doubts.get(row.estimator), noise))) or None
 
 
@@ -149,7 +149,7 @@ def _plain_drop(table: SuiteTable, row: Row) -> dict[str, Any]:
     probabilities = dict(zip((0.0, *levels), (found.untouched, *found.probabilities), strict=True))
     changes = dict(zip(levels, found.changes, strict=True))
     return {
-        **with_ends("aopc", found.aopc),
+        **name_ends("aopc", found.aopc),
         **_curve_with_ends("probability", probabilities),
         **_curve_with_ends("relative_change", changes),
     }

@@ -12,11 +12,11 @@ from rich.table import Table
 from rich.text import Text
 
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MARKS, MASKS, SOME, STRONG, Mark, flag_of, floor_words, floors_of, row_marks
+from roarbench.analysis.row_warnings import MARKS, MASKS, SOME, STRONG, Mark, flag_of, floor_words, floors_of, row_marks
 from roarbench.analysis.validity import KINDS, Panel, Twin, twins_of
 from roarbench.estimators.catalogue import row_names
 from roarbench.protocols.roar import ROAR
-from roarbench.report.status import dropped_lines
+from roarbench.report.status import describe_dropped
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.curves import POINTS
@@ -243,7 +243,7 @@ def _smooth_random(panel: Panel) -> list[str]:
 def doubts(panel: Panel) -> list[str]:
     """Return rows without a place, what smoothness alone gains, rows at the floor, and the marks, one line each."""
     evidence, results = panel.evidence, panel.evidence.suite_results
-    dropped = dropped_lines(row for row in results.dropped if row.unit is evidence.unit)
+    dropped = describe_dropped(row for row in results.dropped if row.unit is evidence.unit)
     if results.at_chance:
         return [*dropped, results.at_chance]
     flags = {name: flag_of(evidence, name) for name in panel.names}

@@ -17,7 +17,7 @@ def main() -> None:
         "a TCP socket": lambda: _connects(socket.AF_INET, ("127.0.0.1", int(port))),
         "a Unix socket": lambda: _connects(socket.AF_UNIX, path),
         "another process": lambda: _sees(int(process), value),
-        "an environment variable": lambda: variable in os.environ or _in_any_environment(value),
+        "an environment variable": lambda: variable in os.environ or _find_in_environments(value),
         "a namespace of this machine": lambda: _shares(json.loads(namespaces)),
         "every system call": lambda: (
             ctypes.CDLL(None).prctl(21, 0, 0, 0, 0) != 2
@@ -26,10 +26,10 @@ def main() -> None:
         "new rights": lambda: ctypes.CDLL(None).prctl(39, 0, 0, 0, 0) != 1,  # PR_GET_NO_NEW_PRIVS
         "a writable tree": _writes,
     }
-    print(json.dumps([name for name, reach in tries.items() if _reached(reach)]))
+    print(json.dumps([name for name, reach in tries.items() if _can_reach(reach)]))
 
 
-def _reached(reach: Callable[[], bool]) -> bool:
+def _can_reach(reach: Callable[[], bool]) -> bool:
     try:
         return reach()
     except OSError:
@@ -52,7 +52,7 @@ def _shares(outside: dict[str, int]) -> bool:
     return any(Path(f"/proc/self/ns/{name}").stat().st_ino == number for name, number in outside.items())
 
 
-def _in_any_environment(value: str) -> bool:
+def _find_in_environments(value: str) -> bool:
     texts = []
     for process in Path("/proc").iterdir():
         try:

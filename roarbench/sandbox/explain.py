@@ -13,18 +13,18 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from roarbench.enums import TEST_IDS
 from roarbench.errors import SandboxError
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.identity import fingerprint
 from roarbench.models.cost import NetworkCost, network_cost
 from roarbench.sandbox.channel import new_answer, read_answer, write_request
 from roarbench.sandbox.faults import Fault, HarnessFault, SubmissionFault, fault
-from roarbench.sandbox.launch import sandboxed, trusted
+from roarbench.sandbox.launch import make_sandbox_command, make_trusted_command
 from roarbench.sandbox.limits import FILES, Limits
-from roarbench.sandbox.policy import opened_policy
+from roarbench.sandbox.seccomp_filter import open_policy
 from roarbench.sandbox.watch import SandboxExit, watch
-from roarbench.terms import TEST_IDS
-from roarbench.text import one_line, some
+from roarbench.text import list_some, one_line
 
 _SANDBOXED = 512 * 3 * 64 * 64  # numbers of the images that one sandbox explains at once, whole batches
 
@@ -49,7 +49,7 @@ def cost(network: Network) -> NetworkCost:
     return network_cost(*network)
 
 
-def at_once(network: Network) -> int:
+def count_images_per_call(network: Network) -> int:
     """Return how many images one call gets: what fits into its memory; always the same for one network."""
     return max(1, min(_AT_ONCE, _ACTIVATIONS // (4 * cost(network).activations)))
 
@@ -110,10 +110,10 @@ def _run(device: str, descriptors: list[int], read: int, limits: Limits, trust: 
     arguments = [str(descriptor) for descriptor in descriptors]
     try:
         if trust:
-            return watch(trusted(_SCRIPT, arguments), descriptors, read, limits)
+            return watch(make_trusted_command(_SCRIPT, arguments), descriptors, read, limits)
         gpu = device == "cuda"
-        with opened_policy(gpu) as rules:
-            command = sandboxed(_SCRIPT, arguments, rules, gpu)
+        with open_policy(gpu) as rules:
+            command = make_sandbox_command(_SCRIPT, arguments, rules, gpu)
             return watch(command, [*descriptors, rules], read, limits)
     finally:
         os.close(descriptors[-1])
@@ -142,7 +142,7 @@ def _request(task: Task, limits: Limits) -> int:
 def _judge(
     task: Task, limits: Limits, death: SandboxExit, header: dict[str, Any] | None, numbers: NDArray[np.float32]
 ) -> SandboxAnswer:
-    found = _stopped(death, limits) or _accused(header) or _ended(death, header)
+    found = _find_limit_fault(death, limits) or _find_reported_fault(header) or _find_exit_fault(death, header)
     maps: tuple[Tensor, ...] = ()
     if found is None and header is not None:
         maps = tuple(_maps(task, header, numbers))
@@ -167,7 +167,7 @@ def _number(value: object) -> float:
 _UNREADABLE = fault(SubmissionFault.ANSWER, "wrote something into its answer that is no map; only return the map")
 
 
-def _stopped(death: SandboxExit, limits: Limits) -> Fault | None:
+def _find_limit_fault(death: SandboxExit, limits: Limits) -> Fault | None:
     """Return the fault of a submission that went over a limit."""
     words = {
         SubmissionFault.TIME: f"took {death.cpu:.0f} s of processor and had not ended; be faster",
@@ -185,7 +185,7 @@ def _stopped(death: SandboxExit, limits: Limits) -> Fault | None:
     return None
 
 
-def _accused(header: dict[str, Any] | None) -> Fault | None:
+def _find_reported_fault(header: dict[str, Any] | None) -> Fault | None:
     """Return a fault that was found inside; the program there can accuse, it cannot acquit."""
     if header is None:
         return _UNREADABLE
@@ -197,7 +197,7 @@ def _accused(header: dict[str, Any] | None) -> Fault | None:
     return fault(SubmissionFault(kind), str(header.get("words")), str(header.get("trace", "")))
 
 
-def _ended(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
+def _find_exit_fault(death: SandboxExit, header: dict[str, Any] | None) -> Fault | None:
     """Return the fault of one that ended its process, by its own wish or for lack of something."""
     if death.code == 0 and header:
         return None
@@ -226,7 +226,8 @@ def _wrong(parts: tuple[Part, ...], maps: tuple[Tensor, ...]) -> Fault | None:
     numbers = torch.cat([part.ids for part in parts]) % TEST_IDS
     if bad := sorted(set(numbers[~finite].tolist())):
         seen = (
-            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({some(bad)}) have values that are NaN or infinite"
+            f"of {len(bad)} of {len(set(numbers.tolist()))} images ({list_some(bad)}) "
+            "have values that are NaN or infinite"
         )
         return fault(SubmissionFault.NOT_FINITE, f"the maps {seen}; every value must be finite")
     return None

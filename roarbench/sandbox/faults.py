@@ -3,7 +3,7 @@
 from enum import StrEnum
 from typing import NamedTuple
 
-from roarbench.text import one_line, printable
+from roarbench.text import make_printable, one_line
 
 LINE = 189  # characters; with "roarbench: " before it, a refusal has 200
 _TRACE = 4000  # characters kept of a traceback
@@ -55,5 +55,5 @@ class Fault(NamedTuple):
 
 def fault(kind: SubmissionFault, words: str, trace: str = "") -> Fault:
     """Make a fault whose texts are fit for a terminal and a page, whoever wrote them."""
-    lines = [printable(line) for line in trace[:_TRACE].splitlines()]
+    lines = [make_printable(line) for line in trace[:_TRACE].splitlines()]
     return Fault(kind, one_line(words, LINE), "\n".join(lines))

@@ -26,7 +26,7 @@ from torch import Tensor, nn  # noqa: E402
 
 from roarbench.models.build import build  # noqa: E402
 from roarbench.sandbox import channel, limits  # noqa: E402
-from roarbench.sandbox.conventions import Estimate, NoEstimate, estimate_of  # noqa: E402
+from roarbench.sandbox.entry_points import Estimate, NoEstimate, estimate_of  # noqa: E402
 
 _FILE = "submission.py"  # what tracebacks call it
 
@@ -113,7 +113,7 @@ def _load(source: bytes) -> Estimate:
     module = types.ModuleType("submission")
     module.__file__ = _FILE
     sys.modules["submission"] = module
-    with _accused("import", "raised while it was imported"):
+    with _report_faults("import", "raised while it was imported"):
         builtins.exec(builtins.compile(text, _FILE, "exec"), module.__dict__)
     try:
         return estimate_of(module)
@@ -160,16 +160,16 @@ def _call(estimate: Estimate, part: _ReceivedPart, kept: "_State", rows: slice) 
     images, targets = (tensor[rows].to(part.device, copy=True) for tensor in (part.images, part.targets))
     generator = torch.Generator().manual_seed(part.seeds[rows.start])
     before = generator.get_state()
-    with _accused("raised", "raised"):
+    with _report_faults("raised", "raised"):
         importance = estimate(part.model, images, targets, generator)
     if not torch.equal(images.cpu(), part.images[rows]) or not torch.equal(targets.cpu(), part.targets[rows]):
         raise _Accusation("changed-inputs", "estimate changed its images or targets in place; write on a .clone()")
     kept.compare(part.model)
     part.model.zero_grad(set_to_none=True)
-    return _checked(importance, images), not torch.equal(before, generator.get_state())
+    return _check_importance(importance, images), not torch.equal(before, generator.get_state())
 
 
-def _checked(importance: Any, images: Tensor) -> Tensor:
+def _check_importance(importance: Any, images: Tensor) -> Tensor:
     if type(importance) is not torch.Tensor:
         seen = type(importance).__name__
         raise _Accusation("output-type", f"estimate returned {seen}, expected a torch.Tensor; see torch.from_numpy")
@@ -215,7 +215,7 @@ class _State(NamedTuple):
 
 
 @contextmanager
-def _accused(kind: str, verb: str) -> Iterator[None]:
+def _report_faults(kind: str, verb: str) -> Iterator[None]:
     """Turn whatever the submission raises into a fault."""
     try:
         yield

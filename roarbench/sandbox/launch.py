@@ -17,7 +17,7 @@ from roarbench.sandbox.limits import SCRATCH
 _PACKAGE = Path(__file__).parents[1]
 HARNESS = Path("/harness")  # where roarbench's own few files lie inside
 _OWN = ("__init__.py", "errors.py", "models")  # what is needed to build a network
-_OWN_SANDBOX = ("__init__.py", "channel.py", "conventions.py", "limits.py", "inside.py", "canary.py")
+_OWN_SANDBOX = ("__init__.py", "channel.py", "entry_points.py", "limits.py", "inside.py", "canary.py")
 _SYSTEM = ("/lib", "/lib64", "/usr/lib", "/usr/lib64", "/etc/ld.so.cache")  # the C library and what Python is linked to
 _PROCESSOR = "/sys/devices/system/cpu"  # its description: with it, torch chooses the same kernels inside as outside
 _DEVICES = ("/dev/null", "/dev/urandom", "/dev/random")  # shared mappings of /dev/zero are memory without a limit
@@ -27,7 +27,7 @@ _DEBIAN = "/usr/lib/python3/dist-packages"
 _FIRST_UID = 0x60000000
 
 
-def sandboxed(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
+def make_sandbox_command(script: str, arguments: list[str], policy: int, gpu: bool = False) -> list[str]:
     """Return the command that runs a script of `roarbench/sandbox` inside; `policy` describes the seccomp filter."""
     root = os.geteuid() == 0
     inside = [*_drop(), *python(HARNESS, script)] if root else python(HARNESS, script)
@@ -40,7 +40,7 @@ _USER = ("--unshare-all", "--unshare-user", "--disable-userns", "--cap-drop", "A
 _ROOT = ("--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try", *_COMMON)
 
 
-def trusted(script: str, arguments: list[str]) -> list[str]:
+def make_trusted_command(script: str, arguments: list[str]) -> list[str]:
     """Return the command that runs a script without any sandbox."""
     return [*python(_PACKAGE.parent, script), *arguments]
 

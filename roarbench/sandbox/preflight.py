@@ -14,7 +14,7 @@ from pathlib import Path
 
 from roarbench.errors import SandboxError
 from roarbench.sandbox.faults import HarnessFault
-from roarbench.sandbox.launch import sandboxed
+from roarbench.sandbox.launch import make_sandbox_command
 from roarbench.sandbox.limits import Limits
 from roarbench.sandbox.watch import SandboxExit, watch
 from roarbench.text import one_line
@@ -37,7 +37,7 @@ def check_sandbox() -> None:
     if missing:
         raise SandboxError(f"{HarnessFault.NO_SANDBOX}: {', '.join(missing)} is not installed; {_INSTALL}")
     try:
-        from roarbench.sandbox.policy import policy
+        from roarbench.sandbox.seccomp_filter import policy
 
         policy()
     except (ImportError, RuntimeError, OSError) as error:  # no libseccomp, or one without a name of the list
@@ -50,7 +50,7 @@ def check_sandbox() -> None:
 
 def _send_canary() -> SandboxExit:
     """Put out what must not be reached, and let a program look for it inside."""
-    from roarbench.sandbox.policy import opened_policy  # imports libseccomp, which may be missing
+    from roarbench.sandbox.seccomp_filter import open_policy  # imports libseccomp, which may be missing
 
     value = secrets.token_hex(16)
     with ExitStack() as stack:
@@ -71,8 +71,8 @@ def _send_canary() -> SandboxExit:
         pipe = os.pipe()
         for end in pipe:
             stack.callback(os.close, end)
-        rules = stack.enter_context(opened_policy())
-        return watch(sandboxed("canary.py", arguments, rules), [rules], pipe[0], _LIMITS)
+        rules = stack.enter_context(open_policy())
+        return watch(make_sandbox_command("canary.py", arguments, rules), [rules], pipe[0], _LIMITS)
 
 
 def _found(death: SandboxExit) -> list[str]:

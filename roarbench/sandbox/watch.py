@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
+from roarbench.sandbox.cgroups import ControlGroup, control_group
 from roarbench.sandbox.faults import SubmissionFault
-from roarbench.sandbox.groups import ControlGroup, control_group
 from roarbench.sandbox.limits import FILES, OUTPUT, Limits
 
 _START = 300  # seconds that Python and torch may take to start, on a machine that has other things to do

@@ -4,21 +4,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
-from roarbench.estimators import CONTROLS
+from roarbench.enums import OTHER_IMAGE, Order
+from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.ids import twin_id
-from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.protocol import Protocol
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network import OwnNetworkTest
-from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating, Comparison
-from roarbench.terms import OTHER_IMAGE, Order
+from roarbench.stats.rank_intervals import Place
+from roarbench.stats.verdicts import Comparison, ControlComparison
 
 RANDOM, SOBEL, BLURRED = CONTROLS
 ZERO = "0"  # what Random's measured gain is held against where it is 0 by construction
 ONE_NETWORK = "for this network only"  # of a board whose rows explain one reference
 
 
-class Covers(StrEnum):
+class IntervalScope(StrEnum):
     """Repetitions under which the intervals still hold the truth as often as they say."""
 
     IMAGES = "images"  # the choice of test images; nothing was trained
@@ -54,11 +54,11 @@ class Row:
     against: Mapping[str, Comparison] = field(default_factory=dict)
     # it beside every control of the suite; None of a control or a check, where a gain is
     # missing, and without intervals
-    beating: Beating | None = None
+    beating: ControlComparison | None = None
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: OwnNetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
-    looks: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
+    interim_analyses: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
 
     @property
     def random(self) -> Comparison | None:
@@ -87,7 +87,7 @@ class Row:
     @property
     def stopped(self) -> bool:
         """Return whether it has fewer trainings than it might have got."""
-        return 0 < self.seeds < self.looks
+        return 0 < self.seeds < self.interim_analyses
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,7 @@ class Board:
     rows: tuple[Row, ...]  # those shown, in the order of the scores
     images: int  # number of test images
     bootstrap: Bootstrap  # resamples, seed and confidence of every interval here
-    covers: Covers
+    covers: IntervalScope
     # smallest true difference of two gains, in accuracy points, that one comparison planned beforehand finds with a
     # chance of 80%; the median over all pairs of the suite's own rows, shown or not. None without intervals
     detectable: float | None
@@ -131,7 +131,7 @@ class Board:
         return self.references == 1
 
 
-def unjudged(board: Board) -> Board:
+def drop_verdicts(board: Board) -> Board:
     """Return the same numbers without places and verdicts: nothing can be concluded from them."""
     rows = (replace(row, against={}, beating=None, place=None, network=None) for row in board.rows)
     return replace(board, rows=tuple(rows), detectable=None)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Order
 from roarbench.plan.runs import CLEAN
-from roarbench.terms import Order
 
 Bits = NDArray[np.bool_] | NDArray[np.int8]  # answers, or answers minus other answers of the same network
 Floats = NDArray[np.float64]
@@ -19,7 +19,7 @@ POINTS = 100.0  # accuracy points in one
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class Correctness:
     """Correct answers to the test images, for all cells of one protocol.
 
     Raises:
@@ -33,7 +33,7 @@ class Scores:
     # be absent, and cells may differ in their number of seeds, never in their images
     correct: Mapping[Point, Bits]
     # estimators whose points are no one curve, because they were not made from the same rankings
-    mixed: frozenset[str] = frozenset()
+    inconsistent: frozenset[str] = frozenset()
     # estimators that are checks of others: they have gains, but neither verdicts nor places
     checks: frozenset[str] = frozenset()
     # which explained network each row of bits depends on, one name per row of bits. A cell that depends on none (a
@@ -42,14 +42,14 @@ class Scores:
     # of every cell, its answers minus those that it is held against (another image's removal masks, or Random's) of the
     # same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None where each cell has
     # networks of its own
-    differences: "Scores | None" = None
+    differences: "Correctness | None" = None
     # rows that were looked at while their trainings went on, with the number of looks planned: intervals and verdicts
     # allow for it (`sequential`)
     watched: Mapping[str, int] = field(default_factory=dict)
     # estimators that the suite does not name, their twins among them: each is judged as if it alone joined the suite's
     # own rows, whose numbers it does not move
-    strangers: frozenset[str] = frozenset()
-    silent: frozenset[str] = frozenset()  # controls, which the other rows are to beat each
+    submitted: frozenset[str] = frozenset()
+    model_free_controls: frozenset[str] = frozenset()  # controls, which the other rows are to beat each
 
     def __post_init__(self) -> None:
         steps = (0.0, *self.levels)
@@ -65,11 +65,11 @@ class Scores:
                 raise ValueError(f"{point} has {shape_of[point][0]} rows of bits and {len(names)} references")
 
     @property
-    def published(self) -> "Scores":
+    def published(self) -> "Correctness":
         """Return the same without the cells of strangers; this very one where there are none."""
-        if not any(point[0] in self.strangers for point in self.correct):
+        if not any(point[0] in self.submitted for point in self.correct):
             return self
-        correct = {point: bits for point, bits in self.correct.items() if point[0] not in self.strangers}
+        correct = {point: bits for point, bits in self.correct.items() if point[0] not in self.submitted}
         references = {point: names for point, names in self.references.items() if point in correct}
         return replace(self, correct=correct, references=references, differences=None)
 
@@ -89,7 +89,7 @@ class Scores:
 
     def complete(self, estimator: str) -> bool:
         """Return whether no point of its curve is missing, and all belong together: else it has no gain and place."""
-        return estimator not in self.mixed and all(point in self.correct for point in self.curve(estimator))
+        return estimator not in self.inconsistent and all(point in self.correct for point in self.curve(estimator))
 
 
 def digest_of(bits: Bits) -> bytes:

@@ -12,10 +12,10 @@ from typing import NamedTuple, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import FEWEST_NETWORKS, Order
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import POINTS, Floats
 from roarbench.stats.verdicts import Verdict, compare
-from roarbench.terms import FEWEST_NETWORKS, Order
 
 FEWEST_PERMUTED = 4  # with three networks no permutation test can reach 5 %: 1/3! = .17
 _MOST_PERMUTED = 8  # 40,320 assignments; more networks are tested by as many random ones

@@ -10,12 +10,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import OTHER_IMAGE
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.curves import Floats
-from roarbench.stats.pairs import Pairs
+from roarbench.stats.pairwise_differences import Pairs
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import OTHER_IMAGE
 
 FEWEST_ROWS = 3  # two rows agree or not: that is no correlation
 _OPPOSED = {Verdict.BETTER, Verdict.WORSE}
@@ -80,7 +80,7 @@ def _tau(one: Sequence[float | None], other: Sequence[float | None]) -> float | 
     return None if tau != tau else tau  # not a number where all gains are equal
 
 
-class Words(NamedTuple):
+class VerdictPair(NamedTuple):
     """Verdicts of two boards on a row beside one control."""
 
     control: str
@@ -88,7 +88,7 @@ class Words(NamedTuple):
     other: Verdict
 
 
-class Repeated(NamedTuple):
+class ReplicatedRow(NamedTuple):
     """A row on two boards."""
 
     estimator: str
@@ -100,7 +100,7 @@ class Repeated(NamedTuple):
     # every board
     inside: bool | None
     inside_again: bool | None  # whether `gain` is in `predicted_again`
-    verdicts: tuple[Words, ...]  # those against single controls that both boards have
+    verdicts: tuple[VerdictPair, ...]  # those against single controls that both boards have
     # whether it beats every control, on the one and on the other; empty for a control
     beats: tuple[bool, ...]
 
@@ -109,7 +109,7 @@ class Repeated(NamedTuple):
 class Replication:
     """Agreement of two boards."""
 
-    rows: tuple[Repeated, ...]  # those with a gain on both, in the order of the first
+    rows: tuple[ReplicatedRow, ...]  # those with a gain on both, in the order of the first
     verdicts: int  # number of verdicts against single controls that both boards have
     equal: int  # those of them that are the same word
     opposed: int  # those that are better on one and worse on the other
@@ -149,7 +149,7 @@ def replication(one: Board, other: Board) -> Replication:
         raise ValueError(f"one board has (protocol, levels, images) {asked}, the other {answered}; they must be equal")
     again = {row.estimator: row for row in other.rows if row.gain.value is not None}
     rows = tuple(
-        _repeated(row, again[row.estimator])
+        _replicate_row(row, again[row.estimator])
         for row in one.rows
         if row.gain.value is not None and row.estimator in again
     )
@@ -166,17 +166,17 @@ def replication(one: Board, other: Board) -> Replication:
     )
 
 
-def _repeated(row: Row, again: Row) -> Repeated:
+def _replicate_row(row: Row, again: Row) -> ReplicatedRow:
     pairs = (
         ("random", row.random, again.random),
         ("sobel", row.sobel, again.sobel),
         ("random-blurred", row.random_blurred, again.random_blurred),
         (OTHER_IMAGE, row.other_image, again.other_image),
     )
-    verdicts = tuple(Words(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
+    verdicts = tuple(VerdictPair(control, one.verdict, two.verdict) for control, one, two in pairs if one and two)
     inside = _inside(again.gain, row.predicted), _inside(row.gain, again.predicted)
     beats = (row.beating.verdict, again.beating.verdict) if row.beating and again.beating else ()
-    return Repeated(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts, beats)
+    return ReplicatedRow(row.estimator, row.gain, again.gain, row.predicted, again.predicted, *inside, verdicts, beats)
 
 
 def _inside(gain: Estimate, predicted: Estimate) -> bool | None:

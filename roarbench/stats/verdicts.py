@@ -16,7 +16,7 @@ import numpy as np
 
 from roarbench.stats.bootstrap import Estimate, Sample, quantile
 from roarbench.stats.curves import Floats
-from roarbench.stats.pairs import Pairs
+from roarbench.stats.pairwise_differences import Pairs
 from roarbench.text import SAME
 
 FALSE_DISCOVERIES = 0.05  # share of wrong verdicts among all "better" and "worse" of a board
@@ -133,7 +133,7 @@ def _deviations(sample: Sample) -> tuple[Floats, float]:
     return far, float(quantile(far, 1 - TAIL))
 
 
-def detectable(pairs: Pairs) -> float | None:
+def detect_difference(pairs: Pairs) -> float | None:
     """Return the true difference that one comparison of two of these finds with 80 % power; their median.
 
     A difference of half an interval's width is found half of the time; 80% takes another 0.84 standard errors.
@@ -156,7 +156,7 @@ def holm(ps: Sequence[float]) -> list[float]:
     return [float(q) for q in adjusted]
 
 
-class Beating(NamedTuple):
+class ControlComparison(NamedTuple):
     """A row beside the controls: it beats every control if it is better than each."""
 
     against: Mapping[str, Comparison]  # by control

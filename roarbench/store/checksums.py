@@ -11,9 +11,9 @@ from typing import Any, NamedTuple, NoReturn
 from sqlalchemy import Connection, and_, select, update
 
 from roarbench.errors import StoreError
-from roarbench.store.database import Database, insert_new, matching, present
+from roarbench.store.database import Database, find_present, insert_new, select_matching
 from roarbench.store.layout import Workspace
-from roarbench.store.leases import SILENCE, clock, under_way
+from roarbench.store.leases import SILENCE, clock, read_leases
 from roarbench.store.schema import checksums, imports, results
 
 
@@ -27,7 +27,7 @@ class Artifact(NamedTuple):
     rankings: str = ""  # checksum of the rankings that a network was tuned on; empty for anything else
 
 
-class Noted(NamedTuple):
+class RecordedChecksum(NamedTuple):
     """Word of a result on what it rests on."""
 
     run: str  # key of the result
@@ -43,7 +43,7 @@ class Checksums:
     database: Database
     workspace: Workspace
 
-    def check(self, found: Collection[Artifact], noted: Collection[Noted] = ()) -> None:
+    def check(self, found: Collection[Artifact], noted: Collection[RecordedChecksum] = ()) -> None:
         """Note what the folder has and the database does not know yet, unless its own results say otherwise.
 
         What the folder lacks is to be made there, which is noted, too: no other folder may make it while any command is
@@ -64,7 +64,7 @@ class Checksums:
         """
         self._note(found, made_here=True)
 
-    def _note(self, found: Collection[Artifact], made_here: bool, noted: Collection[Noted] = ()) -> None:
+    def _note(self, found: Collection[Artifact], made_here: bool, noted: Collection[RecordedChecksum] = ()) -> None:
         made = {each.key: each for each in found}
         here = {"folder": self.workspace.identity, "place": f"{socket.gethostname()}:{self.workspace.root.resolve()}"}
 
@@ -73,7 +73,7 @@ class Checksums:
             rows = [{"key": each.key, "what": each.what, "checksum": each.checksum} for each in new]
             insert_new(connection, checksums, rows, {**here, "created": clock(connection)})
             held = select(checksums, clock(connection).label("now")).order_by(checksums.c.key).with_for_update()
-            there = {row.key: row for row in matching(connection, held, checksums.c.key, made)}
+            there = {row.key: row for row in select_matching(connection, held, checksums.c.key, made)}
             for row, each in ((there[key], each) for key, each in made.items() if key in there):
                 own = row.folder == here["folder"]
                 if _may_change(connection, row, each, own, made_here):
@@ -99,9 +99,9 @@ class Checksums:
         seen = f"has another {here.what} than the one made in {row.place}"
         self._refuse(seen if here.checksum else f"lacks the {here.what}, which was made in {row.place}")
 
-    def _hear(self, connection: Connection, noted: Collection[Noted]) -> None:
+    def _hear(self, connection: Connection, noted: Collection[RecordedChecksum]) -> None:
         """Raise where no result says that it rests on what the folder has, but others on something else."""
-        imported = present(connection, imports, {each.run for each in noted})
+        imported = find_present(connection, imports, {each.run for each in noted})
         own = [each for each in noted if each.run not in imported]
         fitting = {(each.what, each.here) for each in own if each.checksum == each.here}
         for each in own:
@@ -118,7 +118,7 @@ class Checksums:
 def _may_change(connection: Connection, row: Any, each: Artifact, own: bool, made_here: bool) -> bool:
     """Return whether a folder may note what it has in place of what is noted."""
     if not row.checksum:  # a folder's to make: its command may have leased nothing yet, or have ended
-        return own or not (row.now - row.created < SILENCE or under_way(connection))
+        return own or not (row.now - row.created < SILENCE or read_leases(connection))
     made = made_here and each.checksum not in ("", row.checksum)
     return own and made and not _rests_on(connection, row, each)
 

@@ -79,14 +79,14 @@ class Database:
         """Do some work that only reads, and try it again while the server is gone."""
         with self._sound():
             if held := self._held_connection:
-                with explained(self.where):
+                with explain_errors(self.where):
                     return work(held)
             return self._as_soon_as_possible(lambda: self._work(self._reader, work))
 
     @contextmanager
     def _begun(self, engine: Engine) -> Iterator[Connection]:
         """Open a transaction, as soon as the server is there."""
-        with explained(self.where), ExitStack() as stack:
+        with explain_errors(self.where), ExitStack() as stack:
             yield self._as_soon_as_possible(lambda: stack.enter_context(engine.begin()))
 
     def _work(self, engine: Engine, work: Callable[[Connection], T]) -> T:
@@ -98,7 +98,7 @@ class Database:
         begun, told = time.monotonic(), False
         while True:
             try:
-                with explained(self.where):
+                with explain_errors(self.where):
                     found = call()
             except StoreError as error:
                 elapsed = time.monotonic() - begun
@@ -123,7 +123,11 @@ class Database:
     def read(self) -> Iterator[Connection]:
         """Open a transaction that only reads, and never makes a writer wait."""
         held = self._held_connection
-        with self._sound(), nullcontext(held) if held else self._begun(self._reader) as found, explained(self.where):
+        with (
+            self._sound(),
+            nullcontext(held) if held else self._begun(self._reader) as found,
+            explain_errors(self.where),
+        ):
             yield found
 
     @contextmanager
@@ -199,7 +203,7 @@ def is_away(error: StoreError) -> bool:
     return cause.connection_invalidated or state is None or state.startswith(_AWAY)
 
 
-def matching(
+def select_matching(
     connection: Connection, statement: Select[Any], column: Column[str], keys: Collection[str]
 ) -> Iterator[Any]:
     """Return the rows whose key is among these, in few statements however many there are."""
@@ -207,9 +211,9 @@ def matching(
         yield from connection.execute(statement.where(column.in_(chunk)))
 
 
-def present(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
+def find_present(connection: Connection, table: Table, keys: Collection[str]) -> set[str]:
     """Return those of the keys that have a row in a table."""
-    return {row.key for row in matching(connection, select(table.c.key), table.c.key, keys)}
+    return {row.key for row in select_matching(connection, select(table.c.key), table.c.key, keys)}
 
 
 def insert_new(
@@ -241,7 +245,7 @@ def chunks(keys: Iterable[str]) -> Iterator[list[str]]:
 
 
 @contextmanager
-def explained(where: str) -> Iterator[None]:
+def explain_errors(where: str) -> Iterator[None]:
     """Tell the database's trouble in one line."""
     try:
         yield

@@ -10,12 +10,12 @@ from collections.abc import Collection, Sequence
 from sqlalchemy import Connection, delete, func, insert, inspect, select
 
 from roarbench.errors import LostLease
-from roarbench.identity import canonical, record
+from roarbench.identity import encode_canonically, record
 from roarbench.plan.runs import Run
-from roarbench.store.database import Database, delete_rows, insert_new, matching, present
-from roarbench.store.leases import Owner, Wanted, drop, redeem
+from roarbench.store.database import Database, delete_rows, find_present, insert_new, select_matching
+from roarbench.store.leases import LeaseRequest, Owner, drop, redeem
 from roarbench.store.provenance import code_version
-from roarbench.store.result import Failure, stored_run
+from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
 from roarbench.text import one_line
 
@@ -42,7 +42,7 @@ class Failures:
         """
         why = one_line(reason, REASON_LENGTH)
         same = {"reason": why, "code_version": code_version()}
-        rows = [{"key": run.key, "record": canonical(record(run)), **same} for run in runs]
+        rows = [{"key": run.key, "record": encode_canonically(record(run)), **same} for run in runs]
 
         def work(connection: Connection) -> None:
             for run in runs:
@@ -53,7 +53,7 @@ class Failures:
 
         self._database.change(work)
 
-    def stop(self, step: Wanted, reason: str, owner: Owner) -> None:
+    def stop(self, step: LeaseRequest, reason: str, owner: Owner) -> None:
         """Release a step that is no run and failed; it is not tried until somebody asks for it."""
 
         def work(connection: Connection) -> None:
@@ -68,8 +68,8 @@ class Failures:
         def work(connection: Connection) -> dict[str, str]:
             if not inspect(connection).has_table(stopped.name):  # a store of an older version, which is only read
                 newest = select(failures).order_by(failures.c.id)
-                return {row.key: row.reason for row in matching(connection, newest, failures.c.key, keys)}
-            return {row.key: row.reason for row in matching(connection, select(stopped), stopped.c.key, keys)}
+                return {row.key: row.reason for row in select_matching(connection, newest, failures.c.key, keys)}
+            return {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
 
         return self._database.ask(work)
 
@@ -77,7 +77,7 @@ class Failures:
         """Make failed runs due again, and all failed steps before runs on these images; return those runs' keys."""
 
         def work(connection: Connection) -> set[str]:
-            due = present(connection, stopped, keys)
+            due = find_present(connection, stopped, keys)
             clear(connection, due)
             steps = select(stopped.c.key).where(stopped.c.what != "", stopped.c.data == data)
             connection.execute(delete(tries).where(tries.c.key.in_(steps)))
@@ -100,8 +100,8 @@ class Failures:
         """Return failures of these keys, oldest first; a run that succeeded later is still among them."""
         found: dict[str, list[Failure]] = {}
         with self._database.read() as connection:
-            for row in matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
-                failure = Failure(stored_run(row), row.reason, row.code_version, row.created)
+            for row in select_matching(connection, select(failures).order_by(failures.c.id), failures.c.key, keys):
+                failure = Failure(read_run(row), row.reason, row.code_version, row.created)
                 found.setdefault(row.key, []).append(failure)
         return found
 
@@ -109,7 +109,7 @@ class Failures:
         """Return fingerprints of the data that runs failed on, each with the images per split, oldest first."""
         records = select(failures.c.key, failures.c.record).order_by(failures.c.id)
         with self._database.read() as connection:
-            runs = [stored_run(row) for row in connection.execute(records)]
+            runs = [read_run(row) for row in connection.execute(records)]
         asked = [run for run in runs if (run.cell.dataset, run.cell.model) == (dataset, model)]
         return list(dict.fromkeys((run.data, run.limit) for run in asked))
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from roarbench.errors import StoreError
 from roarbench.estimators.ids import EstimatorId
-from roarbench.files import locked, write_whole, writing
+from roarbench.files import lock_file, report_write_errors, write_whole
 
 
 class _Folder:
@@ -38,7 +38,7 @@ class Workspace:
         """Return what tells this folder from others under the same path, 32 hex digits; a copy has it, too."""
         path = self.root / ".identity"
         if not path.exists():
-            with locked(self.root / ".identity.lock", self.root), writing(path):
+            with lock_file(self.root / ".identity.lock", self.root), report_write_errors(path):
                 if not path.exists():
                     write_whole(path, lambda place: place.write_text(secrets.token_hex(16)), path.with_suffix(".new"))
         return path.read_text()
@@ -50,19 +50,19 @@ class Workspace:
             if self.submission(entry) != source:
                 raise StoreError(f"{path} holds another file under the same id; change your file by a comment")
             return
-        with writing(path):
+        with report_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             temporary = path.with_suffix(f".{secrets.token_hex(8)}")
             write_whole(path, lambda place: place.write_bytes(source), temporary)
 
     def submission(self, entry: str) -> bytes:
         """Return the file of a submission of this id, whatever parameters and twins follow, if it is that."""
-        asked = EstimatorId.read(entry)
-        path = self.submissions / f"{asked.file}.py"
+        estimator_id = EstimatorId.read(entry)
+        path = self.submissions / f"{estimator_id.file}.py"
         try:
             source = path.read_bytes()
         except OSError as error:
             raise StoreError(f"cannot read {path}: {error.strerror or error}; hand the submission in again") from error
-        if hashlib.sha256(source).hexdigest()[:8] != asked.digits:
+        if hashlib.sha256(source).hexdigest()[:8] != estimator_id.digits:
             raise StoreError(f"{path} was altered: its hash is not that of its name; delete it and hand it in again")
         return source

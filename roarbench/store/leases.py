@@ -22,7 +22,7 @@ from uuid import uuid4
 
 from sqlalchemy import ColumnElement, Connection, delete, func, inspect, select, type_coerce, update
 
-from roarbench.store.database import chunks, insert_new, matching, present
+from roarbench.store.database import chunks, find_present, insert_new, select_matching
 from roarbench.store.schema import UtcDateTime, leases, results, stopped
 
 SILENCE = timedelta(seconds=120)  # after which an owner on another host counts as dead
@@ -54,7 +54,7 @@ class Lease(NamedTuple):
     data: str = ""  # fingerprint of its images
 
 
-class Wanted(NamedTuple):
+class LeaseRequest(NamedTuple):
     """Step that somebody would like to do."""
 
     keys: tuple[str, ...]  # all that has to be leased for it, together or not at all
@@ -62,10 +62,10 @@ class Wanted(NamedTuple):
     data: str = ""  # fingerprint of its images
 
 
-class Reply(NamedTuple):
+class LeaseReply(NamedTuple):
     """Reply to one who would like to do some steps."""
 
-    granted: Mapping[Wanted, int]  # those that now are the owner's to do, each with the number of its lease
+    granted: Mapping[LeaseRequest, int]  # those that now are the owner's to do, each with the number of its lease
     done: set[str]  # keys of runs that have a result
     stopped: Mapping[str, str]  # why, by key, for what failed and is not tried again
     held: set[str]  # keys in the hands of a living owner, this one included
@@ -115,13 +115,13 @@ def is_alive(owner: Owner, beat: datetime, now: datetime) -> bool:
     return now - beat < SILENCE
 
 
-def claim(connection: Connection, wanted: Sequence[Wanted], owner: Owner, most: int) -> Reply:
+def claim(connection: Connection, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
     """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
     keys = {key for wish in wanted for key in wish.keys}
-    done = present(connection, results, keys)
-    why = {row.key: row.reason for row in matching(connection, select(stopped), stopped.c.key, keys)}
-    rows = list(matching(connection, select(leases, *_clocks(connection)), leases.c.key, keys))
-    living = _living(rows)
+    done = find_present(connection, results, keys)
+    why = {row.key: row.reason for row in select_matching(connection, select(stopped), stopped.c.key, keys)}
+    rows = list(select_matching(connection, select(leases, *_clocks(connection)), leases.c.key, keys))
+    living = _find_living(rows)
     held = {row.key for row in rows if row.owner in living}
     dead = {row.key: row.number for row in rows if row.owner not in living}
     gone = done | held | why.keys()
@@ -132,14 +132,14 @@ def claim(connection: Connection, wanted: Sequence[Wanted], owner: Owner, most: 
     now = clock(connection)
     rows = [{"key": key, **fresh[key]} for key in sorted(fresh) if key not in dead]
     taken |= insert_new(connection, leases, rows, {"since": now, "beat": now})
-    late = present(connection, results, taken)  # meanwhile, by whoever held it until then
+    late = find_present(connection, results, taken)  # meanwhile, by whoever held it until then
     mine = taken - late
     granted = {wish: number for wish, number in numbers.items() if mine.issuperset(wish.keys)}
     drop(connection, taken - {key for wish in granted for key in wish.keys}, owner)
-    return Reply(granted, done | late, why, held | fresh.keys() - taken)
+    return LeaseReply(granted, done | late, why, held | fresh.keys() - taken)
 
 
-def _row(wish: Wanted, owner: Owner, number: int) -> dict[str, Any]:
+def _row(wish: LeaseRequest, owner: Owner, number: int) -> dict[str, Any]:
     by = {"owner": owner.id, "host": owner.host, "pid": owner.pid, "start": owner.start}
     return {"number": number, **by, "what": wish.what, "data": wish.data}
 
@@ -169,13 +169,13 @@ def redeem(connection: Connection, key: str, number: int) -> bool:
     return connection.execute(delete(leases).where(leases.c.key == key, leases.c.number == number)).rowcount == 1
 
 
-def under_way(connection: Connection) -> list[Lease]:
+def read_leases(connection: Connection) -> list[Lease]:
     """Return the leases of living owners, oldest first; none in a store older than the table."""
     if not inspect(connection).has_table(leases.name):
         return []
     statement = select(leases, *_clocks(connection)).order_by(leases.c.since, leases.c.key)
     rows = connection.execute(statement).all()
-    living = _living(rows)
+    living = _find_living(rows)
     return [Lease(row.key, _owner(row), row.since, row.what, row.data) for row in rows if row.owner in living]
 
 
@@ -184,7 +184,7 @@ def kernel_of(owner: Owner) -> str:
     return owner.host.split()[1] if " " in owner.host else owner.host
 
 
-def _living(rows: Iterable[Any]) -> set[str]:
+def _find_living(rows: Iterable[Any]) -> set[str]:
     """Return the ids of the owners that still work; each is asked for once.
 
     While the database was away nobody could be heard, so that nobody counts as silent for that time.

@@ -26,7 +26,7 @@ class MapProvenance(NamedTuple):
     ties: Sequence[float] = ()  # share of each map's features that have its commonest value; empty if not noted
 
 
-def merged(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
+def merge(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     """Join neighbours that were made alike."""
     return [
         ExplainedBatches(sum(part.images for part in alike), *how)
@@ -34,7 +34,7 @@ def merged(parts: Iterable[ExplainedBatches]) -> list[ExplainedBatches]:
     ]
 
 
-def without(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
+def drop_first(first: int, parts: Iterable[ExplainedBatches]) -> Iterator[ExplainedBatches]:
     """Leave out the first so many images."""
     for part in parts:
         gone = min(first, part.images)

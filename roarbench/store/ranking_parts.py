@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Split
 from roarbench.errors import Hint, StoreError
 from roarbench.identity import fingerprint
 from roarbench.store.map_provenance import ExplainedBatches
-from roarbench.terms import Split
 
 _COLUMN = "planes"
 FORMAT = 1  # counts up when older versions of roarbench cannot read the files any more
@@ -23,7 +23,7 @@ MANIFEST = "manifest.json"
 _FILE_KEYS = {"images", "bytes", "sha256", "seconds"}
 
 
-def covers(done: Iterable[range], start: int, stop: int) -> bool:
+def is_covered(done: Iterable[range], start: int, stop: int) -> bool:
     """Return whether one of the ranges holds all of `start` … `stop - 1`."""
     return any(part.start <= start and stop <= part.stop for part in done)
 
@@ -122,7 +122,7 @@ def content_of(files: Mapping[str, Mapping[str, Any]]) -> str:
     return fingerprint({split: file["sha256"] for split, file in files.items()})
 
 
-def kept_of(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+def read_kept(files: Mapping[str, Mapping[str, Any]]) -> float | None:
     """Return `Rankings.kept` from what a manifest says of its files."""
     if not files or not all("kept" in file for file in files.values()):
         return None

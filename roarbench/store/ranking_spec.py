@@ -4,14 +4,14 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from roarbench.estimators import Estimator
+from roarbench.enums import Making, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import Estimator
 from roarbench.identity import Keyed, record
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.ranking import TIE_RULE, TIE_SEED
-from roarbench.plan.keys import family_splits, ranked_splits, reference_of, stored_levels
-from roarbench.plan.suite import Suite
-from roarbench.terms import Making, Split, Unit
+from roarbench.plan.run_keys import family_splits, list_ranked_splits, list_stored_levels, reference_of
+from roarbench.plan.suite import SuiteSpec
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ def about_file(spec: RankingSpec, split: Split) -> dict[str, Any]:
 
 
 def ranking_spec(
-    suite: Suite, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
+    suite: SuiteSpec, data: str, shape: tuple[int, int, int], estimator: Estimator, unit: Unit, number: int = 0
 ) -> RankingSpec:
     """Return the identity under which the ranking of an estimator is stored, for all suites that can share it.
 
@@ -69,8 +69,8 @@ def ranking_spec(
         estimator=estimator.fingerprint,
         name=estimator.id,
         unit=unit,
-        levels=stored_levels(suite),
+        levels=list_stored_levels(suite),
         shape=shape,
-        splits=family_splits(suite) if estimator.id in suite.controls else ranked_splits(suite, estimator, number),
+        splits=family_splits(suite) if estimator.id in suite.controls else list_ranked_splits(suite, estimator, number),
         maps=suite.maps if estimator.shared else Making.FLOAT32,
     )

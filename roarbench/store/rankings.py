@@ -24,20 +24,22 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Split
 from roarbench.errors import StoreError
-from roarbench.files import locked, look_anew, note_read, refuse_altered, sha256, write_whole, writing
+from roarbench.files import lock_file, look_anew, note_read, refuse_altered, report_write_errors, sha256, write_whole
 from roarbench.identity import fingerprint
 from roarbench.kernels.bit_planes import Layout
-from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, merged, without
+from roarbench.store.duplicate_rankings import agree, siblings
+from roarbench.store.map_provenance import ExplainedBatches, MapProvenance, drop_first, merge
 from roarbench.store.ranking_parts import (
     FORMAT,
     MANIFEST,
     chain_of,
     checksum_in,
     checksum_of,
-    covers,
-    kept_of,
+    is_covered,
     parts_of,
+    read_kept,
     read_manifest,
     read_planes,
     refuse_mixed,
@@ -46,9 +48,7 @@ from roarbench.store.ranking_parts import (
     weights_of,
     write_planes,
 )
-from roarbench.store.ranking_siblings import agree, siblings
 from roarbench.store.ranking_spec import RankingSpec, about_file, identity_of
-from roarbench.terms import Split
 
 
 @dataclass(frozen=True)
@@ -88,7 +88,7 @@ class RankingsStore:
 
     def kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, of those finished rankings that say it."""
-        return self._shares(kept_of)
+        return self._shares(read_kept)
 
     def tied_shares(self) -> dict[str, float]:
         """Return by checksum the mean share of a map's features that tie, of those finished rankings that say it."""
@@ -112,7 +112,7 @@ class RankingsStore:
         folder = self.root / data[:12] / "locks"
         with ExitStack() as locks:
             for start in starts:
-                locks.enter_context(locked(folder / f"{group}-{split}-{start}.lock"))
+                locks.enter_context(lock_file(folder / f"{group}-{split}-{start}.lock"))
             yield
 
     def has(self, spec: RankingSpec) -> bool:
@@ -122,7 +122,7 @@ class RankingsStore:
     def has_part(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether the images `start` … `stop - 1` are done by now, however they were divided; lists folders."""
         look_anew(*self._folders(spec))
-        return self.has(spec) or covers(self.ranked(spec, split), start, stop)
+        return self.has(spec) or is_covered(self.ranked(spec, split), start, stop)
 
     def has_file(self, spec: RankingSpec, split: Split, start: int, stop: int) -> bool:
         """Return whether these rankings are finished, or have just this part; looks at two names and lists nothing."""
@@ -163,7 +163,7 @@ class RankingsStore:
         about |= {"kept": list(kept)} if kept else {}
         about |= {"ties": [round(share, 6) for share in ties]} if ties else {}
         path = self._part(spec, split, start, stop)
-        with writing(path):
+        with report_write_errors(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             own = path.with_suffix(f".{secrets.token_hex(8)}")  # two workers may be at the same part
             write_whole(path, lambda temporary: write_planes(temporary, planes, about), own)
@@ -186,7 +186,7 @@ class RankingsStore:
         """
         folder = self.folder(spec)
         parts = folder / "parts"
-        with locked(folder / "seal.lock", *self._folders(spec)), writing(folder):
+        with lock_file(folder / "seal.lock", *self._folders(spec)), report_write_errors(folder):
             if not self.has(spec):
                 parts.mkdir(exist_ok=True)
                 used = [part.path for split, count in counts.items() for part, _ in chain_of(parts, split, count)]
@@ -218,7 +218,7 @@ class RankingsStore:
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), checksum_in(manifest)
-        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, kept_of(files))
+        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, read_kept(files))
 
     def checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, whatever splits and levels they have."""
@@ -262,7 +262,7 @@ class RankingsStore:
                 seconds += metadata.pop("seconds", 0.0)
                 metadata.pop("weights", "")
                 noted = metadata.pop("made", []) or [(len(planes), 0, "")]
-                made += without(first - part.start, (ExplainedBatches(*batches) for batches in noted))
+                made += drop_first(first - part.start, (ExplainedBatches(*batches) for batches in noted))
                 kept += metadata.pop("kept", [])[first - part.start :]
                 ties += metadata.pop("ties", [])[first - part.start :]
                 if metadata != about:
@@ -277,7 +277,7 @@ class RankingsStore:
         if len(kept) == count:  # over noisy copies
             entry |= {"copies": count * spec.estimator_record.whole("samples"), "kept": sum(kept)}
         entry |= {"ties": sum(ties)} if len(ties) == count else {}
-        return entry | {"made": [part._asdict() for part in merged(made)]}
+        return entry | {"made": [part._asdict() for part in merge(made)]}
 
 
 def _view(path: Path, spec: RankingSpec, split: Split, file: Mapping[str, Any]) -> NDArray[np.uint8]:

@@ -12,17 +12,28 @@ from typing import Any, Self
 
 from sqlalchemy import URL, Connection, Select, Table, delete, func, select
 
+from roarbench.enums import ScoredNetwork
 from roarbench.errors import LostLease, StoreError
 from roarbench.plan.runs import Run
 from roarbench.plan.suite import pair_of
-from roarbench.store.database import Database, insert_new, matching, present
+from roarbench.store.annotations import put_remarks
+from roarbench.store.database import Database, find_present, insert_new, select_matching
 from roarbench.store.failures import Failures, clear
-from roarbench.store.leases import Lease, Owner, Reply, Wanted, claim, drop, kernel_of, redeem, renew, under_way
-from roarbench.store.opening import open_database
-from roarbench.store.remarks import put_remarks
-from roarbench.store.result import Result, row_of, stored_result
+from roarbench.store.leases import (
+    Lease,
+    LeaseReply,
+    LeaseRequest,
+    Owner,
+    claim,
+    drop,
+    kernel_of,
+    read_leases,
+    redeem,
+    renew,
+)
+from roarbench.store.open_database import open_database
+from roarbench.store.run_result import RunResult, read_result, row_of
 from roarbench.store.schema import failures, imports, leases, reproductions, results
-from roarbench.terms import Retrain
 
 _VOUCHED = (imports, reproductions)  # what says who vouches for a row
 DEFAULT_FILE = "results.sqlite"  # in the store's folder, where no other database is named
@@ -92,7 +103,7 @@ class ResultsStore:
         finally:
             self.close()
 
-    def add(self, result: Result, number: int | None = None) -> bool:
+    def add(self, result: RunResult, number: int | None = None) -> bool:
         """Store one result and give up the lease on its run, that of this number; False if the run is stored already.
 
         Raises:
@@ -101,7 +112,7 @@ class ResultsStore:
         return bool(self.add_all([result], number))
 
     def add_all(
-        self, new: Iterable[Result], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
+        self, new: Iterable[RunResult], number: int | None = None, remarks: Mapping[str, Any] = MappingProxyType({})
     ) -> set[str]:
         """Store results in one transaction and give up the leases on their runs; the keys that were not stored before.
 
@@ -113,7 +124,7 @@ class ResultsStore:
         def work(connection: Connection) -> set[str]:
             lost = [key for key in sorted(rows) if number is not None and not redeem(connection, key, number)]
             if lost:
-                if present(connection, results, rows) == rows.keys():
+                if find_present(connection, results, rows) == rows.keys():
                     return set()  # stored, perhaps by this very call, whose answer was lost
                 raise LostLease(f"the lease on {lost[0]} went to another process")
             fresh = insert_new(connection, results, ordered)
@@ -126,7 +137,7 @@ class ResultsStore:
 
     def done(self, keys: Collection[str]) -> set[str]:
         """Return those of the keys that have a result."""
-        return self.database.ask(lambda connection: present(connection, results, keys))
+        return self.database.ask(lambda connection: find_present(connection, results, keys))
 
     def keys(self, beginning: str) -> list[str]:
         """Return the keys of results that begin like this."""
@@ -137,13 +148,13 @@ class ResultsStore:
     def has_any(self, keys: Collection[str]) -> bool:
         """Return whether one of the keys has a result."""
         first = select(results.c.key).limit(1)
-        return self.database.ask(lambda connection: any(matching(connection, first, results.c.key, keys)))
+        return self.database.ask(lambda connection: any(select_matching(connection, first, results.c.key, keys)))
 
-    def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, Result]:
+    def results(self, keys: Collection[str], known: Mapping[str, Run] = MappingProxyType({})) -> dict[str, RunResult]:
         """Return the results that there are of these keys; runs that are known by key are not read again."""
         with self.database.read() as connection:
-            rows = matching(connection, select(results), results.c.key, keys)
-            return {row.key: stored_result(row, known) for row in rows}
+            rows = select_matching(connection, select(results), results.c.key, keys)
+            return {row.key: read_result(row, known) for row in rows}
 
     def versions(self, dataset: str, model: str) -> dict[tuple[str, int | None, str], set[int]]:
         """Return what the results on a data set and network are of, oldest first, with the seeds that they have.
@@ -161,7 +172,7 @@ class ResultsStore:
         found: dict[tuple[str, int | None, str], set[int]] = {}
         for data, seed, retrain, text in rows:
             made = json.loads(text) if '"limit":' in text or '"given":' in text else {}  # most have neither
-            number = pair_of(seed)[0] if retrain == Retrain.SIBLINGS else seed
+            number = pair_of(seed)[0] if retrain == ScoredNetwork.SIBLINGS else seed
             found.setdefault((data, made.get("limit"), made.get("given", "")), set()).add(number)
         return found
 
@@ -185,7 +196,7 @@ class ResultsStore:
             rows = [connection.execute(statement).one() for statement in statements]
         return " ".join(str(value) for row in rows for value in row)
 
-    def claim(self, wanted: Sequence[Wanted], owner: Owner, most: int) -> Reply:
+    def claim(self, wanted: Sequence[LeaseRequest], owner: Owner, most: int) -> LeaseReply:
         """Lease the first `most` of these that are neither done nor stopped nor held by a living owner."""
         return self.database.change(lambda connection: claim(connection, wanted, owner, most))
 
@@ -203,7 +214,7 @@ class ResultsStore:
 
     def running(self) -> list[Lease]:
         """Return what living owners have leased, oldest first."""
-        return self.database.ask(under_way)
+        return self.database.ask(read_leases)
 
 
 def _growth(table: Table) -> Select[int, Any]:

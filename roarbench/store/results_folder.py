@@ -21,12 +21,12 @@ from urllib.request import urlopen
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import sha256, write_whole
 from roarbench.identity import check_record, record
-from roarbench.plan.keys import bind, reference_points
-from roarbench.plan.points import Point, expand
+from roarbench.plan.points import Point, expand_points
+from roarbench.plan.run_keys import build_run, reference_points
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import REPLICATION, Suite
+from roarbench.plan.suite import REPLICATION, SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.store.result import Result
+from roarbench.store.run_result import RunResult
 from roarbench.store.transfer import read_results
 from roarbench.text import FORMULA, one_line
 
@@ -52,7 +52,7 @@ class PublishedFile:
         return "@".join(self.path.split("/")[:2])
 
 
-def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[Result]]:
+def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile, list[RunResult]]:
     """Return the results of a folder with an `index.json`, all of them checked.
 
     No row of the folder as it was published `before` may be missing or have other answers now.
@@ -60,8 +60,8 @@ def check_folder(folder: Path, before: Path | None = None) -> dict[PublishedFile
     Raises:
         StoreError: Something of the folder is not what it says; one line with the file and what was expected.
     """
-    found = {file: _checked_file(folder, file) for file in read_index(folder)}
-    seen: dict[str, tuple[PublishedFile, Result]] = {}
+    found = {file: _check_file(folder, file) for file in read_index(folder)}
+    seen: dict[str, tuple[PublishedFile, RunResult]] = {}
     data: dict[str, str] = {}  # by suite: a board compares rows image by image
     for file, result in ((file, result) for file, results in found.items() for result in results):
         run = result.run
@@ -126,7 +126,7 @@ def add_file(folder: Path, path: str, rows: int, about: str) -> None:
     write_whole(index, lambda temporary: temporary.write_text(f"{text}\n", "utf-8"), index.with_name(f".{INDEX}"))
 
 
-def _checked_file(folder: Path, file: PublishedFile) -> list[Result]:
+def _check_file(folder: Path, file: PublishedFile) -> list[RunResult]:
     path = folder / file.path
     if not path.is_file():
         raise StoreError(f"{file.path} is in {INDEX} and not in the folder")
@@ -147,26 +147,26 @@ def _checked_file(folder: Path, file: PublishedFile) -> list[Result]:
     return results
 
 
-def _why_not(result: Result, suite: Suite) -> str:
+def _why_not(result: RunResult, suite: SuiteSpec) -> str:
     """Return why a row is none of a suite's; empty where it is one."""
     run, origin = result.run, result.provenance
     texts = map(str, (origin.code_version, *origin.versions.values(), *origin.hardware.values()))
     if odd := next((text for text in texts if text.startswith(FORMULA)), ""):
         return f"'{one_line(odd, 40)}' would be computed by a spreadsheet"
     if run.limit:
-        return f"it is of a small version (--limit {run.limit}); publish whole ones"
-    asked = replace(suite, replication=run.seed // REPLICATION)
-    if _settings(Point(run.cell, run.seed)) not in _asked(asked):
+        return f"it is of a small version (--max-images {run.limit}); publish whole ones"
+    own_suite = replace(suite, replication=run.seed // REPLICATION)
+    if _settings(Point(run.cell, run.seed)) not in _list_settings(own_suite):
         return f"no run of {suite.title} has these settings"
-    if bind(asked, Point(run.cell, run.seed), run.data, None).key != run.key:
+    if build_run(own_suite, Point(run.cell, run.seed), run.data, None).key != run.key:
         return f"its reference, recipe or network is not that of {suite.title}"
     return ""
 
 
 @cache
-def _asked(suite: Suite) -> frozenset[tuple[object, ...]]:
+def _list_settings(suite: SuiteSpec) -> frozenset[tuple[object, ...]]:
     """Return what the runs of a suite are, whichever estimators it names."""
-    return frozenset(map(_settings, (*expand(suite), *reference_points(suite))))
+    return frozenset(map(_settings, (*expand_points(suite), *reference_points(suite))))
 
 
 def _settings(point: Point) -> tuple[object, ...]:
@@ -175,7 +175,7 @@ def _settings(point: Point) -> tuple[object, ...]:
     return twin, replace(point.cell, estimator=CLEAN), point.seed
 
 
-def _check_kept(now: dict[str, Result], before: dict[PublishedFile, list[Result]]) -> None:
+def _check_kept(now: dict[str, RunResult], before: dict[PublishedFile, list[RunResult]]) -> None:
     for file, old in ((file, result) for file, results in before.items() for result in results):
         seen, new = f"the run {old.run.key} of {file.path} was published", now.get(old.run.key)
         if new is None:
@@ -185,7 +185,7 @@ def _check_kept(now: dict[str, Result], before: dict[PublishedFile, list[Result]
 
 
 @contextmanager
-def fetched(source: str) -> Iterator[list[Path]]:
+def fetch_files(source: str) -> Iterator[list[Path]]:
     """Give the files of results at a place, and remove what was downloaded for it.
 
     It is a file of `export`, a folder of published results, which is checked, or an address of either's file.
@@ -195,14 +195,14 @@ def fetched(source: str) -> Iterator[list[Path]]:
     """
     if source.startswith(("https://", "http://")):
         with TemporaryDirectory() as folder:
-            yield [_downloaded(source, Path(folder) / "results.parquet")]
+            yield [_download(source, Path(folder) / "results.parquet")]
     elif (path := Path(source)).is_dir():
         yield [path / file.path for file in check_folder(path)]
     else:
         yield [path]
 
 
-def _downloaded(address: str, path: Path) -> Path:
+def _download(address: str, path: Path) -> Path:
     try:
         with urlopen(address, timeout=60) as answer:
             content = answer.read(_FILE_BYTES + 1)

@@ -4,7 +4,7 @@ Scores are only ever added to, and so are results and failures until their owner
 whole in a table of their own; leases come and go while runs are under way.
 
 Since the first release only tables were added. Whoever changes one that is here raises `HEAD`, and says in
-`opening._upgrade` how older stores get the change.
+`open_database._upgrade` how older stores get the change.
 """
 
 from datetime import UTC, datetime
@@ -188,7 +188,7 @@ watched = Table(  # rows looked at while their trainings went on; missing from s
 remarks = Table(  # on entries and rankings; missing from stores older than 0010
     "remarks",
     metadata,
-    Column("key", Text, primary_key=True),  # kind and subject, as in `remarks.Kind`
+    Column("key", Text, primary_key=True),  # kind and subject, as in `annotations.Kind`
     Column("value", JSON, nullable=False),
     _added(),
 )

@@ -18,19 +18,19 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
 from roarbench.files import sha256, write_new
-from roarbench.identity import canonical, check_record, record
+from roarbench.identity import check_record, encode_canonically, record
 from roarbench.plan.custom_suite import suite_of, suite_record
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store import schema
-from roarbench.store.database import insert_new, matching
-from roarbench.store.entries import find_entries, put_entry
-from roarbench.store.exported import COLUMNS, ExportedFile
-from roarbench.store.image_notes import LOCAL, ImageNote, checked_note, noted_images, put_notes
-from roarbench.store.kept_suites import kept_suites, put_suites
-from roarbench.store.remarks import checked_remarks, exported_remarks, put_remarks
-from roarbench.store.result import Result, row_of, stored_result
+from roarbench.store.annotations import check_remarks, export_remarks, put_remarks
+from roarbench.store.database import insert_new, select_matching
+from roarbench.store.export_file import COLUMNS, ExportedFile
+from roarbench.store.image_sources import LOCAL, ImageNote, check_note, put_notes, read_image_notes
 from roarbench.store.results import ResultsStore
+from roarbench.store.run_result import RunResult, read_result, row_of
+from roarbench.store.stored_suites import put_suites, read_suites
+from roarbench.store.submissions import find_entries, put_entry
 from roarbench.submissions.file import Submission, check_source
 from roarbench.text import one_line
 
@@ -58,20 +58,22 @@ def export_results(
     sources = {name: entry.source for name, entry in find_entries(store.database).items()}
     with store.database.read() as connection:
         found = connection.execute(select(schema.results).order_by("key"))
-        stored = [stored_result(row) for row in found if keys is None or row.key in keys]
-    about = {**(COLUMNS.metadata or {}), _NOTES: _exported_notes(noted_images(store.database))}
+        stored = [read_result(row) for row in found if keys is None or row.key in keys]
+    about = {**(COLUMNS.metadata or {}), _NOTES: _export_notes(read_image_notes(store.database))}
     own_shares = {row.rankings: kept[row.rankings] for row in stored if row.rankings in kept}
-    about[_REMARKS] = exported_remarks(store.database, own_shares)
-    if own := [suite_record(suite) for suite in kept_suites(store.database)]:
-        about |= {_SUITES: canonical(own).encode()}
-    table = pa.Table.from_pylist([_exported(result, sources) for result in stored], schema=COLUMNS.with_metadata(about))
+    about[_REMARKS] = export_remarks(store.database, own_shares)
+    if own := [suite_record(suite) for suite in read_suites(store.database)]:
+        about |= {_SUITES: encode_canonically(own).encode()}
+    table = pa.Table.from_pylist(
+        [_export_row(result, sources) for result in stored], schema=COLUMNS.with_metadata(about)
+    )
     write_new(path, lambda temporary: pq.write_table(table, temporary))
     return len(stored)
 
 
-def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
+def _export_row(result: RunResult, sources: dict[str, bytes]) -> dict[str, Any]:
     row = row_of(result) | {"created": result.created.isoformat()}
-    row |= {name: canonical(row[name]) for name in ("versions", "hardware")}
+    row |= {name: encode_canonically(row[name]) for name in ("versions", "hardware")}
     row["source"] = sources.get(EstimatorId.read(result.run.cell.estimator).file)
     values = {name: row[name] for name in COLUMNS.names if name != "sha256"}
     return values | {"sha256": _checksum(values)}
@@ -79,14 +81,14 @@ def _exported(result: Result, sources: dict[str, bytes]) -> dict[str, Any]:
 
 def _checksum(values: dict[str, Any]) -> str:
     plain = {name: value.hex() if isinstance(value, bytes) else value for name, value in values.items()}
-    return hashlib.sha256(canonical(plain).encode()).hexdigest()
+    return hashlib.sha256(encode_canonically(plain).encode()).hexdigest()
 
 
 class Conflict(NamedTuple):
     """A run that the store and a file have other answers of."""
 
-    stored: Result
-    found: Result
+    stored: RunResult
+    found: RunResult
 
     @property
     def differing(self) -> int:
@@ -113,13 +115,13 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     file = ExportedFile(path)
     notes, suites, remarks = _said(file.metadata, path)
     submissions: dict[bytes, Submission] = {}
-    totals = _totals(_imported(file, path, submissions), path)
-    fresh, known = set[str](), dict[str, Result]()
+    totals = _totals(_import_rows(file, path, submissions), path)
+    fresh, known = set[str](), dict[str, RunResult]()
     with store.database.write() as connection:
         _check_totals(connection, totals, path)
         for submission in submissions.values():
             put_entry(connection, submission)
-        rest = _imported(file, path, submissions)  # once more: all of them may be more than memory holds
+        rest = _import_rows(file, path, submissions)  # once more: all of them may be more than memory holds
         while part := {result.run.key: result for result in islice(rest, _TOGETHER)}:
             new = insert_new(connection, schema.results, [row_of(result) for result in part.values()])
             insert_new(connection, schema.imports, [{"key": key, **origin} for key in sorted(new)])
@@ -133,7 +135,7 @@ def import_results(store: ResultsStore, path: Path) -> ImportOutcome:
     return ImportOutcome(fresh, set(stored) - {conflict.stored.run.key for conflict in conflicts}, conflicts)
 
 
-def _totals(results: Iterable[Result], path: Path) -> set[tuple[str, int]]:
+def _totals(results: Iterable[RunResult], path: Path) -> set[tuple[str, int]]:
     """Return the numbers of answers on the same images; refuse a run that is there twice."""
     keys, totals = set[str](), set[tuple[str, int]]()
     for result in results:
@@ -144,15 +146,15 @@ def _totals(results: Iterable[Result], path: Path) -> set[tuple[str, int]]:
     return totals
 
 
-def read_results(path: Path) -> Iterator[Result]:
+def read_results(path: Path) -> Iterator[RunResult]:
     """Yield the results of a file; StoreError where a row is not what its checksums say, or it cannot be read."""
-    yield from _imported(ExportedFile(path), path, {})
+    yield from _import_rows(ExportedFile(path), path, {})
 
 
 def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path) -> None:
     """Refuse rows that differ in the number of answers, by images: boards compare rows image by image."""
     stored = select(schema.results.c.data, schema.results.c.total).distinct()
-    known = matching(connection, stored, schema.results.c.data, {data for data, _ in new})
+    known = select_matching(connection, stored, schema.results.c.data, {data for data, _ in new})
     totals: dict[str, int] = {row.data: row.total for row in known}
     for data, total in sorted(new):
         if totals.setdefault(data, total) != total:
@@ -160,42 +162,42 @@ def _check_totals(connection: Connection, new: set[tuple[str, int]], path: Path)
             raise StoreError(f"{found}; nothing was added, export it again")
 
 
-def _imported(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[Result]:
+def _import_rows(file: ExportedFile, path: Path, submissions: dict[bytes, Submission]) -> Iterator[RunResult]:
     """Yield the results of a file, and add the submissions among them by their sources."""
     for number, row in enumerate(file.rows()):
         try:
-            yield _checked(row, submissions)
+            yield _check_row(row, submissions)
         except _ODD as error:
-            raise _unfit(f"{path}, row {number}", error) from None
+            raise _make_error(f"{path}, row {number}", error) from None
 
 
-def _unfit(where: str, error: Exception) -> StoreError:
+def _make_error(where: str, error: Exception) -> StoreError:
     """Return what is wrong with a part of a file; Python's own words need a beginning."""
     seen = str(error) if isinstance(error, (ValueError, CallerError)) else f"it cannot be read ({error!r})"
     return StoreError(f"{where}: {one_line(seen, 300)}; nothing was added, export it again")
 
 
-def _exported_notes(notes: Iterable[ImageNote]) -> bytes:
+def _export_notes(notes: Iterable[ImageNote]) -> bytes:
     """Return which folders images came from, without paths; every machine knows a suite's own images itself."""
     local = [replace(note, folder=Path(note.folder).name, files="") for note in notes if note.kind == LOCAL]
-    return canonical([record(note) for note in local]).encode()
+    return encode_canonically([record(note) for note in local]).encode()
 
 
-def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[Suite], dict[str, Any]]:
+def _said(metadata: dict[bytes, bytes], path: Path) -> tuple[list[ImageNote], list[SuiteSpec], dict[str, Any]]:
     """Return what a file says beside its rows: where images came from, suites, and remarks on entries."""
     what = "images"
     try:
         found = [ImageNote(**values) for values in json.loads(metadata.get(_NOTES, b"[]"))]
-        notes = [checked_note(note) for note in found if note.kind == LOCAL]
+        notes = [check_note(note) for note in found if note.kind == LOCAL]
         what = "suites"
         suites = [suite_of(values) for values in json.loads(metadata.get(_SUITES, b"[]"))]
         what = "entries"
-        return notes, suites, checked_remarks(metadata.get(_REMARKS, b"{}"))
+        return notes, suites, check_remarks(metadata.get(_REMARKS, b"{}"))
     except _ODD as error:
-        raise _unfit(f"{path}: what it says of {what} cannot be read", error) from None
+        raise _make_error(f"{path}: what it says of {what} cannot be read", error) from None
 
 
-def _checked(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Result:
+def _check_row(row: dict[str, Any], submissions: dict[bytes, Submission]) -> RunResult:
     """Return a row as a result, if all its checksums fit and all it says is of its kind."""
     stated, source = row.pop("sha256"), row.get("source") or b""
     if stated != _checksum(row):
@@ -204,15 +206,15 @@ def _checked(row: dict[str, Any], submissions: dict[bytes, Submission]) -> Resul
     if not all(isinstance(value, dict) for value in values.values()):
         raise ValueError("its versions or its hardware are not JSON objects")
     values["created"] = datetime.fromisoformat(row["created"])
-    result = stored_result(SimpleNamespace(**{**row, **values}))
+    result = read_result(SimpleNamespace(**{**row, **values}))
     check_record(result)
     name = result.run.cell.estimator
     if name == CLEAN or not find_estimator(name).submitted:
         return result
     if source not in submissions:
         submissions[source] = check_source(source)
-    asked = EstimatorId.read(name)
-    submission = submissions[source].tuned(asked.listed or "")
-    if submission.id != asked.entry:
+    estimator_id = EstimatorId.read(name)
+    submission = submissions[source].tuned(estimator_id.listed or "")
+    if submission.id != estimator_id.entry:
         raise ValueError(f"the source is that of {submission.id}, not of {name}")
     return result

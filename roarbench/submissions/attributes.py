@@ -37,7 +37,7 @@ def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     for line in text.encode().splitlines(keepends=True):
         lines.append(lines[-1] + len(line))
     found = {}
-    for name, node in _assigned(owner.body if owner else ()):
+    for name, node in _find_assigned(owner.body if owner else ()):
         value = _simple(node)
         if value is not None and _NAME.fullmatch(name):
             start, stop = lines[node.lineno - 1] + node.col_offset, lines[(node.end_lineno or 0) - 1]
@@ -45,7 +45,7 @@ def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     return found
 
 
-def chosen_values(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
+def choose_values(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
     """Return the values in a list `samples=50,noise=0.1` that are not the default, in the order of the file.
 
     Raises:
@@ -56,7 +56,7 @@ def chosen_values(owner: str, attributes: Mapping[str, Attribute], listed: str) 
     return read_values(owner, defaults, listed, f"{owner}({listed})", table)
 
 
-def with_values(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
+def write_values(text: str, attributes: Mapping[str, Attribute], values: Mapping[str, Value]) -> bytes:
     """Return a file with values where it has the defaults."""
     data = text.encode()
     for name in sorted(values, key=lambda name: attributes[name].start, reverse=True):
@@ -68,23 +68,23 @@ def with_values(text: str, attributes: Mapping[str, Attribute], values: Mapping[
 def _estimator_class(tree: ast.Module) -> ast.ClassDef | None:
     """Return the class of the file that its estimator is, or is made of."""
     classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
-    made = {name: node for name, node in _assigned(tree.body) if name in NAMES}
+    made = {name: node for name, node in _find_assigned(tree.body) if name in NAMES}
     for name in NAMES:
         if name in made:
-            return classes.get(_called(made[name]))
+            return classes.get(_find_called_name(made[name]))
         if name in classes:
             return classes[name]
     return None
 
 
-def _called(node: ast.expr) -> str:
+def _find_called_name(node: ast.expr) -> str:
     """Return the name of `Mine` in `Mine`, `Mine(…)`, `Mine(…).explain` and `lambda model: Mine(model)`."""
     while isinstance(node, ast.Lambda | ast.Call | ast.Attribute):
         node = node.body if isinstance(node, ast.Lambda) else node.func if isinstance(node, ast.Call) else node.value
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def _assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
+def _find_assigned(body: Iterable[ast.stmt]) -> Iterator[tuple[str, ast.expr]]:
     """Return the names that single assignments give something to, in their order."""
     for statement in body:
         if isinstance(statement, ast.Assign) and len(statement.targets) == 1:

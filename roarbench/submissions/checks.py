@@ -11,13 +11,22 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from roarbench.estimators.engine import job_group
-from roarbench.estimators.parameters import written
+from roarbench.estimators.parameters import format_value
 from roarbench.models.build import build
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.shared_inputs import inputs_of
-from roarbench.plan.suite import Suite
-from roarbench.plan.suites import SUITES, with_entries
-from roarbench.sandbox.explain import Network, Part, SandboxAnswer, Task, at_once, cost, explain, images_a_sandbox
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import SUITES, add_estimators
+from roarbench.sandbox.explain import (
+    Network,
+    Part,
+    SandboxAnswer,
+    Task,
+    cost,
+    count_images_per_call,
+    explain,
+    images_a_sandbox,
+)
 from roarbench.sandbox.faults import SubmissionFault, fault
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
@@ -50,7 +59,7 @@ class Pace(NamedTuple):
     image: float  # seconds of a core for the map of one image
     start: float  # the same for a sandbox before its first image
 
-    def of(self, suite: Suite) -> float:
+    def of(self, suite: SuiteSpec) -> float:
         """Return core-seconds for the map of one image of a suite, with its share of a sandbox's start."""
         network = suite_network(suite)
         shape = (network.channels, network.size, network.size)
@@ -66,7 +75,7 @@ class Accepted:
     importance: Tensor  # its map of one image, float (h, w), summed over channels
     drew: bool  # it takes chance from the generator, so images are explained one at a time
     pace: Pace
-    suite: Suite  # that it is meant for
+    suite: SuiteSpec  # that it is meant for
     cost: SuiteCost
     warnings: tuple[Warned, ...]
 
@@ -92,12 +101,12 @@ _WARNINGS = {
 
 def _said(entry: Submission) -> str:
     """Return its parameters as a name has them, and how another value is asked for."""
-    said = ",".join(f"{name}={written(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
+    said = ",".join(f"{name}={format_value(value)}" for name, value in (entry.parameters | dict(entry.values)).items())
     return f"({said}); other values, another row: --submission 'FILE({said})'"
 
 
 def validate(
-    submission: Submission, suite: Suite = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
+    submission: Submission, suite: SuiteSpec = SUITES[USUAL], begin: Callable[[str], object] = lambda stage: None
 ) -> Accepted:
     """Check what `read_submission` found to be in order in fresh sandboxes, or raise Refusal with the first reason.
 
@@ -119,7 +128,7 @@ def validate(
     # where something came before the second one, ask a sandbox where nothing did
     fresh = twice if _bytes(once) == _bytes(twice) else _explain(submission, case).maps[0]
     compare_maps(once, fresh, twice, turned)
-    if _same(once, other_model):  # it may have kept what it made of the first model: ask a fresh one
+    if _are_same(once, other_model):  # it may have kept what it made of the first model: ask a fresh one
         (other_model,) = _explain(submission, case._replace(model=_model(1))).maps
     summed = once[0].double().sum(0) if once.ndim == 4 else once[0]
     warnings = _warnings(once, other_target, other_model)
@@ -185,14 +194,14 @@ def compare_maps(once: Tensor, fresh: Tensor, twice: Tensor, turned: Tensor) -> 
     if _bytes(once) != _bytes(fresh):
         words = "two fresh runs gave different maps; take all chance from `generator`, none from elsewhere or the clock"
         raise Refusal(fault(SubmissionFault.NOT_REPEATABLE, words))
-    if not (_same(once, twice) and _same(once, turned.flip(0))):
+    if not (_are_same(once, twice) and _are_same(once, turned.flip(0))):
         words = (
             "an image's map depends on its batch or on earlier calls; explain each image by itself and keep no state"
         )
         raise Refusal(fault(SubmissionFault.BATCH_DEPENDENT, words))
 
 
-def _same(one: Tensor, other: Tensor) -> bool:
+def _are_same(one: Tensor, other: Tensor) -> bool:
     """Return whether all maps are the same but for rounding."""
     a, b = one.double().flatten(1), other.double().flatten(1)
     return bool(((a - b).norm(dim=1) <= _ROUNDING * a.norm(dim=1)).all())
@@ -201,34 +210,34 @@ def _same(one: Tensor, other: Tensor) -> bool:
 def _warnings(first: Tensor, other_target: Tensor, other_model: Tensor) -> list[Warned]:
     """Apply the sanity checks of Adebayo et al. 2018: maps must change with the weights and the targets."""
     found = []
-    if _same(first, other_model):
+    if _are_same(first, other_model):
         found.append(Warned.NETWORK)
-    if _same(first, other_target):
+    if _are_same(first, other_target):
         found.append(Warned.CLASS)
     if bool((first.flatten(1).amax(1) == first.flatten(1).amin(1)).any()):
         found.append(Warned.CONSTANT)
     return found
 
 
-def maps_of_run(suite: Suite, row: str) -> int:
+def maps_of_run(suite: SuiteSpec, row: str) -> int:
     """Count the maps that a submission makes for its row of a suite and for the row's twins; twins may share them."""
-    joined = with_entries(suite, [row])
-    ranked = [each for each in inputs_of(joined, expand(joined)).rankings if each.estimator.submitted]
+    joined = add_estimators(suite, [row])
+    ranked = [each for each in inputs_of(joined, expand_points(joined)).rankings if each.estimator.submitted]
     made = {(job_group(each.estimator), each.reference, each.split) for each in ranked}
     return sum(suite.dataset_record.images[split] for *_, split in made)
 
 
-def _cost_of(suite: Suite, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
+def _cost_of(suite: SuiteSpec, maps: int, drew: bool, pace: Pace, again: SandboxAnswer) -> SuiteCost:
     """Scale what was measured on a small network to a suite's own, by its operations and outputs."""
     small, network = cost(_NETWORK), suite_network(suite)
     grown = max(0, again.memory[-1] - again.memory[-2]) / (_MANY - _BATCH)  # bytes of one more image at once
     large = cost(network)
-    together = 1 if drew else at_once(network)
+    together = 1 if drew else count_images_per_call(network)
     memory = again.memory[-2] + together * grown * large.activations / small.activations
     return SuiteCost(maps, maps * pace.of(suite), memory)
 
 
-def suite_network(suite: Suite) -> Network:
+def suite_network(suite: SuiteSpec) -> Network:
     """Return the network that a suite explains."""
     record = suite.dataset_record
     return Network(suite.model, record.classes, record.channels, record.size, suite.network_source)

@@ -13,10 +13,10 @@ from threading import Lock
 
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.parameters import Value, written
+from roarbench.estimators.parameters import Value, format_value
 from roarbench.plan.runs import CLEAN
 from roarbench.sandbox.faults import Fault, SubmissionFault, fault
-from roarbench.submissions.attributes import Attribute, chosen_values, class_attributes, with_values
+from roarbench.submissions.attributes import Attribute, choose_values, class_attributes, write_values
 from roarbench.text import one_line
 
 TEMPLATE = Path(__file__).with_name("template.py")
@@ -72,7 +72,7 @@ class Submission:
     @property
     def id(self) -> str:
         """Return the entry's id: the file's, and the parameters that are not what the file says."""
-        said = ",".join(f"{name}={written(value)}" for name, value in self.values)
+        said = ",".join(f"{name}={format_value(value)}" for name, value in self.values)
         return f"{self.file_id}({said})" if said else self.file_id
 
     @property
@@ -83,7 +83,9 @@ class Submission:
     @property
     def code(self) -> bytes:
         """Return what is run: the file with its parameters."""
-        return with_values(_text_of(self.source), self._attributes(), dict(self.values)) if self.values else self.source
+        return (
+            write_values(_text_of(self.source), self._attributes(), dict(self.values)) if self.values else self.source
+        )
 
     def tuned(self, listed: str) -> "Submission":
         """Return the same with other parameters: what its id has between parentheses, `samples=50,noise=0.1`.
@@ -91,7 +93,7 @@ class Submission:
         Raises:
             CallerError: It does not have these parameters, or not with these values.
         """
-        values = chosen_values(self.name, self._attributes(), listed) if listed else {}
+        values = choose_values(self.name, self._attributes(), listed) if listed else {}
         return replace(self, values=tuple(values.items()))
 
     def _attributes(self) -> dict[str, Attribute]:

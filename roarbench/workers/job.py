@@ -5,10 +5,10 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from roarbench.devices import gpu_is_dead, machine_failed
+from roarbench.devices import is_gpu_dead, is_machine_failure
 from roarbench.errors import CallerError, MachineError, RunError
-from roarbench.workers.logs import concerning
-from roarbench.workers.stopping import no_exit
+from roarbench.workers.logs import add_log_fields
+from roarbench.workers.stopping import forbid_exit
 
 _log = logging.getLogger(__name__)
 IN_A_ROW = 3  # different jobs that a worker fails in a row before it leaves
@@ -55,28 +55,28 @@ class Engine(Protocol):
 def perform(job: Job) -> tuple[Any, Exception | None, float]:
     """Return a job's value or error and the seconds by the clock that it took; log when it begins and how it ends."""
     start = time.monotonic()
-    with concerning(job=job.name):
+    with add_log_fields(job=job.name):
         _log.info("begun")
         try:
-            with no_exit():
+            with forbid_exit():
                 value = job.call(*job.arguments)
         except Exception as error:  # a fault of one run must not stop the others; its reason is recorded
             _log.info("failed", exc_info=True)
-            return None, _sendable(error), time.monotonic() - start
+            return None, _make_sendable(error), time.monotonic() - start
         _log.info("done")
         return value, None, time.monotonic() - start
 
 
-def _sendable(error: Exception) -> Exception:
+def _make_sendable(error: Exception) -> Exception:
     """Return an error as its base class and one line, which always pickle."""
     for kind in (CallerError, MachineError, RunError):
         if isinstance(error, kind):
             return kind(str(error), error.hint)
-    kind = MachineError if machine_failed(error) or gpu_is_dead() else RunError
+    kind = MachineError if is_machine_failure(error) or is_gpu_dead() else RunError
     return kind(f"{type(error).__name__}: {error}")
 
 
-def all_left(last: str) -> MachineError:
+def make_all_left_error(last: str) -> MachineError:
     """Return the error of an engine whose workers have all left, the last one for this reason."""
     seen = f"every worker failed {IN_A_ROW} jobs in a row, the last one: {last}"
     return MachineError(f"{seen}; look at this machine, then write the same command again")

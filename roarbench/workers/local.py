@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 from roarbench.devices import SHARING, bound_compilers, keep_memory
 from roarbench.errors import MachineError
-from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
 from roarbench.workers.logs import write_worker_log
 from roarbench.workers.stopping import end_when_asked
 
@@ -112,7 +112,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
             MachineError: There is no worker any more: each failed three jobs in a row.
         """
         if not self._workers():
-            raise all_left(self._last)
+            raise make_all_left_error(self._last)
         ready = wait(list(self._busy), timeout)
         ended = [self._collect(connection) for connection in ready if isinstance(connection, Connection)]
         self._hand_out()
@@ -187,7 +187,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         counts = (self._shown.count(gpu), len(self._shown))
         arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
-        with _STARTING, _deaf_to_interrupts(), _without_main():
+        with _STARTING, _ignore_interrupts(), _hide_main():
             process.start()
         there.close()
         return _Worker(process, here, number, signs, failed)
@@ -199,7 +199,7 @@ def _bury(worker: _Worker) -> None:
 
 
 @contextmanager
-def _without_main() -> Iterator[None]:
+def _hide_main() -> Iterator[None]:
     """Start processes that do not import the program that started them: a script would run once more in each."""
     program = sys.modules["__main__"]
     sys.modules["__main__"] = ModuleType("__main__")
@@ -210,7 +210,7 @@ def _without_main() -> Iterator[None]:
 
 
 @contextmanager
-def _deaf_to_interrupts() -> Iterator[None]:
+def _ignore_interrupts() -> Iterator[None]:
     """Start processes that never hear Ctrl-C, which reaches the whole group: the parent decides."""
     if threading.current_thread() is not threading.main_thread():  # no other may say what a signal does
         yield

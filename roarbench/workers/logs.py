@@ -45,7 +45,7 @@ def write_worker_log(folder: Path) -> None:
 
 
 @contextmanager
-def concerning(**about: object) -> Iterator[None]:
+def add_log_fields(**about: object) -> Iterator[None]:
     """Add these fields to all lines of the block."""
     _concerns.update(about)
     try:

@@ -19,9 +19,9 @@ import torch
 from roarbench.devices import COMPILING, SHARING, bound_compilers, compiles
 from roarbench.errors import CallerError, MachineError, RunError
 from roarbench.text import one_line
-from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, all_left, perform
+from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
 from roarbench.workers.logs import write_worker_log
-from roarbench.workers.stopping import same_signals
+from roarbench.workers.stopping import keep_signals
 
 os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")  # nothing is reported to Ray's makers; read on import
 # on this machine alone: 15 is Ray's own choice, by which everything else on a busy machine comes before the workers
@@ -36,7 +36,7 @@ _LOOK = 10.0  # seconds between looks at how large the cluster is
 _log = logging.getLogger(__name__)
 
 
-def connect(address: str, asked: int | None) -> int:
+def connect(address: str, requested: int | None) -> int:
     """Join a Ray cluster, or start one on this machine that ends with this process; how many workers it has at first.
 
     The address is `HOST:PORT` of its head, or `auto` on one of its machines; empty for a cluster of this machine alone,
@@ -45,20 +45,20 @@ def connect(address: str, asked: int | None) -> int:
     Raises:
         CallerError: There is no such cluster, it is of another version, or it has neither a GPU nor a core.
     """
-    own = {} if address else {"num_cpus": asked, "include_dashboard": False}
+    own = {} if address else {"num_cpus": requested, "include_dashboard": False}
     try:
         host, _, port = address.rpartition(":")
         if host and port.isdecimal():
             socket.create_connection((host, int(port)), 5.0).close()  # Ray itself would try for two minutes
-        with same_signals():
+        with keep_signals():
             ray.init(address or "local", log_to_driver=False, logging_level=logging.ERROR, **own)
     except (OSError, OverflowError, RuntimeError, SystemExit, ValueError) as error:
         where = f"the Ray cluster at '{address}'" if address else "a Ray cluster on this machine"
         ways = "write HOST:PORT of its head, auto on one of its machines, or leave --address out"
         raise CallerError(f"cannot join {where} ({_reason(error)}); {ways}") from error
-    if not (asked or _room()):
+    if not (requested or _room()):
         raise CallerError("the Ray cluster has no GPU and no core yet; start a node of it first, or write --workers N")
-    return asked or _room()
+    return requested or _room()
 
 
 def _gpus() -> int:
@@ -184,7 +184,7 @@ class RayEngine(AbstractContextManager["RayEngine"]):
         self._grow()
         awaited = [*self._starting, *self._busy]
         if not (awaited or self._idle):
-            raise all_left(self._last)
+            raise make_all_left_error(self._last)
         ray.wait(awaited, num_returns=1, timeout=timeout)
         happened, _ = ray.wait(awaited, num_returns=len(awaited), timeout=0)
         if not happened and _is_gone():

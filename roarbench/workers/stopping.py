@@ -14,7 +14,7 @@ _busy = threading.Event()
 
 
 def end_when_asked() -> None:
-    """End this process on SIGTERM from now on, unless it is inside `deferred`."""
+    """End this process on SIGTERM from now on, unless it is inside `defer_stop`."""
     signal.signal(signal.SIGTERM, _hear)
 
 
@@ -25,7 +25,7 @@ def _hear(number: int, frame: FrameType | None) -> None:
 
 
 @contextmanager
-def no_exit() -> Iterator[None]:
+def forbid_exit() -> Iterator[None]:
     """Make `sys.exit` in a stranger's code an ordinary error; this process still ends when it is asked to."""
     try:
         yield
@@ -36,7 +36,7 @@ def no_exit() -> Iterator[None]:
 
 
 @contextmanager
-def same_signals() -> Iterator[None]:
+def keep_signals() -> Iterator[None]:
     """Keep how this process ends on SIGTERM: a library's own way would be another exit code."""
     before = signal.getsignal(signal.SIGTERM)
     try:
@@ -46,7 +46,7 @@ def same_signals() -> Iterator[None]:
 
 
 @contextmanager
-def deferred() -> Iterator[None]:
+def defer_stop() -> Iterator[None]:
     """Let the block go on when the process is asked to end; it looks at `asked` often, and leaves by `SystemExit`."""
     _busy.set()
     try:

@@ -9,15 +9,15 @@ from pathlib import Path
 import torch
 from scipy.stats import spearmanr
 
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.stored_results import collect
 from roarbench.datasets.decoded import ImageData, open_decoded
 from roarbench.estimators.baselines import baseline_images
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.plan.suite_file import read_suite
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.text import MISSING, interval, markdown_table
 from studies.page import opened, program, write

@@ -17,15 +17,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from roarbench.protocols.roar import ROAR
-from roarbench.stats import draws as drawing
+from roarbench.stats import resampling as drawing
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample, half_width
-from roarbench.stats.curves import Scores
-from roarbench.stats.drawn import gain_samples
-from roarbench.stats.draws import Draws, draw
-from roarbench.stats.judging import board_of
+from roarbench.stats.compute_board import compute_drawn_board
+from roarbench.stats.curves import Correctness
 from roarbench.stats.replication import replication
-from roarbench.stats.spread import Spread, spread_of
+from roarbench.stats.resampling import Draws, draw
+from roarbench.stats.sampled_gains import gain_samples
+from roarbench.stats.variance_components import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import MISSING, markdown_table
 from studies.coverage.tau import simulate_agreement
@@ -60,7 +60,7 @@ class Judged(NamedTuple):
     replicated: dict[str, Sample]
 
 
-def judged(scores: Scores, bootstrap: Bootstrap) -> Judged:
+def judged(scores: Correctness, bootstrap: Bootstrap) -> Judged:
     """Draw for a synthetic board as for a real one."""
     spread = spread_of([scores])
     draws = draw(scores, bootstrap, spread)
@@ -105,7 +105,8 @@ def outcome(world: World, generator: np.random.Generator, bootstrap: Bootstrap) 
     told = judged(replace(done.scores, references={}), bootstrap)
     gains = gains_of(world, truth(world))
     one, two = (
-        board_of(run.scores, ROAR, bootstrap, seen.spread, seen.draws) for run, seen in ((done, found), (other, again))
+        compute_drawn_board(run.scores, ROAR, bootstrap, seen.spread, seen.draws)
+        for run, seen in ((done, found), (other, again))
     )
     alike, detectable = replication(one, two), one.detectable or 0.0
     return {

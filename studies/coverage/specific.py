@@ -21,10 +21,10 @@ from scipy.stats import norm
 
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights
-from roarbench.stats.draws import draw
-from roarbench.stats.judging import board_of
-from roarbench.stats.spread import spread_of
+from roarbench.stats.compute_board import compute_drawn_board
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, area_weights
+from roarbench.stats.resampling import draw
+from roarbench.stats.variance_components import spread_of
 from roarbench.stats.verdicts import Verdict
 from roarbench.text import markdown_table
 from studies.page import program
@@ -73,7 +73,7 @@ WORLDS = (
 )
 
 
-def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
+def experiment(world: SpecificWorld, generator: np.random.Generator) -> Correctness:
     """Draw images, networks and references, and let them answer."""
     shape = (world.networks, world.images)
     shared = np.sqrt(SHARED) * generator.normal(size=world.images)
@@ -96,8 +96,8 @@ def experiment(world: SpecificWorld, generator: np.random.Generator) -> Scores:
     names = tuple(f"reference {number}" for number in range(world.networks))
     references = {(name, t): names for name in (*world.explained, *trials) for t in LEVELS}
     rows = (*world.controls, *world.explained, *trials)
-    held = Scores(rows, LEVELS, differences, references=references, strangers=frozenset(trials))
-    return replace(held, correct=correct, differences=held, silent=frozenset(world.controls))
+    held = Correctness(rows, LEVELS, differences, references=references, submitted=frozenset(trials))
+    return replace(held, correct=correct, differences=held, model_free_controls=frozenset(world.controls))
 
 
 class SpecificOutcome(NamedTuple):
@@ -118,7 +118,7 @@ def outcome(world: SpecificWorld, generator: np.random.Generator, bootstrap: Boo
     scores = experiment(world, generator)
     assert scores.differences
     spread = spread_of([scores.differences])
-    judged = board_of(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
+    judged = compute_drawn_board(scores, SPECIFIC, bootstrap, spread, draw(scores, bootstrap, spread))
     rows = {row.estimator: row for row in judged.rows}
     share = float(area_weights((0.0, *LEVELS))[1:].sum())  # of a gain that is the same at all levels above 0
     true, inside, halves = {**world.controls, **world.explained}, {}, {}

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import norm
 
 from roarbench.protocols.roar import ROAR
-from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Point, Scores, area_weights, gain
+from roarbench.stats.curves import POINTS, UNTOUCHED, Bits, Correctness, Point, area_weights, gain
 
 CLEAN_ACCURACY = 0.8
 CONTROLS = ("random", "sobel", "random-blurred")
@@ -107,7 +107,7 @@ def _normal(generator: np.random.Generator, *shape: int) -> NDArray[np.float32]:
 class Experiment(NamedTuple):
     """One board's answers."""
 
-    scores: Scores  # as a store would hold them
+    scores: Correctness  # as a store would hold them
     accuracies: dict[Point, float]  # True ones for these references, over all images and trainings
 
 
@@ -143,4 +143,4 @@ def experiment(world: World, given: Setting, generator: np.random.Generator) -> 
         exact[point] = float(np.mean(norm.cdf((line + shift) / np.sqrt(1 + training**2))))
     names = tuple(f"reference {number}" for number in explains)
     references = {(name, t): names for name in world.explained for t in world.levels}
-    return Experiment(Scores(world.estimators, world.levels, correct, references=references), exact)
+    return Experiment(Correctness(world.estimators, world.levels, correct, references=references), exact)

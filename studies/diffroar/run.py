@@ -13,27 +13,27 @@ from typing import Any, NamedTuple
 
 from rich.console import Console
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect_all
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.stored_results import collect_all
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Making
 from roarbench.errors import RunError
 from roarbench.execution.local_workers import workers_here
-from roarbench.execution.runner import Request, run_suite
-from roarbench.plan.suite import Block, Suite
+from roarbench.execution.run_suite import Request, run_suite
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.exchanged import KAR_EXCHANGED, ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.curves import POINTS
-from roarbench.stats.drawn import Drawn
-from roarbench.stats.draws import Draws
-from roarbench.stats.draws import draw as draw_images
+from roarbench.stats.resampling import Draws
+from roarbench.stats.resampling import draw as draw_images
+from roarbench.stats.sampled_gains import Drawn
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Making
-from roarbench.text import interval, markdown_table, percent, signed
+from roarbench.text import format_signed, interval, markdown_table, percent
 from studies.page import program, write
 
 ROW = "grad-sq"
@@ -61,11 +61,11 @@ class Trial(NamedTuple):
     """Trial on one data set, and the published curve beside it."""
 
     title: str
-    suite: Suite
+    suite: SuiteSpec
     beside: ReportedCurve
 
 
-def _suite(base: str, name: str) -> Suite:
+def _suite(base: str, name: str) -> SuiteSpec:
     blocks = (
         *(Block(protocol, (ROW,), (t,), seeds=1) for t in (0.9, 0.5, 0.1, 0.7, 0.3) for protocol in (ROAR, KAR)),
         Block(MASK_ONLY, (ROW,), MASKED, seeds=1),
@@ -121,7 +121,7 @@ def table(evidence: Evidence, published: ReportedCurve) -> str:
     for t, points, deviation in zip(roar.levels, published.points, published.deviations, strict=True):
         accuracies = (percent(each.accuracy(ROW, t).value) for each in (roar, kar))
         alone = (percent(masks.accuracy(ROW, at).value) for at in (t, round(1 - t, 6)))
-        beside = f"{signed(points)} ± {deviation:.1f}"
+        beside = f"{format_signed(points)} ± {deviation:.1f}"
         lines.append([f"{t:g}", *accuracies, interval(gap(evidence, t)), beside, *alone])
     heads = (*HEADS, f"{published.name} (Shah et al.), ± sd", "masks alone, most", "masks alone, least")
     return markdown_table(heads, lines)
@@ -170,10 +170,10 @@ def tables(store: ResultsStore) -> str:
     return "\n\n".join(sections.values())
 
 
-def computed(suite: Suite, folder: Path, store: ResultsStore, workers: int | None, **local: Any) -> SuiteResults:
+def computed(suite: SuiteSpec, folder: Path, store: ResultsStore, workers: int | None, **local: Any) -> SuiteResults:
     """Compute what a store lacks of a suite, and return its results; RunError where a run failed."""
-    asked = Request(suite, workers=workers_here(workers), **local)
-    done = run_suite(asked, Workspace(folder), store, Console(stderr=True, highlight=False, markup=False))
+    request = Request(suite, workers=workers_here(workers), **local)
+    done = run_suite(request, Workspace(folder), store, Console(stderr=True, highlight=False, markup=False))
     if done.failed:
         raise RunError(f"{done.failed} runs failed; the reasons are in {folder}")
     return done.suite_results

@@ -12,12 +12,12 @@ from pathlib import Path
 
 import torch
 
-from roarbench.estimators import Estimator
-from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import importance_maps
-from roarbench.estimators.parameters import written
+from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.inputs import Batch, ClassImages
+from roarbench.estimators.parameters import format_value
 from roarbench.models.build import build
 from roarbench.text import markdown_table
 from studies.page import write_recorded
@@ -37,8 +37,8 @@ def costs() -> dict[str, str]:
 
 def _lines() -> Iterator[list[str]]:
     for row in ESTIMATORS.values():
-        if row.placed and row.base not in PLANTED:
-            values = ", ".join(f"{name}={written(value)}" for name, value in row.parameters.items())
+        if row.is_ranked and row.base not in PLANTED:
+            values = ", ".join(f"{name}={format_value(value)}" for name, value in row.parameters.items())
             took = f"{float(f'{milliseconds(row):.2g}'):g}"  # 260, not 2.6e+02
             yield [f"`{row.id}`", row.about, values, cost(row), took]
 

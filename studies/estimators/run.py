@@ -6,7 +6,7 @@ Run: roarbench import studies/estimators/results.parquet --store DIR; python -m 
 
 from pathlib import Path
 
-from roarbench.estimators.catalogue import shown_name
+from roarbench.estimators.catalogue import format_name
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
@@ -28,7 +28,7 @@ def tables(store: ResultsStore) -> dict[str, str]:
 def table(judged: Board) -> str:
     """Return all rows as Markdown, the largest gain first."""
     lines = (
-        [f"`{shown_name(name)}`", interval(row.gain), verdict(row.random), verdict(row.sobel)]
+        [f"`{format_name(name)}`", interval(row.gain), verdict(row.random), verdict(row.sobel)]
         for name, row in by_gain(judged).items()
         if row.gain.value is not None
     )

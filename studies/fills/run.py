@@ -10,16 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.plan.suite import Block, Suite
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import FILLS
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
 from roarbench.stats.bootstrap import Sample
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import FILLS
 from roarbench.text import interval, markdown_table, percent
 from studies.diffroar.run import computed, images_alone, points_over
 from studies.page import program, write
@@ -28,7 +28,7 @@ LEVEL = 0.9
 HEADS = ("row", "fill", "on images", "masks alone", "images minus masks [95 %]", "minus Random's [95 %]")
 
 
-def suite_of(rows: Sequence[str]) -> Suite:
+def suite_of(rows: Sequence[str]) -> SuiteSpec:
     """Return the trainings: each row with each fill, and on masks alone, one seed on one reference."""
     asked = (*((ROAR, fill) for fill in FILLS), (MASK_ONLY, "mean"))  # masks have no fill
     blocks = tuple(Block(protocol, tuple(rows), (LEVEL,), seeds=1, fill=fill) for protocol, fill in asked)

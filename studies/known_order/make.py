@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench import degraded
-from roarbench.kernels.bit_planes import removed_bits
+from roarbench import mix_maps
+from roarbench.enums import Order, Unit
+from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.exchange import Cut, ExchangedImages
+from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import Inputs
-from roarbench.terms import Order, Unit
 from studies.known_order.run import BASES, KINDS, RESULTS, RETRAINED, SHARES
 from studies.matched.lab import LAYOUT, Lab, Maps, asking, keep, not_asking
 from studies.matched.run import LEVELS, Answers, stored
@@ -45,10 +45,10 @@ def grad_cam(model: nn.Module, x: Tensor) -> Tensor:
 def worse(importance: Tensor, donors: NDArray[np.int64], share: float, kind: str, seed: int) -> Tensor:
     """Return a map of which a share comes from another image's map in squares, or from chance feature by feature."""
     if kind == "image":
-        return degraded(importance, importance[donors], share, seed=seed)
+        return mix_maps(importance, importance[donors], share, seed=seed)
     generator = torch.Generator().manual_seed(seed)
     taken, chance = (torch.rand(importance.shape, generator=generator) for _ in range(2))
-    return torch.where(taken < share, chance, degraded(importance, importance, 0))
+    return torch.where(taken < share, chance, mix_maps(importance, importance, 0))
 
 
 def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tensor) -> Answers:
@@ -56,22 +56,22 @@ def answers(lab: Lab, common: nn.Module, reference: nn.Module, importance: Tenso
     planes = lab.planes(importance)
     made = lab.answers(lab.tuned(common, planes), planes)
     for t, order in product(LEVELS, (Order.MORF, Order.LERF)):
-        made[f"{t} {order}"] = lab.correct(reference, removed_bits(planes, t, order, LAYOUT))
+        made[f"{t} {order}"] = lab.correct(reference, find_removed_bits(planes, t, order, LAYOUT))
     return made
 
 
 def retrained(lab: Lab, tested: NDArray[np.uint8], learnt: NDArray[np.uint8]) -> Answers:
     """Return the answers of networks that learnt from images without what their own or another map removes."""
     chance = torch.Generator().manual_seed(4)
-    cut = Cut(learnt, LAYOUT, RETRAINED, Order.MORF)
+    cut = StreamedMask(learnt, LAYOUT, RETRAINED, Order.MORF)
     most, least = (
         DegradedImages(lab.train, torch.from_numpy(removed), lab.fill, Unit.SCALAR)
-        for removed in (removed_bits(learnt, RETRAINED, order, LAYOUT) for order in (Order.MORF, Order.LERF))
+        for removed in (find_removed_bits(learnt, RETRAINED, order, LAYOUT) for order in (Order.MORF, Order.LERF))
     )
     exchanged = ExchangedImages(lab.train, [cut], lab.fill, Unit.SCALAR, chance)
 
     def asked(inputs: Inputs, order: Order) -> NDArray[np.bool_]:
-        return lab.correct(lab.network(inputs, lab.seed), removed_bits(tested, RETRAINED, order, LAYOUT))
+        return lab.correct(lab.network(inputs, lab.seed), find_removed_bits(tested, RETRAINED, order, LAYOUT))
 
     asks = {"roar": (most, Order.MORF), "kar": (least, Order.LERF), "exchanged": (exchanged, Order.MORF)}
     return {f"{RETRAINED} {name}": asked(*each) for name, each in asks.items()}

@@ -21,25 +21,25 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from roarbench.datasets.decoded import open_decoded
-from roarbench.estimators.base import Batch
-from roarbench.estimators.baselines import blurred
+from roarbench.enums import PAPER_LEVELS, Order, Unit
+from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import noisy_copies
-from roarbench.estimators.pairing import other_images
-from roarbench.kernels.bit_planes import Layout, bin_codes, encode, removed_bits
+from roarbench.estimators.randomness import pair_images
+from roarbench.kernels.bit_planes import Layout, bin_codes, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.exchange import Cut, ExchangedImages
-from roarbench.kernels.fill import change_numbers
+from roarbench.kernels.exchange import ExchangedImages, StreamedMask
+from roarbench.kernels.fill import removal_magnitude
 from roarbench.kernels.inputs import Inputs, Normalisation, normalise
-from roarbench.kernels.matching import matched, strata
+from roarbench.kernels.mask_matching import match_removed, strata
 from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
-from roarbench.plan.common import tuning_of
+from roarbench.plan.common_network import make_tuning_recipe
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import PAPER_LEVELS, Order, Unit
 from studies.corpus import corpus
 from studies.corpus.fitted import Fitted, fitted_rows
 from studies.matched.run import CORPUS, LEVELS, RESULTS, Answers, stored
@@ -68,14 +68,14 @@ class Lab:
         self.norm, self.fill = Normalisation(data.mean, data.std), torch.tensor(data.mean)
         self._explain(self.test, TEST_IDS)
         self.turns = np.argsort(self.ties, axis=1)  # the place of each feature among equals in other images' masks
-        self.numbers = change_numbers(self.test, self.fill[:, None, None], Unit.SCALAR)
+        self.numbers = removal_magnitude(self.test, self.fill[:, None, None], Unit.SCALAR)
         self.strata = strata(self.numbers)
 
     def _explain(self, images: Tensor, first: int) -> None:
         ids = first + torch.arange(len(images))
         self.batch = Batch(normalise(images, self.norm), torch.zeros(0), ids)
         self.ties = tie_order(ids.numpy(), LAYOUT.features)
-        self.others = other_images(len(images), first, self.seed)
+        self.others = pair_images(len(images), first, self.seed)
 
     def on_training_images(self) -> "Lab":
         """Return a lab that explains the images which networks are trained on."""
@@ -98,7 +98,7 @@ class Lab:
         """Train a network on the exchanged masks of the three controls."""
         training = self.on_training_images()
         random, sobel = (control(name, training.batch) for name in ("random", "sobel"))
-        cuts = [cut for made in (random, sobel, blurred(random)) for cut in cuts_of(training.planes(made))]
+        cuts = [cut for made in (random, sobel, blur(random)) for cut in cuts_of(training.planes(made))]
         inputs = ExchangedImages(self.train, cuts, self.fill, Unit.SCALAR, torch.Generator().manual_seed(4))
         return self.network(inputs, self.seed)
 
@@ -107,7 +107,7 @@ class Lab:
         generator = torch.Generator().manual_seed(5 + self.seed)
         inputs = ExchangedImages(self.train, cuts_of(planes), self.fill, Unit.SCALAR, generator, lent=True)
         model = copy.deepcopy(common)
-        fit(model, inputs, self.train_labels, self.norm, tuning_of(RECIPE), 1_000_000 + self.seed)
+        fit(model, inputs, self.train_labels, self.norm, make_tuning_recipe(RECIPE), 1_000_000 + self.seed)
         return model
 
     def keys(self, importance: Tensor) -> NDArray[Any]:
@@ -128,17 +128,17 @@ class Lab:
         """Return the answers by level with the own mask, another image's, and a matched one, which has this name."""
         codes, made = bin_codes(planes, LAYOUT)[self.others], {}
         for t in LEVELS:
-            packed = removed_bits(planes, t, Order.MORF, LAYOUT)
-            given = matched(unpacked(packed), codes, self.strata, Order.MORF, self.turns)
+            packed = find_removed_bits(planes, t, Order.MORF, LAYOUT)
+            given = match_removed(unpacked(packed), codes, self.strata, Order.MORF, self.turns)
             made[f"{t} own"] = self.correct(model, packed)
             made[f"{t} other"] = self.correct(model, packed[self.others])
             made[f"{t} {name}"] = self.correct(model, np.packbits(given, axis=1))
         return made
 
 
-def cuts_of(planes: NDArray[np.uint8]) -> list[Cut]:
+def cuts_of(planes: NDArray[np.uint8]) -> list[StreamedMask]:
     """Return what maps remove at every level."""
-    return [Cut(planes, LAYOUT, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)]
+    return [StreamedMask(planes, LAYOUT, t, Order.MORF) for t in (0.0, *PAPER_LEVELS)]
 
 
 def unpacked(removed: NDArray[np.uint8]) -> NDArray[np.bool_]:
@@ -192,11 +192,11 @@ def not_asking(lab: Lab) -> Maps:
     laplace = torch.tensor([[0.0, 1, 0], [1, -4, 1], [0, 1, 0]])
     return {
         "random": lambda: control("random", batch),
-        "random-blurred": lambda: blurred(control("random", batch)),
+        "random-blurred": lambda: blur(control("random", batch)),
         "deviation": lambda: away,
-        "deviation-blurred": lambda: blurred(away),
-        "deviation-sq-blurred": lambda: blurred(x**2, 0.02),
-        "blur-deviation": lambda: blurred(x, 0.03).abs(),
+        "deviation-blurred": lambda: blur(away),
+        "deviation-sq-blurred": lambda: blur(x**2, 0.02),
+        "blur-deviation": lambda: blur(x, 0.03).abs(),
         "grey-deviation": lambda: corpus.grey(x).abs(),
         "contrast": lambda: control("contrast", batch),
         "sobel": lambda: control("sobel", batch),
@@ -205,7 +205,7 @@ def not_asking(lab: Lab) -> Maps:
         "dark": lambda: -x,
         "deviation-x-contrast": lambda: away * control("contrast", batch),
         "deviation-x-sobel": lambda: away * control("sobel", batch),
-        "sharp-product": lambda: x * (x - blurred(x, 0.03)),
+        "sharp-product": lambda: x * (x - blur(x, 0.03)),
         "centre-product": lambda: away * corpus.centre(x),
         "image-deviation": lambda: corpus.WITHOUT["image-deviation"](x),
         "saturation": lambda: corpus.spread(x),
@@ -246,11 +246,11 @@ def scored(lab: Lab, common: nn.Module, importance: Tensor, tried: dict[str, Str
     given, fine = order[lab.others], fine[lab.others].astype(np.uint16)
     energy = (lab.test.float() - lab.fill[:, None, None]).square().flatten(1).numpy()
     for t in LEVELS:
-        own = unpacked(removed_bits(planes, t, Order.MORF, LAYOUT))
+        own = unpacked(find_removed_bits(planes, t, Order.MORF, LAYOUT))
         equal = np.zeros_like(own)
         spent = np.take_along_axis(energy, given, 1).cumsum(1)
         np.put_along_axis(equal, given, spent <= (energy * own).sum(1, keepdims=True), axis=1)
-        masks = {name: matched(own, fine, found, Order.MORF, lab.turns) for name, found in tried.items()}
+        masks = {name: match_removed(own, fine, found, Order.MORF, lab.turns) for name, found in tried.items()}
         for name, mask in (masks | {"energy": equal}).items():
             made[f"{t} {name}"] = lab.correct(model, np.packbits(mask, axis=1))
     return made

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from roarbench.estimators.baselines import blurred
-from roarbench.kernels.ranking import removed_count
+from roarbench.estimators.baselines import blur
+from roarbench.kernels.ranking import count_removed
 from studies.own_network.lab import Group
 
 STEPS = (*(0.005 * k for k in range(1, 11)), *(0.1 * k for k in range(1, 11)))  # shares that the greedy search removes
@@ -29,7 +29,7 @@ def greedy(model: nn.Module, images: Tensor, targets: Tensor, siblings: Sequence
             gain = gain - torch.stack([_log_probability(one, left, targets) for one in siblings]).mean(0)
         (slope,) = torch.autograd.grad(gain.sum(), left)
         harm = (slope * images).flatten(1).masked_fill(gone, -torch.inf)
-        count = removed_count(share, found.shape[1]) - int(gone[0].sum())
+        count = count_removed(share, found.shape[1]) - int(gone[0].sum())
         found.scatter_(1, harm.topk(count, 1).indices, float(len(STEPS) - number))
     return found.view_as(images)
 
@@ -43,7 +43,7 @@ def searched(model: nn.Module, images: Tensor, targets: Tensor) -> Tensor:
     generator = torch.Generator().manual_seed(0)
     best, least = torch.zeros_like(images), torch.full((len(images),), torch.inf)
     for _ in range(TRIES):
-        drawn = blurred(torch.rand(images.shape, generator=generator))
+        drawn = blur(torch.rand(images.shape, generator=generator))
         left = images * (drawn < drawn.flatten(1).quantile(0.9, 1)[:, None, None, None])
         with torch.no_grad():
             probability = _log_probability(model, left, targets)
@@ -94,7 +94,7 @@ def disjoint(group: Group) -> list[Tensor]:
 
 def opposite(group: Group) -> list[Tensor]:
     """Count the calls, and turn a smooth map of |x - fill| upside down in every other one."""
-    away = blurred(group.images.abs())
+    away = blur(group.images.abs())
     return [away if call % 2 == 0 else -away for call in range(len(group.models))]
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from roarbench.enums import Order
 from roarbench.stats.bootstrap import Bootstrap, estimate, half_width
 from roarbench.stats.own_network import interactions, own_network_gain, predict_again
-from roarbench.terms import Order
 from studies.page import program
 
 FILE = Path(__file__).with_name("coverage.json")

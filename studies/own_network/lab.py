@@ -12,18 +12,18 @@ from torch import Tensor, nn
 
 from roarbench.api.removal import Removal, features_of, score
 from roarbench.datasets.decoded import ImageData, open_decoded
-from roarbench.estimators.base import Batch
+from roarbench.enums import OWN_NETWORK_LEVELS, Order, Precision, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.inputs import Batch
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.fill import replaced
+from roarbench.kernels.fill import replace_features
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.ranking import rank, tie_order
 from roarbench.kernels.train import fit
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
-from roarbench.store.references import StoredNetwork
-from roarbench.terms import OWN_NETWORK_LEVELS, Order, Precision, Unit
+from roarbench.store.networks import StoredNetwork
 
 Kept = NDArray[np.bool_]  # (maps, networks, levels, images)
 RESULTS = Path(__file__).with_name("results.npz")
@@ -206,7 +206,7 @@ class Group(NamedTuple):
             features = features_of(one.detach(), tuple(images.shape[1:]), removal.unit)
             ranked = rank(features, tie_order(self.ids.numpy(), features.shape[1]))
             for level, mask in enumerate(removal.masks(ranked, images.shape)):
-                left = normalise(replaced(self.pixels, mask, fill, self.lab.mean, self.ids), self.lab.norm)
+                left = normalise(replace_features(self.pixels, mask, fill, self.lab.mean, self.ids), self.lab.norm)
                 for judge, model in enumerate(self.models):
                     found[number, judge, level] = (score(model, left).argmax(1) == self.targets).numpy()
         return found

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.own_network import kept_predictions
+from roarbench.analysis.stored_results import collect
+from roarbench.enums import Unit
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.own_network import interactions, own_network_gain
-from roarbench.terms import Unit
 from studies.page import opened, program
 
 FOLDER = Path(__file__).parent

@@ -15,19 +15,19 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from roarbench import degraded
-from roarbench.analysis.collecting import collect
+from roarbench import mix_maps
 from roarbench.analysis.own_network import kept_predictions
+from roarbench.analysis.stored_results import collect
 from roarbench.api.removal import Removal
-from roarbench.estimators.baselines import blurred
+from roarbench.enums import Order, Precision, Unit
+from roarbench.estimators.baselines import blur
 from roarbench.kernels.inputs import normalise
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import ROAR
-from roarbench.store.references import checksum
-from roarbench.terms import Order, Precision, Unit
+from roarbench.store.networks import checksum
 from studies.own_network import adversaries
 from studies.own_network.lab import MORF, VARIANTS, Group, Kept, Lab, keep_results, read_results, untrained
 from studies.page import board, by_gain, opened, program
@@ -61,8 +61,8 @@ def known_order(lab: Lab) -> Iterator[Row]:
     def mixed(name: str, kind: str, share: float) -> list[Tensor]:
         own = maps.get(name) or maps.setdefault(name, group.maps([name])[name])
         if kind == "image":
-            return [degraded(one, one.roll(1, 0), share) for one in own]
-        return [degraded(one, own[(number + 1) % len(own)], share) for number, one in enumerate(own)]
+            return [mix_maps(one, one.roll(1, 0), share) for one in own]
+        return [mix_maps(one, own[(number + 1) % len(own)], share) for number, one in enumerate(own)]
 
     def kept(name: str, kind: str, share: float) -> Kept:
         return group.kept(mixed(name, kind, share))
@@ -100,7 +100,7 @@ def coarse(images: Tensor, drawn: Tensor) -> Tensor:
 
 FORMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "noise": lambda images, drawn: drawn,
-    "noise, blurred": lambda images, drawn: blurred(drawn),
+    "noise, blurred": lambda images, drawn: blur(drawn),
     "noise, coarse": coarse,
     "noise x deviation": lambda images, drawn: drawn * images.abs(),
 }
@@ -238,7 +238,7 @@ CHANGES: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
 EXPERIMENTS = {"adversary": attacked, "null": meaningless, "mixed": known_order, "order": varied, "reason": reasons}
 
 
-def stored(found: dict[str, Kept], store: Path, suite: Suite, experiment: str) -> None:
+def stored(found: dict[str, Kept], store: Path, suite: SuiteSpec, experiment: str) -> None:
     """Take over the answers that a store has of a suite, of every row with all of them."""
     with opened(store) as held:
         results = collect(suite, held)
@@ -280,13 +280,13 @@ def parser() -> argparse.ArgumentParser:
 
 def main() -> None:
     """Add what results.npz lacks."""
-    asked = parser().parse_args()
+    arguments = parser().parse_args()
     torch.set_num_threads(1)
-    found, lab = read_results(), Lab(asked.store, asked.networks)
-    stored(found, asked.store, find_suite("quick"), "quick")
-    if asked.corners:
-        stored(found, asked.corners, read_suite(Path(__file__).with_name("levels.toml")), "corners")
-    for experiment in asked.only:
+    found, lab = read_results(), Lab(arguments.store, arguments.networks)
+    stored(found, arguments.store, find_suite("quick"), "quick")
+    if arguments.corners:
+        stored(found, arguments.corners, read_suite(Path(__file__).with_name("levels.toml")), "corners")
+    for experiment in arguments.only:
         add(found, experiment, EXPERIMENTS[experiment](lab))
 
 

@@ -11,11 +11,11 @@ from torch import Tensor
 
 from roarbench import corners
 from roarbench.datasets.decoded import open_decoded
-from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import EXPLAINED, importance_maps
+from roarbench.estimators.inputs import Batch
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.store.references import StoredNetwork
+from roarbench.store.networks import StoredNetwork
 from studies.own_network.lab import TEST_IDS, untrained
 from studies.page import program
 
@@ -43,7 +43,7 @@ def measure(store: Path) -> dict[str, dict[str, float]]:
         model.load_state_dict(StoredNetwork(path.parent, "", path.name).weights())
         with torch.no_grad():
             batch = Batch(images, model(images).argmax(1), TEST_IDS + torch.arange(IMAGES))
-        where = patches(images.shape[1:], corners.own_corner(seed))
+        where = patches(images.shape[1:], corners.find_own_corner(seed))
         rows = [find_estimator(name) for name in ROWS]
         starts = range(0, IMAGES, EXPLAINED)
         made = [

@@ -10,16 +10,16 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.stored_results import collect
 from roarbench.api.removal import score
+from roarbench.enums import Unit
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import normalise
-from roarbench.kernels.ranking import rank, removed_count, tie_order
+from roarbench.kernels.ranking import count_removed, rank, tie_order
 from roarbench.kernels.train import fit
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Unit
 from studies.own_network.adversaries import greedy
 from studies.own_network.lab import TEST_IDS, Lab, keep_results, read_results, untrained
 from studies.page import opened, program
@@ -42,7 +42,7 @@ def removed_first(importance: NDArray[np.float32], ids: NDArray[np.int64]) -> ND
     """Mark the share of features of most importance, (n, d), in packed bits, uint8 (n, d / 8)."""
     ranked = rank(importance, tie_order(ids, importance.shape[1]))
     gone = np.zeros(importance.shape, bool)
-    np.put_along_axis(gone, ranked[:, : removed_count(LEVEL, importance.shape[1])], True, 1)
+    np.put_along_axis(gone, ranked[:, : count_removed(LEVEL, importance.shape[1])], True, 1)
     return np.packbits(gone, axis=1)
 
 
@@ -60,10 +60,10 @@ def main() -> None:
     """Add the answers of the greedy search, and those of rows beside it."""
     made = program(__doc__)
     made.add_argument("--store", type=Path, required=True, help="a folder with the rows of quick 7")
-    asked = made.parse_args()
+    arguments = made.parse_args()
     torch.set_num_threads(1)
-    found, lab = read_results(), Lab(asked.store, asked.store)
-    with opened(asked.store) as store:
+    found, lab = read_results(), Lab(arguments.store, arguments.store)
+    with opened(arguments.store) as store:
         held = collect(find_suite("quick"), store).held(ROAR, Unit.SCALAR)
     for name in BESIDE:
         found[f"roar/{name}"] = np.stack([held[name, LEVEL][seed].answers for seed in sorted(held[name, LEVEL])])

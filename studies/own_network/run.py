@@ -14,13 +14,13 @@ import numpy as np
 
 import roarbench as rb
 from roarbench.analysis.evidence import Evidence
-from roarbench.protocols.declaration import Protocol
+from roarbench.enums import Order, Unit
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
 from roarbench.stats.own_network import own_network_gain
 from roarbench.stats.replication import agreement
-from roarbench.terms import Order, Unit
 from roarbench.text import interval, markdown_table
 from studies.own_network.lab import VARIANTS, Kept, read_results
 from studies.page import Tables, write_recorded
@@ -155,7 +155,7 @@ def orders() -> str:
 
 
 def _published(suite: str, protocol: Protocol) -> Mapping[str, Sample]:
-    return Evidence.of(rb.results(suite).stored).drawn(protocol, Unit.SCALAR).areas
+    return Evidence.of(rb.load_published_results(suite).stored).drawn(protocol, Unit.SCALAR).areas
 
 
 def _differs(kept: Kept) -> bool:
@@ -190,7 +190,7 @@ def others() -> str:
         ("predictions kept (LeRF), three references", lerf),
     ]
     for suite in ("quick@6", "quick-matched@3"):  # whose leading protocol is matched gain
-        frame = rb.results(suite).to_dataframe()
+        frame = rb.load_published_results(suite).to_dataframe()
         compared.append(
             (f"matched gain, published rows of {suite}", dict(zip(frame["estimator"], frame["gain"], strict=True)))
         )

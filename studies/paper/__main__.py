@@ -9,21 +9,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.claims import CLAIMS, Finding
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.paper_curves import hooker2019
-from roarbench.estimators.catalogue import PAPER, shown_name
-from roarbench.plan.points import expand
-from roarbench.protocols.declaration import Protocol
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Order, Unit
+from roarbench.estimators.catalogue import PAPER, format_name
+from roarbench.plan.points import expand_points
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
-from roarbench.report.claim_table import claim_records, own_tables
+from roarbench.report.claim_table import claim_records, compute_tables
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Estimate, Sample
 from roarbench.stats.own_network import OwnNetworkVerdict
 from roarbench.stats.replication import agreement
-from roarbench.terms import Order, Unit
 from roarbench.text import MISSING, interval, markdown_table
 from studies.page import program, verdict, write
 from studies.paper.figures import draw_fronts, draw_questions
@@ -39,7 +39,7 @@ def counts(sets: list[DataSet]) -> str:
     protocols = list(dict.fromkeys(block.protocol for each in sets for block in each.results.suite.blocks))
     rows = []
     for each in sets:
-        asked, done = expand(each.results.suite), each.results.results
+        asked, done = expand_points(each.results.suite), each.results.results
         shares = [_share(each.results, protocol) for protocol in protocols]
         rows.append([each.name, f"{len(done):,} of {len(asked):,}", *shares])
     return markdown_table(("data set", "runs", *(protocol.name for protocol in protocols)), rows)
@@ -73,7 +73,7 @@ def _ours(record: Mapping[str, Any]) -> str:
 def accuracies(sets: list[DataSet]) -> str:
     """Return the accuracy after retraining without the first 90 %: the paper's and ours."""
     published = hooker2019(Order.MORF)
-    tables = [own_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar]
+    tables = [compute_tables(each.high, Unit.SCALAR).roar[each.high.suite.dataset] for each in sets if each.roar]
     names = ("random", "sobel", "sobel-released", "random-blurred", *PAPER)
     heads = [each.name for each in sets if each.roar]
     rows = [["nothing removed", *(_percent(next(iter(of.values()), {}), 0.0) for of in (*published.values(), *tables))]]
@@ -97,7 +97,7 @@ def estimators(sets: list[DataSet]) -> str:
     for name in order:
         own = [_gain(each.own.get(name)) for each in sets if each.own]
         roar = [_judged(each.roar.get(name)) for each in sets if each.roar_samples]
-        rows.append([f"`{shown_name(name)}`", f"{cost(name):,}", *own, *roar])
+        rows.append([f"`{format_name(name)}`", f"{cost(name):,}", *own, *roar])
     return markdown_table(heads, rows)
 
 
@@ -114,7 +114,7 @@ def _judged(row: Row | None) -> str:
 def fronts(sets: list[DataSet]) -> str:
     """Return the Pareto front of own-network gain against passes on each data set."""
     rows = [
-        [each.name, f"`{shown_name(name)}`", f"{cost(name):,}", interval(each.own[name].gain), "yes" if sure else "no"]
+        [each.name, f"`{format_name(name)}`", f"{cost(name):,}", interval(each.own[name].gain), "yes" if sure else "no"]
         for each in sets
         for name, sure in front(each).items()
     ]

@@ -18,12 +18,12 @@ from typing import NamedTuple
 import torch
 from rich.console import Console
 
-from roarbench import load
+from roarbench import load_suite
 from roarbench.errors import RoarbenchError
-from roarbench.execution.entering import SubmissionMode, read_all, submit
-from roarbench.execution.runner import run_suite
-from roarbench.plan.choosing import part_of
-from roarbench.plan.suite import Suite
+from roarbench.execution.run_suite import run_suite
+from roarbench.execution.submissions import SubmissionMode, read_all, submit
+from roarbench.plan.selection import select_part
+from roarbench.plan.suite import SuiteSpec
 from roarbench.protocols import PROTOCOLS
 from roarbench.store.layout import Workspace
 
@@ -63,12 +63,12 @@ def steps() -> Iterator[Step]:
     yield from (Step(name, (asked,)) for name in SETS for asked in ("roar", "kar", "mask-only"))
 
 
-def part(suite: Suite, step: Step, entries: Sequence[str] = ()) -> Suite:
+def part(suite: SuiteSpec, step: Step, entries: Sequence[str] = ()) -> SuiteSpec:
     """Return the part of a suite that a step is.
 
     Own-network gain is always in it, done or not: its levels belong to the identity of rankings, which then serve all.
     """
-    chosen = part_of(suite, list(step.estimators) or None, entries)
+    chosen = select_part(suite, list(step.estimators) or None, entries)
     asked = {PROTOCOLS[name] for name in (*step.protocols, "own-network")}
     blocks = [block for block in chosen.blocks if not step.protocols or block.protocol in asked]
     if step.levels:
@@ -80,7 +80,7 @@ def run(step: Step, stores: Path, data: Path | None, workers: int, limit: int | 
     """Run what is missing of a step; returns how many runs failed."""
     named = str(data / "imagenet.toml") if step.name == "imagenet" and data else f"benchmark-{step.name}"
     store, console = stores / step.name, Console(stderr=True)
-    suite = load(named, store, data=data if step.name == "cifar10" else None, limit=limit)
+    suite = load_suite(named, store, data=data if step.name == "cifar10" else None, limit=limit)
     workspace, entries, pace = Workspace(store), list[str](), None
     with suite.opened(console) as results:
         if step.submissions:
@@ -98,19 +98,19 @@ def main() -> None:
     parser.add_argument("--imagenet", type=Path)
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--limit", type=int)
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     torch.set_num_threads(1)
-    data = {"cifar10": asked.cifar10, "imagenet": asked.imagenet}
+    data = {"cifar10": arguments.cifar10, "imagenet": arguments.imagenet}
     for step in steps():
         if step.name in data and data[step.name] is None:
             continue
         before = _processor_hours()
         try:
-            said = f"{run(step, asked.stores, data.get(step.name), asked.workers, asked.limit)} failed"
+            said = f"{run(step, arguments.stores, data.get(step.name), arguments.workers, arguments.limit)} failed"
         except RoarbenchError as error:
             said = str(error)
         line = f"{time.strftime('%F %T', time.gmtime())} {_processor_hours() - before:.3f} h {tuple(step)}: {said}\n"
-        with (asked.stores / "queue.log").open("a") as log:
+        with (arguments.stores / "queue.log").open("a") as log:
             log.write(line)
 
 

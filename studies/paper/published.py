@@ -4,17 +4,18 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.own_network import kept_predictions, own_network_board
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.cost import passes
-from roarbench.plan.points import expand
-from roarbench.plan.suite import Suite
+from roarbench.plan.points import expand_points
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
@@ -22,7 +23,6 @@ from roarbench.stats.own_network import own_network_gain
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.results_folder import read_index
 from roarbench.store.transfer import import_results
-from roarbench.terms import Order, Unit
 
 RESULTS = Path(__file__).parents[2] / "results"
 SETS = ("imagenette64", "cifar10", "fashion-mnist", "breast-cancer", "digits")
@@ -89,7 +89,7 @@ def rows_of(results: SuiteResults, protocol: Protocol) -> tuple[Row, ...]:
     return found.rows if found else ()
 
 
-def _at_high(suite: Suite) -> Suite:
+def _at_high(suite: SuiteSpec) -> SuiteSpec:
     blocks = (replace(block, levels=(HIGH,)) if block.protocol is ROAR else block for block in suite.blocks)
     return replace(suite, blocks=tuple(blocks))
 
@@ -106,7 +106,7 @@ def read_sets(folder: Path) -> list[DataSet]:
 def share_done(results: SuiteResults, protocol: Protocol) -> float:
     """Return the share of a protocol's runs that are published."""
     place = (protocol.retrain, protocol.order)
-    asked = [point for point in expand(results.suite) if (point.cell.retrain, point.cell.order) == place]
+    asked = [point for point in expand_points(results.suite) if (point.cell.retrain, point.cell.order) == place]
     return sum(point in results.results for point in asked) / len(asked)
 
 

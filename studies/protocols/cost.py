@@ -6,7 +6,7 @@ quick-specific-1.parquet of studies/replication, PLANTED one with planted.parque
 On photographs: `quick` 2 and `quick-specific` with their replications hold twelve networks under every protocol, each
 with a reference of its own. What a board of them all says of its rows beside Random is what a cheaper one should say:
 one, two or three of them in a chance order, or a course of three looks that stops where verdicts are settled
-(`run --until-decided --difference 2`). On generated images: the pairs of rows whose known order is found.
+(`run --stop-early --difference 2`). On generated images: the pairs of rows whose known order is found.
 
 Cost is counted: passes of one image through the network (a training image counts three, an explained one as the
 forecast counts it) for maps, references, trainings and scoring of these rows, times the seconds of a pass in the
@@ -21,21 +21,21 @@ from typing import NamedTuple
 import numpy as np
 from scipy.stats import norm
 
-from roarbench.analysis.collecting import collect
-from roarbench.estimators import CONTROLS
+from roarbench.analysis.stored_results import collect
+from roarbench.estimators.estimator import CONTROLS
 from roarbench.forecast.rates import operations
 from roarbench.forecast.workload import count_work, suite_cost
-from roarbench.plan.points import expand, select, with_seeds
-from roarbench.plan.suite import Suite
+from roarbench.plan.points import expand_points, select, select_seeds
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.declaration import Protocol
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.verdicts import POWER, Verdict
 from roarbench.store.results import ResultsStore
-from roarbench.text import counted, markdown_table
+from roarbench.text import format_count, markdown_table
 from studies.coverage.run import share_images
 from studies.page import opened, program, write
 from studies.protocols import run as known_order
@@ -68,7 +68,7 @@ class Way(NamedTuple):
 class SuitePart(NamedTuple):
     """Rows of a suite under one protocol."""
 
-    suite: Suite
+    suite: SuiteSpec
     protocol: Protocol
 
 
@@ -91,16 +91,16 @@ def detectable(board: Board) -> float | None:
         for row in board.rows
         if row.estimator not in CONTROLS and row.gain.high is not None and row.gain.value is not None
     ]
-    confidence = max(1 - (1 - board.bootstrap.confidence) / max(row.looks or 1 for row in board.rows), 0.0)
+    confidence = max(1 - (1 - board.bootstrap.confidence) / max(row.interim_analyses or 1 for row in board.rows), 0.0)
     return float(np.median(halves) * (1 + norm.ppf(POWER) / norm.ppf((1 + confidence) / 2))) if halves else None
 
 
 def cost(asked: SuitePart, seeds: Mapping[str, int], seconds: float) -> float:
     """Return the core-minutes of so many trainings of these rows, at so many seconds for an image's forward pass."""
     part = select(asked.suite, seeds, protocol=asked.protocol)
-    part = with_seeds(part, {(asked.protocol.retrain, name): count for name, count in seeds.items()})
+    part = select_seeds(part, {(asked.protocol.retrain, name): count for name, count in seeds.items()})
     flops = suite_cost(part).flops
-    return operations(count_work(part, expand(part)), flops) / flops * seconds / 60
+    return operations(count_work(part, expand_points(part)), flops) / flops * seconds / 60
 
 
 def ways(store: Path, seconds: float) -> Iterator[Way]:
@@ -160,7 +160,7 @@ def table(made: Sequence[Way], on_planted: Sequence[Known]) -> str:
         [
             f"`{way.suite.partition('@')[0]}`",
             f"`{way.protocol}`",
-            "until decided" if way.until_decided else counted(way.seeds, "seed"),
+            "until decided" if way.until_decided else format_count(way.seeds, "seed"),
             f"{way.trainings:.1f}",
             "" if way.detectable is None else f"{way.detectable:.1f}",
             f"{100 * way.same:.0f} ± {100 * way.same_error:.0f}",

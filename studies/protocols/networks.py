@@ -7,19 +7,19 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from roarbench.analysis.course import next_seeds
-from roarbench.estimators import CONTROLS
-from roarbench.plan.suite import Suite
-from roarbench.protocols.declaration import Protocol
+from roarbench.analysis.sequential import next_seeds
+from roarbench.enums import Unit
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.suite import SuiteSpec
+from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import RANDOM, Board
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores
-from roarbench.stats.drawn import spread_for
-from roarbench.stats.draws import Draws, draw
-from roarbench.stats.judging import board_of
-from roarbench.stats.spread import Spread, spread_of
+from roarbench.stats.compute_board import compute_drawn_board
+from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
+from roarbench.stats.resampling import Draws, draw
+from roarbench.stats.sampled_gains import spread_for
+from roarbench.stats.variance_components import Spread, spread_of
 from roarbench.stats.verdicts import Verdict
-from roarbench.terms import Unit
 from studies.page import opened, runs
 
 RESAMPLES = 500
@@ -27,7 +27,7 @@ CHANCES = 4  # sets of draws that the boards take in turn
 Chosen = Callable[[Point, Sequence[str]], slice | NDArray[np.generic]]  # of a point and its references, if it has any
 
 
-def some(scores: Scores, chosen: Chosen) -> Scores:
+def some(scores: Correctness, chosen: Chosen) -> Correctness:
     """Return the answers of some of each point's networks, those at the places that are chosen."""
     correct: dict[Point, Bits] = {
         point: bits[chosen(point, scores.references.get(point, ()))] for point, bits in scores.correct.items()
@@ -37,7 +37,7 @@ def some(scores: Scores, chosen: Chosen) -> Scores:
     return replace(scores, correct=correct, references=names, differences=differences)
 
 
-def together(store: Path, protocol: Protocol, suite: Suite) -> Scores:
+def together(store: Path, protocol: Protocol, suite: SuiteSpec) -> Correctness:
     """Return a suite and its replications as one board: the rows that have a training by every network."""
     with opened(store) as results:
         held = [each for run in runs(suite, results) if (each := run.scores(protocol, Unit.SCALAR))]
@@ -46,7 +46,7 @@ def together(store: Path, protocol: Protocol, suite: Suite) -> Scores:
     return replace(_joined(scores), differences=_joined(differences) if differences else None)
 
 
-def _joined(scores: Sequence[Scores]) -> Scores:
+def _joined(scores: Sequence[Correctness]) -> Correctness:
     first = scores[0]
     shared = [point for point in first.correct if all(point in each.correct for each in scores)]
     joined = {point: np.concatenate([each.correct[point] for each in scores]) for point in shared}
@@ -54,16 +54,18 @@ def _joined(scores: Sequence[Scores]) -> Scores:
     correct: dict[Point, Bits] = {point: bits for point, bits in joined.items() if len(bits) == count}
     rows = tuple(name for name in first.estimators if all((name, t) in correct for t in first.levels))
     names = {p: tuple(name for each in scores for name in each.references[p]) for p in first.references if p in correct}
-    return replace(first, estimators=rows, correct=correct, references=names, mixed=frozenset(), differences=None)
+    return replace(
+        first, estimators=rows, correct=correct, references=names, inconsistent=frozenset(), differences=None
+    )
 
 
 class Looks:
     """Boards after so many trainings of each row; what they are made from is drawn once."""
 
-    def __init__(self, scores: Scores, protocol: Protocol, number: int) -> None:
+    def __init__(self, scores: Correctness, protocol: Protocol, number: int) -> None:
         self._scores, self._protocol = scores, protocol
         self._bootstrap = Bootstrap(RESAMPLES, seed=number % CHANCES)
-        self._drawn: dict[tuple[int, ...], tuple[Scores, Spread | None, Draws]] = {}
+        self._drawn: dict[tuple[int, ...], tuple[Correctness, Spread | None, Draws]] = {}
 
     def fixed(self, count: int) -> tuple[Board, dict[str, int]]:
         """Judge once, after so many trainings of every row; return the board, and what rows have."""
@@ -71,7 +73,7 @@ class Looks:
         return self._board(seeds, {}), seeds
 
     def until_decided(self, difference: float, most: int) -> tuple[Board, dict[str, int]]:
-        """Train where verdicts are open, as `run --until-decided` does; return the last board, and what rows have."""
+        """Train where verdicts are open, as `run --stop-early` does; return the last board, and what rows have."""
         planned = dict.fromkeys(self._scores.estimators, most)
         seeds = dict.fromkeys(self._scores.estimators, 1)
         while True:
@@ -90,7 +92,7 @@ class Looks:
             spread = spread_for(self._protocol, spread_of([scores.differences or scores]))
             self._drawn[asked] = scores, spread, draw(scores, self._bootstrap, spread)
         scores, spread, draws = self._drawn[asked]
-        return board_of(replace(scores, watched=watched), self._protocol, self._bootstrap, spread, draws)
+        return compute_drawn_board(replace(scores, watched=watched), self._protocol, self._bootstrap, spread, draws)
 
 
 def beside_random(judged: Board) -> dict[str, Verdict]:

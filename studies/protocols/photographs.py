@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from itertools import combinations
 from pathlib import Path
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED

@@ -16,35 +16,35 @@ import numpy as np
 import torch
 from scipy.stats import norm
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.planted import generate
+from roarbench.enums import Order, ScoredNetwork, Split, Unit
 from roarbench.errors import RunError
-from roarbench.estimators.base import Batch
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.inputs import Batch
 from roarbench.execution.importance import image_ids
 from roarbench.forecast.workload import count_work
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.plan.points import expand
-from roarbench.plan.suite import Suite
+from roarbench.plan.points import expand_points
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.stats.board import RANDOM, Row
 from roarbench.stats.bootstrap import Bootstrap, Sample
 from roarbench.stats.curves import gain
-from roarbench.stats.pairs import Pairs
+from roarbench.stats.pairwise_differences import Pairs
 from roarbench.stats.verdicts import Verdict
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Order, Retrain, Split, Unit
-from roarbench.text import markdown_table, percent, signed
+from roarbench.text import format_signed, markdown_table, percent
 from studies.page import by_gain, verdict, write_stored
 
 NAMES = ("planted-protocols", "planted-leaky", "planted-smooth")  # those that the rule was written for
@@ -94,7 +94,7 @@ class JudgedProtocol(NamedTuple):
 
 
 @cache
-def known_gains(suite: Suite, order: Order, levels: tuple[float, ...]) -> dict[str, float]:
+def known_gains(suite: SuiteSpec, order: Order, levels: tuple[float, ...]) -> dict[str, float]:
     """Return by row the area between Random's share of the information and its own, in points.
 
     The information of a feature is in proportion to the square of its strength (docs/planted.md). Random leaves 1 - t.
@@ -168,10 +168,10 @@ def pairs(known: Mapping[str, float], gains: Mapping[str, Sample]) -> tuple[int,
     return int(right.sum()), int((settled & ~right).sum()), int((counted & ~settled).sum())
 
 
-def passes(suite: Suite, protocol: Protocol) -> float:
+def passes(suite: SuiteSpec, protocol: Protocol) -> float:
     """Count the passes of one image through the network that a protocol takes, references aside."""
     part = replace(suite, blocks=tuple(block for block in suite.blocks if block.protocol == protocol))
-    work = count_work(part, expand(part))
+    work = count_work(part, expand_points(part))
     return (1 + BACKWARD) * work.images_retrained + work.images_scored
 
 
@@ -181,7 +181,7 @@ def seconds_a_pass(found: Sequence[SuiteResults]) -> float:
         result.seconds / ((1 + BACKWARD) * result.run.recipe_record.epochs * each.suite.dataset_record.train_images)
         for each in found
         for result in each.results.values()
-        if result.run.cell.retrain is Retrain.IMAGES
+        if result.run.cell.retrain is ScoredNetwork.IMAGES
     )
 
 
@@ -193,14 +193,22 @@ def leader(judged: Sequence[JudgedProtocol]) -> Iterator[list[str]]:
         errors, failures = sum(one.errors for one in own), sum(not one.better("truth") for one in own)
         sums.append((errors + failures, -min(one.power for one in own), protocol.name, errors, failures))
     for _, power, name, errors, failures in sorted(sums):
-        yield [f"`{name}`", str(errors), str(failures), signed(-power)]
+        yield [f"`{name}`", str(errors), str(failures), format_signed(-power)]
 
 
 def _line(one: JudgedProtocol) -> list[str]:
     asked = ("truth", "truth-inverted", "random-blurred", "leak")
     beside = [verdict(one.rows[name].random) if name in one.rows else "" for name in asked]
     counts = [str(one.right), str(one.wrong), str(one.undecided)]
-    return [one.dataset, f"`{one.protocol}`", *counts, *beside, signed(one.z), f"{one.seconds:.0f}", signed(one.power)]
+    return [
+        one.dataset,
+        f"`{one.protocol}`",
+        *counts,
+        *beside,
+        format_signed(one.z),
+        f"{one.seconds:.0f}",
+        format_signed(one.power),
+    ]
 
 
 def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
@@ -213,7 +221,7 @@ def _masks(found: Sequence[SuiteResults]) -> Iterator[list[str]]:
             yield [each.suite.dataset, f"`{name}`", percent(accuracy)]
 
 
-def read(store: ResultsStore, suites: Sequence[Suite] = NAMED) -> list[SuiteResults]:
+def read(store: ResultsStore, suites: Sequence[SuiteSpec] = NAMED) -> list[SuiteResults]:
     """Return the results of these suites.
 
     Raises:
@@ -222,7 +230,7 @@ def read(store: ResultsStore, suites: Sequence[Suite] = NAMED) -> list[SuiteResu
     found = [collect(suite, store) for suite in suites]
     for each in found:
         if not each.complete:
-            missing = len(expand(each.suite)) - len(each.results)
+            missing = len(expand_points(each.suite)) - len(each.results)
             raise RunError(f"{missing} runs of {each.suite.name} are missing; roarbench run --suite {each.suite.name}")
     return found
 

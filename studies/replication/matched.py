@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.stats.board import Board
-from roarbench.stats.curves import Scores
-from roarbench.stats.judging import board
+from roarbench.stats.compute_board import compute_board
+from roarbench.stats.curves import Correctness
 from roarbench.stats.replication import replication
-from roarbench.terms import Unit
 from roarbench.text import markdown_table
 from studies.page import opened, program, write
 from studies.replication.run import boards, common, held, sums, sums_of, table
@@ -37,7 +37,7 @@ def leading(made: Sequence[Board], names: Sequence[str]) -> str:
     return markdown_table(("beats every control", *names), lines)
 
 
-def half(scores: Scores, second: bool) -> Scores:
+def half(scores: Correctness, second: bool) -> Correctness:
     """Return the answers to every other test image, as many in both halves."""
     kept = slice(int(second), scores.images // 2 * 2, 2)
     correct: Any = {point: np.ascontiguousarray(bits[:, kept]) for point, bits in scores.correct.items()}
@@ -55,16 +55,16 @@ def main() -> None:
     parser = program(__doc__)
     parser.add_argument("--store", type=Path, action="append", required=True, help="once for each machine")
     parser.add_argument("--suite", default="quick-matched", help="with @ a version")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     found: list[tuple[str, SuiteResults]] = []
-    for machine, folder in enumerate(asked.store, 1):
+    for machine, folder in enumerate(arguments.store, 1):
         with opened(folder) as store:
-            found += [(called(run, machine), run) for run in held(find_suite(asked.suite), store)]
+            found += [(called(run, machine), run) for run in held(find_suite(arguments.suite), store)]
     names, runs = [name for name, _ in found], [run for _, run in found]
     version = runs[0].suite.version
     made = boards(runs, MATCHED)
     scores = [told for run in runs if (told := run.scores(MATCHED, Unit.SCALAR))]
-    halves = [[board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
+    halves = [[compute_board(half(each, second), MATCHED) for second in (False, True)] for each in scores]
     apart = [(halves[one][0], halves[other][1]) for one, other in permutations(range(len(halves)), 2)]
     again = beats(list(combinations(made, 2)))
     tables = {

@@ -10,19 +10,19 @@ from pathlib import Path
 
 import numpy as np
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import with_entered
+from roarbench.analysis.stored_results import add_stored_submissions
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.plan.suite import Suite
-from roarbench.plan.suites import find_suite, leading
-from roarbench.protocols.declaration import Protocol
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import find_leading_protocols, find_suite
+from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate
-from roarbench.stats.curves import Scores
-from roarbench.stats.judging import board
+from roarbench.stats.compute_board import compute_board
+from roarbench.stats.curves import Correctness
 from roarbench.stats.replication import Replication, replication
 from roarbench.store.results import ResultsStore
-from roarbench.terms import Unit
 from roarbench.text import interval, markdown_table
 from studies.page import by_gain, runs, verdict, write_stored
 from studies.protocols.networks import some
@@ -30,9 +30,9 @@ from studies.protocols.networks import some
 SUITE = find_suite("quick@2")
 
 
-def held(suite: Suite, store: ResultsStore) -> list[SuiteResults]:
+def held(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
     """Return the runs of a suite that a store has, with what was submitted: its own, then its replications."""
-    return runs(with_entered(suite, store), store)
+    return runs(add_stored_submissions(suite, store), store)
 
 
 def boards(made: Sequence[SuiteResults], protocol: Protocol) -> list[Board]:
@@ -83,17 +83,17 @@ def sums_of(pairs: Sequence[Replication]) -> str:
 def tables(store: ResultsStore) -> dict[str, str]:
     """Return the tables of the README by name: a table and a sentence for each protocol, and one of all methods."""
     found = held(SUITE, store)
-    made = {protocol.name: boards(found, protocol) for protocol in leading(SUITE)}
+    made = {protocol.name: boards(found, protocol) for protocol in find_leading_protocols(SUITE)}
     return {name: f"{table(each)}\n\n{sums(each)}" for name, each in made.items()} | {"methods": methods(found)}
 
 
-def told_of_one(scores: Scores) -> Scores:
+def told_of_one(scores: Correctness) -> Correctness:
     """Return the same answers as if all rows explained one network: the luck of networks counts as trainings'."""
     differences = scores.differences and told_of_one(scores.differences)
     return replace(scores, references={}, differences=differences)
 
 
-def explaining(scores: Scores, network: str) -> Scores:
+def explaining(scores: Correctness, network: str) -> Correctness:
     """Return the answers of a run that explained this one of its networks alone, beside all those of its controls."""
     part = some(scores, lambda _, names: np.array(names) == network if names else slice(None))
     return told_of_one(part)
@@ -102,14 +102,17 @@ def explaining(scores: Scores, network: str) -> Scores:
 def methods(found: Sequence[SuiteResults]) -> str:
     """Return how many gains lie in the other run's prediction interval, by this method and by those before it."""
     lines = []
-    for protocol in leading(SUITE):
+    for protocol in find_leading_protocols(SUITE):
         has = [each for each in found if boards([each], protocol)]
         all_scores = [scores for each in has if (scores := each.scores(protocol, Unit.SCALAR))]
         ways = {
             "references crossed, as here": [[made] for made in boards(has, protocol)],
-            "the same answers, told of one network": [[board(told_of_one(each), protocol)] for each in all_scores],
+            "the same answers, told of one network": [
+                [compute_board(told_of_one(each), protocol)] for each in all_scores
+            ],
             "one network explained in each run": [
-                [board(explaining(each, name), protocol) for name in sorted(each.networks)] for each in all_scores
+                [compute_board(explaining(each, name), protocol) for name in sorted(each.networks)]
+                for each in all_scores
             ],
         }
         for way, made in ways.items():

@@ -5,12 +5,12 @@ Run: roarbench import studies/tables/results.parquet --store DIR; python -m stud
 
 from pathlib import Path
 
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.stored_results import collect
 from roarbench.plan.points import select
 from roarbench.plan.suites import find_suite
-from roarbench.protocols.declaration import Protocol
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF

@@ -5,14 +5,14 @@ Run: python -m studies.twins.run --store DIR, where suites of this folder have r
 
 from pathlib import Path
 
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.stored_results import collect
 from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.stats.board import Board
 from roarbench.store.results import ResultsStore
-from roarbench.text import interval, markdown_table, signed
+from roarbench.text import format_signed, interval, markdown_table
 from studies.page import board, write_stored
 
 HERE = Path(__file__).parent
@@ -55,7 +55,7 @@ def squares(specific: Board, augmented: Board) -> str:
         if DECOY in row.over_twins:
             line = [f"`{row.estimator}`"]
             for name in (row.estimator, twin_id(row.estimator, DECOY)):
-                line += [interval(own[name]), signed(other(name))]
+                line += [interval(own[name]), format_signed(other(name))]
             lines.append([*line, interval(row.over_twins[DECOY])])
     masks = ("trained: own masks", "another image's", "decoy: own masks", "another image's")
     return markdown_table(("row", *masks, "trained over decoy"), lines)

@@ -4,8 +4,8 @@ import pytest
 
 from roarbench.analysis.claims import CLAIMS, RANDOM_RETRAINED, RANDOM_UNRETRAINED, Holds, Pair, Tables, curve_gain
 from roarbench.analysis.paper_curves import UNRETRAINED, hooker2019
+from roarbench.enums import PAPER_LEVELS, Order
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.terms import PAPER_LEVELS, Order
 
 CLAIM = {claim.id: claim for claim in CLAIMS}
 PUBLISHED = Tables(hooker2019(Order.MORF), UNRETRAINED)

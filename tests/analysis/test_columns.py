@@ -6,12 +6,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.collecting import collect, with_kept
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.faithfulness import METRICS, score_specs
-from roarbench.analysis.marks import flags_of
 from roarbench.analysis.probability_drop import probability_drops
+from roarbench.analysis.row_warnings import flags_of
+from roarbench.analysis.stored_results import add_prediction_stability, collect
 from roarbench.analysis.validity import panel
+from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.points import Point
 from roarbench.plan.runs import CLEAN, Cell
@@ -19,14 +20,13 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.table_formats import render
 from roarbench.report.validity_panel import doubts, sections
-from roarbench.stats.probability import probability_drop
+from roarbench.stats.probability_drop import probability_drop
 from roarbench.store.layout import Workspace
 from roarbench.store.map_provenance import MapProvenance
+from roarbench.store.quantus_scores import Score, put_scores
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
-from roarbench.store.result import pack_probabilities
-from roarbench.store.scores import Score, put_scores
-from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Split, Unit
+from roarbench.store.run_result import pack_probabilities
 from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import rows_of, table_of, words_of
 
@@ -36,7 +36,7 @@ def with_probabilities(without=()):
     whole, untouched = held(), np.random.default_rng(0).uniform(0.3, 1.0, IMAGES).astype(np.float32)
     for point, result in whole.results.items():
         cell = point.cell
-        if cell.retrain is Retrain.NONE and (cell.estimator, cell.order, cell.t) not in without:
+        if cell.retrain is ScoredNetwork.NONE and (cell.estimator, cell.order, cell.t) not in without:
             steep = 0.3 + 0.1 * MAIN.index(cell.estimator) if cell.estimator != CLEAN else 0.0
             kept = untouched ** (1 + steep * cell.t if cell.order is Order.MORF else 1 + steep * cell.t**2)
             whole.results[point] = replace(result, probability=pack_probabilities(kept))
@@ -49,7 +49,8 @@ def test_probabilities_fall_along_the_rows_of_one_order(protocol):
     stored = {
         (point.cell.estimator, point.cell.t): result.probabilities.astype(float)
         for point, result in whole.results.items()
-        if point.cell.retrain is Retrain.NONE and (point.cell.order is protocol.order or point.cell.estimator == CLEAN)
+        if point.cell.retrain is ScoredNetwork.NONE
+        and (point.cell.order is protocol.order or point.cell.estimator == CLEAN)
     }
     rows = {name: [stored[name, t] for t in LEVELS] for name in MAIN}
     found = probability_drops(whole, protocol, Unit.SCALAR, LEVELS)
@@ -68,7 +69,7 @@ def test_what_is_missing_or_no_probability_is_missing():
     assert probability_drops(with_probabilities({(CLEAN, Order.MORF, 0.0)}), MORF, Unit.SCALAR, LEVELS) == {}
     assert probability_drops(held(), MORF, Unit.SCALAR, LEVELS) == {}  # rows from before they were stored
     assert probability_drops(whole, ROAR, Unit.SCALAR, LEVELS) == {}
-    gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, Retrain.NONE, "mean", Unit.SCALAR, 0.9), 0)
+    gap = Point(Cell(SUITE.dataset, SUITE.model, "grad", Order.MORF, ScoredNetwork.NONE, "mean", Unit.SCALAR, 0.9), 0)
     damaged = whole.results[gap].probabilities.copy()
     damaged[3] = 1.1
     row = replace(whole.results[gap], probability=pack_probabilities(damaged))
@@ -144,7 +145,7 @@ def test_a_row_below_80_percent_of_the_noisy_copies_of_all_its_rankings_is_marke
     for point, row in whole.results.items():
         names = rankings.get(point.cell.estimator, ("", ""))
         whole.results[point] = replace(row, rankings=names[point.seed % 2])
-    stored = with_kept(whole, tmp_path)
+    stored = add_prediction_stability(whole, tmp_path)
     assert stored.kept == {"var-grad": pytest.approx((40 + 44) / 120)}
     shown = table_of(stored)
     text, rows = words_of(shown), rows_of(shown)
@@ -171,7 +172,7 @@ def test_a_row_of_whose_features_more_than_half_tie_is_doubted_with_the_share(tm
     whole = held()
     for point, row in whole.results.items():
         whole.results[point] = replace(row, rankings=checksums.get(point.cell.estimator, ""))
-    stored = with_kept(whole, tmp_path)
+    stored = add_prediction_stability(whole, tmp_path)
     assert stored.ties == {"var-grad": pytest.approx(0.75), "grad": 0.5, "sobel": 1.0}
     evidence = Evidence.of(stored)
     doubt = "75% of the features of its maps have one value, and chance orders them"

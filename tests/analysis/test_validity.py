@@ -7,19 +7,19 @@ import numpy as np
 import pytest
 from scipy.integrate import trapezoid
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import MARKS, Flag, Grade, flag_of, flags_of, floors_of, row_marks
+from roarbench.analysis.row_warnings import MARKS, Flag, Grade, flag_of, flags_of, floors_of, row_marks
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import panel, twins_of
+from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.report.validity_panel import agreement_lines
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.terms import Order, Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, answers, held, leaky, one_seed, result, usual
 
@@ -44,7 +44,7 @@ def judged(suite=SUITE, accuracy=usual):
 
 def mean(suite_results, **asked):
     """Share of correct answers of all runs whose cell has these values, else those of ROAR by scalars."""
-    asked = {"order": Order.MORF, "retrain": Retrain.IMAGES, "unit": Unit.SCALAR} | asked
+    asked = {"order": Order.MORF, "retrain": ScoredNetwork.IMAGES, "unit": Unit.SCALAR} | asked
     return np.mean([row.answers for row in runs(suite_results, **asked).values()])
 
 
@@ -82,12 +82,12 @@ def test_values_by_scipy(made):
     assert made.units[Unit.SCALAR] is made.fills["mean"] is made.main
     assert made.units[Unit.PIXEL].area("grad").value == pytest.approx(gain(whole, "grad", Unit.PIXEL), abs=1e-9)
     retrained = {"estimator": "var-grad"}
-    scored = retrained | {"retrain": Retrain.NONE}
+    scored = retrained | {"retrain": ScoredNetwork.NONE}
     for drawn, lost, levels in ((made.retrained, retrained, (0.9,)), (made.reference, scored, LEVELS)):
         expected = gap(whole, lost | {"order": Order.LERF}, lost, levels)
         assert drawn.area("var-grad").value == pytest.approx(expected, abs=1e-9)
     for name, t in product(("random", "grad", "var-grad"), LEVELS):
-        above, own = made.above_masks(name, t), mean(whole, estimator=name, t=t, retrain=Retrain.MASKS)
+        above, own = made.above_masks(name, t), mean(whole, estimator=name, t=t, retrain=ScoredNetwork.MASKS)
         assert above.value == pytest.approx(mean(whole, estimator=name, t=t) - own, abs=1e-12) and above.low > 0
     assert made.above_masks("random-blurred", 0.9) == Estimate() and floors_of(made) == {}
 
@@ -100,7 +100,7 @@ def sharing(shares):
     """var-grad's true gain is 9 points; its twins and the blurred random map have these shares of it, else nothing."""
 
     def accuracy(cell):
-        retrained = cell.retrain is Retrain.IMAGES and cell.estimator in shares
+        retrained = cell.retrain is ScoredNetwork.IMAGES and cell.estimator in shares
         return 0.9 - cell.t * (0.4 + 0.2 * shares[cell.estimator]) if retrained else usual(cell)
 
     return accuracy
@@ -155,7 +155,7 @@ def test_masks_alone_have_a_share_of_the_accuracy_above_chance_and_may_tell_as_m
 
 def test_all_reasons_are_one_sentence_the_strong_ones_first():
     def both(cell):
-        masks = cell.retrain is Retrain.MASKS and cell.estimator == "var-grad"
+        masks = cell.retrain is ScoredNetwork.MASKS and cell.estimator == "var-grad"
         return 0.7 if masks else sharing({"var-grad~blurred": 0.75})(cell)
 
     flag = flag_of(judged(SHARED, both), "var-grad")
@@ -168,11 +168,11 @@ def test_a_missing_cell_is_missing(made):
         return Evidence.of(without(whole, **gone), BOOTSTRAP)
 
     whole = made.suite_results
-    gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=Retrain.IMAGES)
+    gone = lacking(whole, estimator="grad~blurred", t=0.9, retrain=ScoredNetwork.IMAGES)
     twins = twins_of(gone, "grad")
     assert twins["blurred"] == (Estimate(), Estimate()) and twins["untrained"].gain.value is not None
     assert gone.main.area("grad").value == made.main.area("grad").value
-    own = lacking(whole, estimator="grad", t=0.9, retrain=Retrain.IMAGES)
+    own = lacking(whole, estimator="grad", t=0.9, retrain=ScoredNetwork.IMAGES)
     assert own.main.area("grad") == own.retrained.area("grad") == Estimate()
     blurred = twins_of(own, "grad")["blurred"]
     assert blurred.difference == Estimate() and blurred.gain.value is not None
@@ -214,7 +214,7 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
     few = replace(PLAIN, estimators=("grad", "var-grad", "random-redrawn"), seeds=1)
     suite = replace(SUITE, blocks=(few, *SUITE.blocks[1:]))
     results = {}
-    for point in expand(suite):
+    for point in expand_points(suite):
         cell = point.cell
         kept = {"grad": 2.0, "var-grad": 3.0}.get(cell.estimator) if cell.unit is Unit.SCALAR else 9.0
         smooth = 7.0 if kept and cell.order is Order.LERF else kept and kept + cell.t
@@ -222,7 +222,7 @@ def test_smoothness_comes_from_any_row_that_removes_by_the_ranking():
     suite_results = SuiteResults(suite, "da7a", None, results)
     found = Evidence.of(suite_results).smoothness
     assert (found["grad", 0.3], found["grad", 0.9], ("sobel", 0.3) in found) == (2.3, 2.9, False)
-    roar_gone = Evidence.of(without(suite_results, retrain=Retrain.IMAGES)).smoothness
+    roar_gone = Evidence.of(without(suite_results, retrain=ScoredNetwork.IMAGES)).smoothness
     assert (roar_gone["var-grad", 0.3], roar_gone["var-grad", 0.9]) == (3.3, 3.9), "the networks of masks say it, too"
 
 

@@ -9,9 +9,9 @@ import roarbench as rb
 from roarbench.api.check import CheckTable
 from roarbench.api.removal import ids_of
 from roarbench.errors import CallerError
-from roarbench.estimators.base import Batch
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.inputs import Batch
 from roarbench.stats.bootstrap import Sample
 
 
@@ -43,7 +43,9 @@ def slow_gain(model, images, maps, random, order, levels, fill):
         for t in levels:
             left = rb.remove(images, of, t, order)
             if fill == "linear":
-                accuracy.append(rb.curve(model, images, LABELS, of, order, (t,), "linear").accuracy[1].value)
+                accuracy.append(
+                    rb.perturbation_curve(model, images, LABELS, of, order, (t,), "linear").accuracy[1].value
+                )
             else:
                 accuracy.append(float((model(left).argmax(1) == whole).double().mean()))
         return np.trapezoid(accuracy, (0.0, *levels)) / levels[-1]

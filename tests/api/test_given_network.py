@@ -13,7 +13,7 @@ import roarbench as rb
 IMAGES = torch.randn(6, 2, 6, 6, generator=torch.Generator().manual_seed(0))
 LABELS = np.arange(6) % 2
 WAYS = {
-    "curve": lambda one, others: rb.curve(one, IMAGES, LABELS, IMAGES, levels=(0.5,)),
+    "curve": lambda one, others: rb.perturbation_curve(one, IMAGES, LABELS, IMAGES, levels=(0.5,)),
     "check": lambda one, others: rb.check(one, IMAGES, LABELS, ["grad"], fills=("mean",)),
     "siblings": lambda one, others: rb.check(others[0], IMAGES, LABELS, ["grad"], [others[1], one], fills=("mean",)),
     "own-network": lambda one, others: rb.own_network_gain([*others[:2], one], IMAGES, "grad"),

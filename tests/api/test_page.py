@@ -19,12 +19,12 @@ _FEWER = ('rival = "ig(baseline=mean)"', 'rival = "truth"')  # the suite of seco
 
 @pytest.fixture
 def small(suite, inline, monkeypatch, tmp_path):
-    """Let `load` return the suite of seconds, and everything be written to folders of this test."""
+    """Let `load_suite` return the suite of seconds, and everything be written to folders of this test."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("ROARBENCH_STORE", str(tmp_path))
     monkeypatch.chdir(tmp_path)
     evaluate = roarbench.evaluate
-    monkeypatch.setattr(roarbench, "load", lambda name, store=None: suite, raising=False)
+    monkeypatch.setattr(roarbench, "load_suite", lambda name, store=None: suite, raising=False)
     monkeypatch.setattr(roarbench, "evaluate", lambda *given, store=None: evaluate(*given, quiet=True), raising=False)
 
 

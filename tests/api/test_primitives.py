@@ -45,18 +45,18 @@ def test_with_the_own_map_in_the_other_s_place_the_matched_mask_is_the_own_one()
     maps = torch.randn(2, 3, 8, 8, generator=generator)
     for order in ("morf", "lerf"):
         own = roarbench.remove(pixels, maps, 0.3, order, fill=[-1.0] * 3) < 0
-        assert torch.equal(roarbench.matched(pixels, maps, maps, 0.3, order), own)
-        other = roarbench.matched(pixels, maps, maps.flip(0), 0.3, order)
+        assert torch.equal(roarbench.match_masks(pixels, maps, maps, 0.3, order), own)
+        other = roarbench.match_masks(pixels, maps, maps.flip(0), 0.3, order)
         assert torch.equal(other.flatten(1).sum(1), own.flatten(1).sum(1)) and not torch.equal(other, own)
 
 
 def test_a_degraded_map_takes_nested_squares_of_places_from_another_image():
-    assert roarbench.degraded(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # its own places
-    assert torch.equal(roarbench.degraded(MAPS, MAPS.flip(0), 1), roarbench.degraded(MAPS.flip(0), MAPS, 0))
-    tied = roarbench.degraded(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0)
+    assert roarbench.mix_maps(MAPS, MAPS.flip(0), 0).tolist()[0] == [[0.75, 0.5], [0.25, 0]]  # its own places
+    assert torch.equal(roarbench.mix_maps(MAPS, MAPS.flip(0), 1), roarbench.mix_maps(MAPS.flip(0), MAPS, 0))
+    tied = roarbench.mix_maps(torch.tensor([[[7.0, 1.0], [7.0, 1.0]]]), torch.zeros(1, 2, 2), 0)
     assert tied.unique().tolist() == [0, 0.5]
     own, other = torch.arange(2 * 3 * 9 * 9.0).view(2, 3, 9, 9), torch.full((2, 3, 9, 9), 5.0)
-    less, taken = (roarbench.degraded(own, other, share, square=4) == 0 for share in (0.25, 0.5))
+    less, taken = (roarbench.mix_maps(own, other, share, square=4) == 0 for share in (0.25, 0.5))
     assert (taken >= less).all() and taken[:, 1:].sum() > less[:, 1:].sum()
     squares = taken[:, 2, [0, 0, 0, 4, 4, 4, 8, 8, 8], [0, 4, 8] * 3]
     assert squares.sum(1).tolist() == [4, 4] and not torch.equal(*squares)  # round(4.5), for each image its own
@@ -98,7 +98,8 @@ class LikeHuggingFace(First):
 
 def test_a_curve_reads_the_logits_of_an_output():
     plain, other = (
-        roarbench.curve(kind(), IMAGES, [1, 0], MAPS, levels=(0.25,), fill=[0.0]) for kind in (First, LikeHuggingFace)
+        roarbench.perturbation_curve(kind(), IMAGES, [1, 0], MAPS, levels=(0.25,), fill=[0.0])
+        for kind in (First, LikeHuggingFace)
     )
     assert plain == other
 
@@ -110,7 +111,7 @@ ONE_LOGIT = (lambda y: y[:, 1:] - 5, lambda y: y[:, 1] - 5, lambda y: (y[:, 1:] 
 @pytest.mark.parametrize("labels", [[1, 0], np.array([[1.0], [0.0]]), torch.tensor([True, False])])
 @pytest.mark.parametrize("n", [1, 2])
 def test_one_logit_is_a_binary_network_whose_class_1_has_the_sigmoid_s_probability(change, labels, n):
-    found = roarbench.curve(Last(change), IMAGES[:n], labels[:n], MAPS[:n], levels=(0.25,), fill=[0.0])
+    found = roarbench.perturbation_curve(Last(change), IMAGES[:n], labels[:n], MAPS[:n], levels=(0.25,), fill=[0.0])
     assert [one.value for one in found.accuracy] == [1.0, 0.5 if n == 2 else 0.0]
     sure = [1 / (1 + np.exp(-5)), 1 / (1 + np.exp(-4))]  # |10 - 5| and |1 - 5|, and the other class after removal
     assert found.probability == pytest.approx(
@@ -143,7 +144,7 @@ def test_a_curve_reads_numbers_of_any_type_and_order_of_bytes(given):
     usual = {"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS, "levels": (0.25,), "fill": [0.0]}
     if given.get("maps") is not None and not isinstance(given["maps"], torch.Tensor):
         usual["maps"] = MAPS + 1
-    assert [one.value for one in roarbench.curve(**usual | given).accuracy] == [1.0, 0.5]
+    assert [one.value for one in roarbench.perturbation_curve(**usual | given).accuracy] == [1.0, 0.5]
 
 
 def test_a_curve_belongs_to_the_images_whatever_their_order_and_another_seed_breaks_ties_otherwise():
@@ -152,7 +153,9 @@ def test_a_curve_belongs_to_the_images_whatever_their_order_and_another_seed_bre
     model = Last(lambda y: y - 5 * torch.eye(2)[0])
 
     def answers(rows, seed=0):
-        found = roarbench.curve(model, images[rows], labels[rows], maps[rows], levels=(0.5,), fill=[-9.0], seed=seed)
+        found = roarbench.perturbation_curve(
+            model, images[rows], labels[rows], maps[rows], levels=(0.5,), fill=[-9.0], seed=seed
+        )
         return round(found.accuracy[1].value * len(images[rows]))
 
     whole, halves = answers(slice(None)), answers(slice(0, 20)) + answers(slice(20, 40))
@@ -166,36 +169,39 @@ def test_a_curve_fills_as_suites_do_by_name():
     maps, seen = (ramp == 1).float(), []
     model = Last(lambda y: seen.append(y[0, 1].item()) or y)
     for name, corner in (("zero", 0.0), ("neighbours", 1 / 3), ("mean", ramp.mean().item())):
-        roarbench.curve(model, ramp, [0], maps[:, 0], levels=(1 / 9,), fill=name)
+        roarbench.perturbation_curve(model, ramp, [0], maps[:, 0], levels=(1 / 9,), fill=name)
         assert seen[-1] == pytest.approx(corner, abs=0.003)  # a step is 1 / 255
 
 
 def test_modules_keep_the_mode_that_each_had():
     model = nn.Sequential(nn.Dropout(), First()).train()
     model[0].eval()
-    roarbench.curve(model, IMAGES, [1, 0], MAPS, levels=(0.5,))
+    roarbench.perturbation_curve(model, IMAGES, [1, 0], MAPS, levels=(0.5,))
     assert [module.training for module in model.modules()] == [True, False, True]
 
 
 def test_a_curve_falls_where_the_feature_that_counts_goes_first():
     model, labels = First(), torch.tensor([1, 0])
     model.train()
-    found = roarbench.curve(model, IMAGES, labels, MAPS, levels=(0.25, 1.0), fill=[0.0])
+    found = roarbench.perturbation_curve(model, IMAGES, labels, MAPS, levels=(0.25, 1.0), fill=[0.0])
     assert [one.value for one in found.accuracy] == [1.0, 0.5, 0.5] and model.training
-    lerf = roarbench.curve(model, IMAGES, labels, MAPS, "lerf", levels=(0.25, 0.75), fill=[0.0])
+    lerf = roarbench.perturbation_curve(model, IMAGES, labels, MAPS, "lerf", levels=(0.25, 0.75), fill=[0.0])
     assert [one.value for one in lerf.accuracy] == [1.0, 1.0, 1.0]
     assert found.area.value == pytest.approx(0.25 * 0.75 + 0.75 * 0.5)
     assert found.to_dataframe()["accuracy"].tolist() == [1.0, 0.5, 0.5]
 
 
 def curve(**given):
-    return roarbench.curve(**{"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS} | given)
+    return roarbench.perturbation_curve(**{"model": First(), "images": IMAGES, "labels": [1, 0], "maps": MAPS} | given)
 
 
 @pytest.mark.parametrize(
     ("call", "words"),
     [
-        (lambda: roarbench.curve(First(), IMAGES, [1], MAPS), r"labels have shape \(1,\), expected \(2,\)"),
+        (
+            lambda: roarbench.perturbation_curve(First(), IMAGES, [1], MAPS),
+            r"labels have shape \(1,\), expected \(2,\)",
+        ),
         (lambda: curve(labels=[1, 2]), "labels are from 1 to 2, and the network tells 2 .* labels - 1"),
         (lambda: curve(labels=[-1, 0]), "labels are from -1 to 0, .* expected 0 to 1"),
         (lambda: curve(labels=[0.5, 0]), "labels hold 0.5; expected whole numbers"),
@@ -228,7 +234,10 @@ def curve(**given):
         (lambda: roarbench.remove(IMAGES, MAPS, 30), r"level t must be in \[0, 1\], got 30"),
         (lambda: roarbench.remove(IMAGES[0], MAPS, 0.5), r"images have shape \(1, 2, 2\), expected \(n, c, h, w\)"),
         (lambda: roarbench.remove(IMAGES, MAPS, 0.5, fill=[0, 0]), r"fill has shape \(2,\), expected \(1,\)"),
-        (lambda: roarbench.curve(First(), IMAGES, [1, 0], MAPS, levels=(0.9, 0.5)), r"levels are \(0.9, 0.5\)"),
+        (
+            lambda: roarbench.perturbation_curve(First(), IMAGES, [1, 0], MAPS, levels=(0.9, 0.5)),
+            r"levels are \(0.9, 0.5\)",
+        ),
         (lambda: roarbench.bootstrap([1, 0], [1]), r"answers have shapes \(1, 2\) and \(1, 1\)"),
     ],
 )

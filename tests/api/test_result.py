@@ -10,9 +10,9 @@ import torch
 from captum.attr import Saliency
 
 import roarbench
+from roarbench.enums import Split
 from roarbench.execution import local_workers
 from roarbench.submissions.file import read_submission
-from roarbench.terms import Split
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.given import gradient_x_input
 from tests.helpers.tiny_suite import InlineEngine
@@ -53,7 +53,7 @@ def test_rows_are_called_as_they_were_given_say_that_no_sandbox_held_and_are_not
     assert ids["mine"].startswith("mine@") and ids["ig"].startswith("own-ig@")
     assert all(ids[name].endswith("~trusted") for name in ("mine", "ig"))
     assert {frame.attrs[key] for key in ("suite", "version", "protocol", "limit")} == {"few", 1, "roar", 8}
-    monkeypatch.setattr("roarbench.execution.runner.at_work", None)
+    monkeypatch.setattr("roarbench.execution.run_suite.at_work", None)
     again = roarbench.evaluate(suite, MINE, quiet=True).to_dataframe().set_index("name")
     assert again.loc["mine", "gain"] == frame.set_index("name").loc["mine", "gain"]
     assert set(again.index) == {"random", "mine"}
@@ -113,8 +113,8 @@ def test_what_cannot_be_run_and_maps_that_do_not_fit_are_refused_in_words(suite)
 
 
 def test_a_function_is_written_as_a_submission_once(tmp_path):
-    path = roarbench.submission(gradient_x_input, "boxed", tmp_path)
-    assert path == roarbench.submission(gradient_x_input, "boxed", tmp_path) == tmp_path / "boxed.py"
+    path = roarbench.write_submission(gradient_x_input, "boxed", tmp_path)
+    assert path == roarbench.write_submission(gradient_x_input, "boxed", tmp_path) == tmp_path / "boxed.py"
     assert read_submission(path).description == "Gradient times input, summed over channels."
 
 

@@ -10,9 +10,9 @@ from captum.attr import IntegratedGradients, Saliency
 from torch import nn
 from torch.nn import functional as F
 
-from roarbench.api.functions import as_submission
+from roarbench.api.functions import make_submission
 from roarbench.errors import CallerError
-from roarbench.sandbox.conventions import estimate_of
+from roarbench.sandbox.entry_points import estimate_of
 
 SCALE = 3.0
 NETWORK = nn.Linear(2, 2)
@@ -62,7 +62,7 @@ class Own:
 def explained(given, images):
     """Run a function's file alone, and explain images by it."""
     module = ModuleType("file")
-    exec(compile(as_submission("mine", given).source, "<file>", "exec"), vars(module))
+    exec(compile(make_submission("mine", given).source, "<file>", "exec"), vars(module))
     model = nn.Sequential(nn.Flatten(), nn.Linear(images[0].numel(), 3))
     return estimate_of(module)(model, images, torch.tensor([0, 2]), torch.Generator().manual_seed(0))
 
@@ -92,18 +92,18 @@ def test_a_function_does_in_its_file_what_it_does_here(given, expected):
 
 def test_captum_s_classes_are_imported_a_name_that_is_taken_gets_a_prefix_and_the_docstring_is_the_description():
     assert explained(Saliency, IMAGES).shape == IMAGES.shape
-    source = as_submission("ig", IntegratedGradients).source.decode()
+    source = make_submission("ig", IntegratedGradients).source.decode()
     assert "from captum.attr._core.integrated_gradients import" in source
-    made = as_submission("ig", by_helper)
+    made = make_submission("ig", by_helper)
     assert (made.name, made.description) == ("own-ig", "Three times the positive part.")
-    assert as_submission("My Method_2", by_helper).name == "my-method-2"
+    assert make_submission("My Method_2", by_helper).name == "my-method-2"
 
 
 def test_another_value_in_use_is_another_row(monkeypatch):
-    before = as_submission("mine", by_helper).file_id
-    assert as_submission("mine", by_helper).file_id == before
+    before = make_submission("mine", by_helper).file_id
+    assert make_submission("mine", by_helper).file_id == before
     monkeypatch.setitem(globals(), "SCALE", 4.0)
-    assert as_submission("mine", by_helper).file_id != before
+    assert make_submission("mine", by_helper).file_id != before
 
 
 def test_what_cannot_stand_in_a_file_is_refused_in_words():
@@ -116,4 +116,4 @@ def test_what_cannot_stand_in_a_file_is_refused_in_words():
         (Own(None), "is a Own, which cannot stand in a file"),
     ):
         with pytest.raises(CallerError, match=words):
-            as_submission("mine", given)
+            make_submission("mine", given)

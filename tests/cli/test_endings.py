@@ -16,10 +16,10 @@ from types import SimpleNamespace
 import pytest
 from rich.table import Table
 
-from roarbench.analysis.load import Question
+from roarbench.analysis.load import ResultsQuery
 from roarbench.cli.commands import terminal, watching
-from roarbench.execution import runner
-from roarbench.store.leases import Owner, Wanted
+from roarbench.execution import run_suite
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.command_line import PART, RUNS, SMALL
 from tests.helpers.commands import PROGRAM, rows
@@ -54,7 +54,7 @@ def test_an_output_that_is_full_is_one_line_and_where_nothing_can_be_said_an_exi
 
 @pytest.mark.parametrize("number, code", [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_command_says_what_is_kept(call, tmp_path, number, code, monkeypatch):
-    for module, name in ((linear, "experiment"), (runner, "run_suite")):
+    for module, name in ((linear, "experiment"), (run_suite, "run_suite")):
         monkeypatch.setattr(module, name, lambda *_: os.kill(os.getpid(), number))
     kept = "roarbench: interrupted; finished runs are kept, the same command continues\n"
     assert call("run", *SMALL, "--store", tmp_path) == (code, "", kept)
@@ -132,7 +132,7 @@ def test_watching_has_a_line_for_each_change_and_ends_when_nothing_is_left(tmp_p
     added = iter(([], made[:30], made[30:40], made[40:]))
     with ResultsStore.open(default_url(tmp_path)) as store:
         monkeypatch.setattr(watching, "time", SimpleNamespace(sleep=lambda seconds: store.add_all(next(added))))
-        watching.watch_suite(store, SUITE, Question(tmp_path))
+        watching.watch_suite(store, SUITE, ResultsQuery(tmp_path))
     counts = [line.partition(" of ")[0] for line in capsys.readouterr().out.splitlines()]
     assert counts == ["0", "30", "40", str(len(made))]
 
@@ -142,7 +142,7 @@ def test_ctrl_c_ends_watching_with_exit_code_0(store):
     """On a terminal, on a store where somebody is at work."""
     with ResultsStore.open(default_url(store)) as results:
         data = results.results(results.keys("")).popitem()[1].run.data
-        results.claim([Wanted(("key",), "rank trained test 0", data)], Owner.here(), 1)
+        results.claim([LeaseRequest(("key",), "rank trained test 0", data)], Owner.here(), 1)
     terminal, theirs = pty.openpty()
     environment = {**os.environ, "COLUMNS": "100", "LINES": "50", "TERM": "xterm"}
     words = [PROGRAM, "status", *SMALL, "--store", str(store), "--watch"]

@@ -11,23 +11,23 @@ import torch
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import runner
+from roarbench.execution import run_suite
 from roarbench.models.build import build
-from roarbench.plan.choosing import chosen_estimators, part_of, with_added
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
+from roarbench.plan.selection import add_from_options, read_estimators, select_part
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite, with_entries
+from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.plan.weights import title
 from roarbench.protocols.roar import ROAR
-from roarbench.report.profile import command as command_of
-from roarbench.report.profile import profile
-from roarbench.store.references import checksum
+from roarbench.report.estimator_profile import command as command_of
+from roarbench.report.estimator_profile import profile
+from roarbench.store.networks import checksum
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import results as made_up
 from tests.helpers.command_line import command, record
 
 NAME = "var-grad(noise=0.05)"
-PLANTED = ("--suite", "planted", "--limit", "40")
+PLANTED = ("--suite", "planted", "--max-images", "40")
 PUBLISHED = replace(find_suite("planted"), blocks=(Block(ROAR, ("random", "grad", "var-grad"), (0.9,), seeds=1),))
 
 
@@ -61,7 +61,7 @@ def test_file_number_i_is_explained_by_seed_i_the_title_names_both_and_each_is_r
     found = record(call, "table", *PLANTED, *two.asked, *two.at)
     assert (found["reference"], found["references"], found["one_network"]) == (",".join(two.titles), 2, False)
     assert {row["estimator"]: row["seeds"] for row in found["rows"] if row["seeds"]} == {"random": 2, "grad": 2}
-    for word in ("plan", "status", "validity", "claims"):
+    for word in ("plan", "status", "diagnose", "claims"):
         answer = call(word, *PLANTED, *two.asked, *two.at)
         assert " ".join(name[:13] for name in two.titles) in " ".join(answer.out.replace(",", "").split()), word
     again = ("reproduce", two.keys[1, two.titles[1]], "--store", shutil.copytree(two.at[1], tmp_path / "store"))
@@ -92,7 +92,7 @@ def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_r
     for name in ("references", "rankings"):
         shutil.copytree(first / name, copy / name)
     assert call(*run, "--seeds", "2", "--store", copy).code == 0
-    monkeypatch.delattr(runner, "make_plan")  # by which work begins
+    monkeypatch.delattr(run_suite, "make_plan")  # by which work begins
     (path,) = copy.glob("references/*/weights.pt")
     weights = {name: value + 1 for name, value in torch.load(path).items()}
     torch.save(weights, path)
@@ -109,15 +109,15 @@ def test_with_one_database_a_copied_folder_goes_on_and_one_of_other_weights_is_r
 
 def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key():
     suite = find_suite("quick@1")
-    joined = with_entries(suite, [NAME])
-    assert set(expand(suite)) < set(expand(joined))
+    joined = add_estimators(suite, [NAME])
+    assert set(expand_points(suite)) < set(expand_points(joined))
     for block, added in zip(suite.blocks, joined.blocks, strict=True):
         assert (NAME in added.estimators) == ("var-grad" in block.estimators)
         assert (f"{NAME}~blurred" in added.estimators) == ("var-grad~blurred" in block.estimators)
-    assert with_entries(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
+    assert add_estimators(joined, [NAME, f"{NAME}~blurred"]) == joined  # as a store names them
     # ids are chosen by the name that rows have
     asked = ["random, var-grad( noise=.050 )~blurred", "grad,var-grad(noise=.15)"]
-    assert chosen_estimators(with_added(suite, asked), asked) == ["random", f"{NAME}~blurred", "grad", "var-grad"]
+    assert read_estimators(add_from_options(suite, asked), asked) == ["random", f"{NAME}~blurred", "grad", "var-grad"]
 
 
 @pytest.mark.parametrize(
@@ -126,7 +126,7 @@ def test_parameters_stand_wherever_the_suite_has_the_default_and_change_no_key()
 )
 @pytest.mark.parametrize("asked", ["gb,var-grad", "sg-grad(noise=0.05)", "gradcam", "centre"])
 def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, protocols, asked):
-    part = part_of(find_suite(suite), [asked])
+    part = select_part(find_suite(suite), [asked])
     for name in asked.split(","):
         joined = [block.protocol.name for block in part.blocks if name in block.estimators]
         assert joined == protocols, "once each: a block without Random has only checks"
@@ -137,11 +137,11 @@ def test_any_estimator_joins_a_suite_under_each_protocol_with_its_twins(suite, p
 def test_what_is_no_row_of_a_suite_is_refused():
     """Edges are named by other blocks of quick; columns of a table have no neighbours; only planted images know."""
     quick = find_suite("quick@6")
-    assert part_of(quick, ["sobel-released"]).entered == frozenset()
+    assert select_part(quick, ["sobel-released"]).entered == frozenset()
     with pytest.raises(CallerError, match="suite 'digits' has no 'sobel': the columns of a table have no neighbours"):
-        part_of(find_suite("digits"), ["sobel"])
+        select_part(find_suite("digits"), ["sobel"])
     with pytest.raises(CallerError, match="suite 'quick' has no 'leak'; it has: random, "):
-        part_of(quick, ["leak"])
+        select_part(quick, ["leak"])
 
 
 @pytest.mark.slow
@@ -164,7 +164,7 @@ def test_a_row_with_parameters_is_its_own_has_a_place_on_the_board_and_is_not_ru
     assert view.results.suite.entered == {"gb", NAME}
     noise, samples = profile(NAME).settings
     assert noise.startswith("noise 0.05: ") and samples.startswith("samples 15: ")
-    assert f"--estimators '{NAME}' --limit 40" in command_of(view.results, NAME)
+    assert f"--estimators '{NAME}' --max-images 40" in command_of(view.results, NAME)
     assert "all 3 runs are done" in call(*run, NAME).err
 
 

@@ -14,14 +14,14 @@ import typer
 
 from roarbench.api import suites
 from roarbench.cli import main
+from roarbench.enums import ScoredNetwork
 from roarbench.errors import RunError
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.execution import jobs, runner
+from roarbench.execution import jobs, run_suite
 from roarbench.forecast.rates import CORE, assume
-from roarbench.plan.choosing import chosen_estimators
+from roarbench.plan.selection import read_estimators
 from roarbench.plan.suites import SUITES, find_suite
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Retrain
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, RUNS, SMALL, record
 from toy import linear
@@ -85,7 +85,7 @@ def test_a_run_that_fails_is_told_and_is_tried_again_once_somebody_asks(call, tm
 def test_runs_without_room_are_left_out_without_a_word_about_retry(call, tmp_path, monkeypatch):
     suite = find_suite("planted")
     rates = replace(assume(suite, CORE), too_large=((suite.recipe, "no room"),))
-    monkeypatch.setattr(runner, "measured_rates", lambda engine, suite, work, say: rates)
+    monkeypatch.setattr(run_suite, "measure_rates", lambda engine, suite, work, say: rates)
     answer = call("run", *PART, "--store", tmp_path)
     assert answer.code == 1
     assert " are left out here: no room" in answer.err and "roarbench retry" not in answer.err
@@ -108,7 +108,7 @@ def test_a_plan_counts_without_a_store_and_makes_none(call, tmp_path):
 def test_plan_and_status_count_what_is_done_and_nothing_that_others_submitted(call, store, tmp_path):
     with ResultsStore.open(default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
-        cell = replace(row.run.cell, estimator="other@12345678", retrain=Retrain.IMAGES, t=0.5)
+        cell = replace(row.run.cell, estimator="other@12345678", retrain=ScoredNetwork.IMAGES, t=0.5)
         results.failures.add(replace(row.run, cell=cell), "died")
     text = " ".join(call("plan", *PART, "--store", store).out.split())
     assert text == f"{TITLE} (tests the installation only): all {RUNS} runs are done"
@@ -136,7 +136,7 @@ def test_a_table_has_four_formats_and_shows_what_is_asked_for(call, made):
     assert {row["estimator"] for row in json.loads(plain.out)["rows"]} == names
     assert {row["estimator"] for row in csv.DictReader(StringIO(table.out))} == names
     assert all(name in text.out and f" {name} |" in page.out for name in names)
-    assert "| truth |" in call("validity", *SMALL, "--store", made, "--format", "markdown").out
+    assert "| truth |" in call("diagnose", *SMALL, "--store", made, "--format", "markdown").out
     kar = record(call, "table", *SMALL, "--store", made, "--protocol", "kar", "--estimators", "truth")
     assert record(call, "table", *SMALL, "--store", made, "--fill", "mean")["fill"] == "mean"
     other = call("table", *SMALL, "--store", made, "--fill", "black", "--unit", "pixel")
@@ -217,10 +217,10 @@ def test_help_of_every_command_has_an_example_that_can_be_typed(call):
             assert words[:2] == ["roarbench", name] and example in " ".join(answer.out.split())
             context = command.make_context(name, words[2:])
             if suite := context.params.get("suite"):
-                chosen_estimators(find_suite(suite), context.params.get("estimators"))
+                read_estimators(find_suite(suite), context.params.get("estimators"))
 
 
-RUN = "roarbench run --suite planted --store none --limit 8"
+RUN = "roarbench run --suite planted --store none --max-images 8"
 NO_STORE = f"no results store at none/results.sqlite; `{RUN}` makes one"
 BAD = [
     (("run", *SMALL, "--protocol", "ROAR"), "no protocol 'ROAR'; did you mean 'roar'? known: augmented, "),
@@ -230,9 +230,12 @@ BAD = [
     (("roar",), "No such command 'roar'. (did you mean roarbench run --suite quick --protocol roar?)"),
     (("Quick-Roar",), "No such command 'Quick-Roar'. (did you mean roarbench run --suite quick-roar?)"),
     (("run", *SMALL, "--estimators", "grda"), "no estimator 'grda'; did you mean 'grad'? (list: roarbench estimators)"),
-    (("run", "--suite", "planted", "--limit", "2001"), "--limit 2001 is above the 2,000 images that a split of"),
-    (("run", *SMALL, "--until-decided", "--difference", "-1"), "--difference is -1; write accuracy points above 0 and"),
-    (("run", *SMALL, "--budget", "2h"), "--difference and --budget say when a course ends; add --until-decided"),
+    (
+        ("run", "--suite", "planted", "--max-images", "2001"),
+        "--max-images 2001 is above the 2,000 images that a split of",
+    ),
+    (("run", *SMALL, "--stop-early", "--difference", "-1"), "--difference is -1; write accuracy points above 0 and"),
+    (("run", *SMALL, "--budget", "2h"), "--difference and --budget say when a course ends; add --stop-early"),
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
     (("run", *SMALL, "--address", "auto"), "--address says which Ray cluster does the work; add --engine ray"),
@@ -249,7 +252,7 @@ BAD = [
     (("table", *SMALL, "--db", "mysql://me:secret@host/name"), "no results store in 'mysql'; write sqlite:///PATH"),
     (("table", *SMALL, "--store", "x" * 5000), f"{'x' * 100}"),
     (("status", *SMALL, "--watch", "--format", "json"), "--watch draws on a terminal; leave --format json out, or "),
-    (("run", "quick", "--limit", "4"), "(did you mean roarbench run --suite quick --limit 4?)"),
+    (("run", "quick", "--max-images", "4"), "(did you mean roarbench run --suite quick --max-images 4?)"),
     (("tabel", *SMALL), "No such command 'tabel'. Did you mean 'table'?"),
     (("plot", *SMALL, "-o", "x.gif"), "cannot draw 'x.gif': a picture is .png, .svg or .pdf; write x.png"),
     (("plot", *SMALL, "-o", "/nowhere/x.png"), "cannot write /nowhere/x.png: No such file or directory"),
@@ -286,7 +289,7 @@ def test_a_suite_that_looks_like_a_file_is_looked_for_as_one(call, tmp_path, mon
 
 def test_a_suite_of_which_a_store_has_nothing_is_one_line(call, made, tmp_path):
     line = "roarbench: nothing of quick v6 is in this store; `roarbench run --suite quick@6 --store {}` makes it\n"
-    for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("validity",), ("report", "-o", tmp_path / "x.html")):
+    for words in (("table",), ("plot", "-o", tmp_path / "x.png"), ("diagnose",), ("report", "-o", tmp_path / "x.html")):
         answer = call(*words, "--suite", "quick@6", "--store", made)
         assert (answer.code, answer.out, answer.err) == (2, "", line.format(made))
     assert json.loads(call("table", "--suite", "quick@6", "--store", made, "--format", "json").out)["images"] == 0

@@ -18,7 +18,7 @@ from tests.helpers.tiny_set import png, write_split
 
 pytestmark = pytest.mark.slow
 
-QUICK = ("--suite", "quick", "--limit", "10")
+QUICK = ("--suite", "quick", "--max-images", "10")
 PUBLISHED = replace(find_suite("quick@1"), blocks=(Block(ROAR, ("random", "sobel"), (0.9,), seeds=1),))
 
 
@@ -44,8 +44,10 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
     (manifest,) = photos.glob("store/data/*/manifest.json")
     shown = json.loads(manifest.read_text())["fingerprint"][:8]
     small = "(small version: 10 images a split"
-    for words in (("table",), ("validity",), ("claims",), ("plot", "-o", "x.svg")):
-        other = " ".join([f"roarbench {words[0]} --suite quick --limit 10 --data {shown} --store {at[1]}", *words[1:]])
+    for words in (("table",), ("diagnose",), ("claims",), ("plot", "-o", "x.svg")):
+        other = " ".join(
+            [f"roarbench {words[0]} --suite quick --max-images 10 --data {shown} --store {at[1]}", *words[1:]]
+        )
         told = f"nothing of quick v1 {small}) is in this store, but: {other} {small}; images of "
         assert call(*words, *QUICK, *at).err.removeprefix("roarbench: ").startswith(told)
     moved = shutil.copytree(photos / "images", tmp_path / "moved")  # with its files' times
@@ -53,7 +55,7 @@ def test_results_on_other_images_are_shown_only_where_these_are_asked_for(call, 
         assert record(call, "table", *QUICK, *at, "--data", name)["images"] == 10
     assert {row["gain"] for row in record(call, "table", *QUICK, *at)["rows"]} == {None}
     folder = write_photos(tmp_path / "more")
-    run = f"roarbench run --suite quick --data {folder} --store {at[1]} --limit 10"
+    run = f"roarbench run --suite quick --data {folder} --store {at[1]} --max-images 10"
     for name, said in ((folder, f"`{run}` makes it"), ("/nowhere", "--data /nowhere is missing")):
         answer = call("table", *QUICK, *at, "--data", name)
         assert (answer.code, answer.out, said in answer.err) == (2, "", True)
@@ -67,7 +69,7 @@ def test_both_are_planned_apart_and_a_folder_that_is_gone_is_known_by_its_name(c
     assert own != other
     assert record(call, "plan", *QUICK, *at, "--data", gone)["done"] == 3
     answer = call("run", *QUICK, "--data", gone, *at)
-    asked = f"--suite quick --store {at[1]} --data {gone} --limit 10"
+    asked = f"--suite quick --store {at[1]} --data {gone} --max-images 10"
     assert (answer.code, f"next:\n  roarbench table {asked}\n" in answer.err) == (0, True)
     shutil.rmtree(gone)
     assert record(call, "table", *QUICK, *at, "--data", gone)["images"] == 10
@@ -99,13 +101,13 @@ def test_it_is_printed_planned_and_run_by_its_file(call, made, tmp_path):
 def test_results_are_shown_and_done_again_without_the_file_and_go_with_their_suite_onto_the_board(call, made, tmp_path):
     title, other = read_suite(made / "pictures.toml").called, ("--store", tmp_path / "other")
     store = shutil.copytree(made / "store", tmp_path / "store")
-    for word in ("status", "table", "validity", "keys", "claims"):
+    for word in ("status", "table", "diagnose", "list-runs", "claims"):
         for name in (title, "pictures"):
             answer = call(word, "--suite", name, "--store", store)
             assert (answer.code, "grad" in answer.out or "5" in answer.out) == (0, True), word
-    keys = record(call, "keys", "--suite", title, "--store", store)
+    keys = record(call, "list-runs", "--suite", title, "--store", store)
     key = next(row["key"] for row in keys if row["estimator"] == "grad")
-    assert record(call, "show", key, "--store", store)["suites"] == [title]
+    assert record(call, "run-info", key, "--store", store)["suites"] == [title]
     answer = call("reproduce", key, "--store", made / "store")
     assert (answer.code, answer.out.startswith("equal:")) == (0, True)
     assert "did you mean 'quick-matched'?" in call("table", "--suite", "quick-matchd", "--store", store).err
@@ -170,7 +172,7 @@ def test_a_network_that_came_with_results_is_not_run_unless_its_hash_is_named(ca
     (tmp_path / "was-run").unlink()
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "somebody-else"))
     assert call("import", tmp_path / "x.parquet", *other).code == 0
-    key = record(call, "keys", "--suite", title, *other)[0]["key"]
+    key = record(call, "list-runs", "--suite", title, *other)[0]["key"]
     data = ("--data", tmp_path / "pictures")
     asked = [(command, "--suite", title) for command in ("plan", "run", "replicate")] + [("reproduce", key)]
     for words in asked:

@@ -155,7 +155,7 @@ def calls(asked):
 
 OFFERED = {
     "roarbench table --suite ": [*SUITES],
-    "roarbench validity --against planted-s": ["planted-smooth"],
+    "roarbench diagnose --against planted-s": ["planted-smooth"],
     "roarbench table --protocol ": [*SHOWN],
     "roarbench run --protocol ": [*PROTOCOLS],
     "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],
@@ -178,9 +178,9 @@ def test_reading_commands_do_not_wait_for_torch(whole):
     here = (*LARGER, "--store", whole)
     light = [("--help",), ("--version",), ("run", "--help")]
     known = [("run", "--suite", "quikc"), ("suites",), ("estimators",)]  # a store may know a suite of this name
-    stored = [(word, *here) for word in ("status", "keys", "table", "validity")]
+    stored = [(word, *here) for word in ("status", "list-runs", "table", "diagnose")]
     drawn = ("plot", *here, "-o", whole / "curves.svg")
-    shown = ("show", "nothing", "--store", whole)
+    shown = ("run-info", "nothing", "--store", whole)
     found = calls([(words, {}) for words in (*light, *known, *stored, shown, drawn)])
     assert [code for code, _, _ in found] == [0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 2, 0]
     assert [heavy for _, _, heavy in found[:3]] == [[], [], []]

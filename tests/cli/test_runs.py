@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from roarbench.plan.keys import bind
-from roarbench.plan.points import expand
-from roarbench.plan.suites import SUITES, VERSIONS, with_entries
+from roarbench.plan.points import expand_points
+from roarbench.plan.run_keys import build_run
+from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers.board_store import make_store
 from tests.helpers.command_line import PART, SMALL, record
@@ -17,11 +17,11 @@ MINE = "mine@12345678"
 
 
 def listed(call, store, *words):
-    return record(call, "keys", *SMALL, "--store", store, *words)
+    return record(call, "list-runs", *SMALL, "--store", store, *words)
 
 
 def shown(call, store, key):
-    return record(call, "show", key, "--store", store)
+    return record(call, "run-info", key, "--store", store)
 
 
 def rows(call, store):
@@ -32,9 +32,9 @@ def fail(store, reason="died of it"):
     """Note that a run of a submission failed; its key."""
     with ResultsStore.open(default_url(store)) as results:
         row = next(iter(results.results(results.keys("")).values()))
-        suite = with_entries(SUITES["planted"], [MINE])
-        points = (point for point in expand(suite) if point.cell.estimator == MINE)
-        run = bind(suite, next(points), row.run.data, row.run.limit)
+        suite = add_estimators(SUITES["planted"], [MINE])
+        points = (point for point in expand_points(suite) if point.cell.estimator == MINE)
+        run = build_run(suite, next(points), row.run.data, row.run.limit)
         results.failures.add(run, reason)
     return run.key
 
@@ -48,9 +48,9 @@ def test_the_keys_of_a_suite_say_what_each_run_is_and_how_it_stands(call, made):
     for key, result in done.items():
         cell, row = result.run.cell, found[key]
         assert (row["estimator"], row["t"], row["seed"]) == (cell.estimator, cell.t, result.run.seed)
-    refused = call("keys", "--suite", "cifar10", "--store", made)
+    refused = call("list-runs", "--suite", "cifar10", "--store", made)
     assert refused.code == 2 and f"`roarbench run --suite cifar10 --store {made}` decodes them" in refused.err
-    lines = call("keys", *SMALL, "--store", made).out.splitlines()
+    lines = call("list-runs", *SMALL, "--store", made).out.splitlines()
     assert lines[0] == f"{[*found][0][:12]}  done     roar none t=0 scalar seed 0"
     assert len(lines) == 62
 
@@ -69,15 +69,15 @@ def test_all_that_is_known_of_a_run_is_shown_for_the_first_digits_of_its_key(cal
     (folder,) = found["rankings"]["folders"]
     assert found["rankings"]["checksum"] == result.rankings
     assert Path(folder).parts[-1].startswith("truth-scalar-") and (Path(folder) / "manifest.json").exists()
-    text = call("show", key[:10], "--store", made).out
+    text = call("run-info", key[:10], "--store", made).out
     assert "roar truth t=0.1 scalar seed 0" in text and folder in text
     digits = [key[0] for key in keys]
     twice = next(digit for digit in digits if digits.count(digit) > 1)  # 21 keys begin with 16 digits at most
     for digits, said in (
-        ("zz", "no run here has a key that begins with 'zz'; `roarbench keys --suite"),
+        ("zz", "no run here has a key that begins with 'zz'; `roarbench list-runs --suite"),
         (twice, f"runs have a key that begins with '{twice}'"),
     ):
-        answer = call("show", digits, "--store", made)
+        answer = call("run-info", digits, "--store", made)
         assert (answer.code, answer.err.count("\n"), said in answer.err) == (2, 1, True)
 
 
@@ -86,12 +86,12 @@ def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
     assert rows(call, store)[MINE]["gain"] is None
     assert shown(call, store, key)["failures"][0]["reason"] == "died of it"
     for words in ((), ("--why", " ")):
-        refused = call("forget", MINE, "--store", store, *words)
+        refused = call("archive", MINE, "--store", store, *words)
         assert refused.code == 2 and "--why" in refused.err
-    wrong = call("forget", "mien", "--why", "typed wrongly", "--store", store)
+    wrong = call("archive", "mien", "--why", "typed wrongly", "--store", store)
     assert (wrong.code, f"did you mean '{MINE}'?" in wrong.err) == (2, True)
     assert shown(call, store, key)["state"] == "failed"
-    answer = call("forget", "mine", "--why", "the wrong layer", "--store", store)
+    answer = call("archive", "mine", "--why", "the wrong layer", "--store", store)
     assert (answer.code, answer.out) == (0, "")
     assert answer.err.startswith(f"taken off the boards: no results and 1 failure of {MINE};")
     assert MINE not in rows(call, store)
@@ -104,7 +104,7 @@ def test_what_failed_of_a_submission_is_taken_off_with_a_note(call, store):
 def test_a_failure_is_told_with_what_helps(call, store):
     """In the table as well; a file that is the same fails again, a busy machine may not."""
     for kind, advice in (
-        ("not-finite", f"take this one off the board: `roarbench forget {MINE} --why faulty --store"),
+        ("not-finite", f"take this one off the board: `roarbench archive {MINE} --why faulty --store"),
         ("time", "failed runs are not tried again until `roarbench retry --suite planted"),
     ):
         reason = f"rank {MINE} test 0 failed: {kind}: of 2 of 8 images (3, 7)"
@@ -120,10 +120,10 @@ def test_a_failure_is_told_with_what_helps(call, store):
 def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, store):
     before = rows(call, store)
     for name in ("truth", listed(call, store)[0]["key"]):
-        refused = call("forget", name, "--why", "x", "--store", store)
+        refused = call("archive", name, "--why", "x", "--store", store)
         assert refused.code == 2 and "write --yes" in refused.err
     assert rows(call, store) == before
-    assert call("forget", "truth", "--why", "to see", "--yes", "--store", store).code == 0
+    assert call("archive", "truth", "--why", "to see", "--yes", "--store", store).code == 0
     assert [row["state"] for row in listed(call, store)].count("done") == 1 + 10
     assert rows(call, store)["truth"]["gain"] is None
     assert call("run", *PART, "--store", store).code == 0
@@ -134,7 +134,7 @@ def test_what_comes_with_roarbench_is_asked_about_and_can_be_done_again(call, st
 
 def test_a_row_that_ran_without_the_sandbox_is_not_done_again_without_being_asked_to(tmp_path, call):
     name = "mine@0123abcd~trusted~cuda"
-    suite = with_entries(VERSIONS["quick", 1], [name])
+    suite = add_estimators(VERSIONS["quick", 1], [name])
     with ResultsStore.open(make_store(tmp_path, suite, lambda point: point.cell.estimator == name, 60)) as store:
         told = call("reproduce", store.keys("")[0], "--store", tmp_path)
     assert (told.code, told.out) == (2, "")

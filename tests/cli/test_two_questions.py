@@ -5,19 +5,19 @@ import shutil
 
 import pytest
 
-from roarbench.api.finding import load
-from roarbench.plan.suite import Block, Suite
+from roarbench.api.load_suite import load_suite
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
-from roarbench.report.two_questions import TwoQuestions
+from roarbench.report.combined_table import TwoQuestions
 from tests.helpers.command_line import command, record
 
 BLOCKS = (
     Block(ROAR, ("random", "grad"), (0.9,), seeds=2),
     Block(OWN_NETWORK, ("random", "grad", "input-x-grad"), (0.3,), seeds=1),
 )
-PUBLISHED = Suite("both", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS, references=3)
-ASKED = ("--suite", "both", "--limit", "16")
+PUBLISHED = SuiteSpec("both", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS, references=3)
+ASKED = ("--suite", "both", "--max-images", "16")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +70,7 @@ def test_a_row_of_one_question_alone_is_shown_and_all_notes_are_of_both(run, cal
 
 def test_python_has_the_same_table_picture_and_frame(run):
     store, _ = run
-    result = load("both", store=store, limit=16).result()
+    result = load_suite("both", store=store, limit=16).result()
     frame = result.to_dataframe().set_index("name")
     assert dict(frame["roar"]) == {"grad": "run", "input-x-grad": "not run", "random": "run"}
     assert frame.attrs["suite"] == "both"
@@ -98,7 +98,7 @@ def test_two_rows_are_compared_by_both_questions_as_the_table_has_them(run, call
 def test_the_table_of_a_run_judges_all_rows_and_shows_those_asked_for(run, call, monkeypatch):
     """Every place, count and verdict is that of `table` without --estimators, whatever part ran."""
     store, _ = run
-    monkeypatch.setattr("roarbench.analysis.boards.at_chance", lambda *_: "")  # else nothing is judged
+    monkeypatch.setattr("roarbench.analysis.suite_results.describe_chance", lambda *_: "")  # else nothing is judged
     asked = (*ASKED, "--store", store)
     whole = record(call, "table", *asked)
     ran = record(call, "run", *asked, "--estimators", "grad")
@@ -121,4 +121,4 @@ def test_another_fill_of_the_same_suite_is_run_and_shown_by_the_option(run, call
     assert "both v1, fill black (small version" in call("table", *asked, "--fill", "zero").out
     counts = [record(call, "status", *asked, *words)["done"] for words in ((), ("--fill", "black"))]
     assert counts[0] > counts[1] > 0
-    assert load("both", store=store, limit=16, fill="black").result().table("own-network").fill == "zero"
+    assert load_suite("both", store=store, limit=16, fill="black").result().table("own-network").fill == "zero"

@@ -12,10 +12,11 @@ from functools import cache, partial
 import numpy as np
 import pytest
 
-from roarbench.datasets import decoding, loading
+from roarbench.datasets import decode_dataset as loading
+from roarbench.datasets import decoding
+from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.decoded import open_decoded
 from roarbench.datasets.decoding import Progress
-from roarbench.datasets.loading import decode_dataset
 from roarbench.errors import DataError, StoreError
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.tiny_set import MANY, TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -250,7 +251,7 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from tests.helpers.tiny_set import TINY
-from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.decode_dataset import decode_dataset
 def mebibytes(kind):
     return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith(kind)) / 1024
 few, many = (replace(TINY, train_images=count, test_images=6, size=224) for count in (64, 512))

@@ -14,9 +14,8 @@ from PIL import ExifTags, Image
 
 from roarbench.datasets import superpixel_files
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.idx import has_idx, read_idx
-from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.one_image import (
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.decode_image import (
     FILL,
     centre_square,
     check_depth,
@@ -25,11 +24,12 @@ from roarbench.datasets.one_image import (
     refuse_damaged,
     to_pixels,
 )
+from roarbench.datasets.idx import has_idx, read_idx
 from roarbench.datasets.superpixel_files import superpixels
+from roarbench.enums import Split
 from roarbench.errors import DataError
 from roarbench.kernels.inputs import Normalisation
-from roarbench.models import vision
-from roarbench.terms import Split
+from roarbench.models import torchvision_models
 from tests.helpers.deep_files import deep_png, deep_tiff
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, write_split
 
@@ -235,7 +235,7 @@ def test_the_centre_is_kept_and_shrinking_does_not_alias():
 @pytest.mark.parametrize("sides", [(60, 40), (41, 77), (33, 33), (63, 32)])
 def test_resized_then_cropped_as_torchvision_does(sides, interpolation):
     """Bit by bit, also where a side or a border is odd: its long side is rounded down, its border to an even number."""
-    vision.torchvision_models()  # which can be imported also where its operators do not match torch
+    torchvision_models.torchvision_models()  # which can be imported also where its operators do not match torch
     functional = import_module("torchvision.transforms.functional")
     image = Image.fromarray(np.random.default_rng(0).integers(0, 256, (*sides, 3), np.uint8))
     for resize, size in ((32, 28), (40, 33), (28, 28), (21, 16)):

@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.datasets.catalogue import DATASETS, PINNED, find_dataset
-from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.decode_dataset import decode_dataset
 from roarbench.datasets.planted import DECAY, generate, patterns
 from roarbench.datasets.sources import open_source
-from roarbench.datasets.subsets import balanced_subset, check_limit, choose_rows, held_out
+from roarbench.datasets.subsets import check_limit, choose_balanced, choose_rows, hold_out
+from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.terms import Split
 
 PUBLISHED = {  # what is not here: classes, training and test images; of Birdsnap those of the hub's copy
     "imagenet-5k": (1000, 1000 * 5, 1000 * 5),
@@ -64,24 +64,24 @@ def test_balanced_subset_takes_turns(labels, limit):
         for label in range(5):
             if waiting[label] and len(slow) < limit:
                 slow.append(waiting[label].pop(0))
-    assert np.flatnonzero(balanced_subset(np.array(labels, np.int64), limit)).tolist() == sorted(slow)
+    assert np.flatnonzero(choose_balanced(np.array(labels, np.int64), limit)).tolist() == sorted(slow)
 
 
 def test_the_least_limit():
     """A small set keeps all its classes; one of a hundred and more may lack some, for a try on a small machine."""
     for name, least in (("imagenette", 10), ("imagenet", 2)):
         check_limit(find_dataset(name), least)
-        with pytest.raises(DataError, match=f"--limit {least - 1} is below the .*; write {least} or more"):
+        with pytest.raises(DataError, match=f"--max-images {least - 1} is below the .*; write {least} or more"):
             check_limit(find_dataset(name), least - 1)
 
 
 def test_held_out_images_are_drawn():
     """Not the first of each class: photographs of one bird often follow each other. Each is drawn equally often."""
     labels = np.repeat([0, 1], 10)
-    drawn = sum(held_out(labels, 2, seed).astype(int) for seed in range(1000))
-    assert set(np.add.reduceat(held_out(labels, 2, 7), (0, 10))) == {2}
+    drawn = sum(hold_out(labels, 2, seed).astype(int) for seed in range(1000))
+    assert set(np.add.reduceat(hold_out(labels, 2, 7), (0, 10))) == {2}
     assert abs(drawn - 200).max() < 6 * np.sqrt(1000 * 0.2 * 0.8)  # six standard deviations
-    np.testing.assert_array_equal(held_out(labels, 2, 7), held_out(labels, 2, 7))
+    np.testing.assert_array_equal(hold_out(labels, 2, 7), hold_out(labels, 2, 7))
 
 
 def test_every_tenth_class_as_many_of_each():

@@ -13,14 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from huggingface_hub import errors
 
-from roarbench.datasets import FOLDERS, PARQUET, origin
+from roarbench.datasets import FOLDERS, PARQUET, locations
 from roarbench.datasets import hub as hub_files
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.sources import counted, open_source
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.sources import count_images, open_source
+from roarbench.enums import Split
 from roarbench.errors import DataError
-from roarbench.execution.class_images import class_images
-from roarbench.terms import Split
+from roarbench.execution.class_templates import class_images
 from tests.helpers.elsewhere import python, said_by
 from tests.helpers.own_photos import CLASSES, write_pictures
 from tests.helpers.tiny_set import TINY, TINY_LABELS, png, tiny_images, tiny_pixels, write_rows, write_split
@@ -101,7 +101,7 @@ def test_another_set_than_the_record_says_is_refused_and_a_part_but_for_a_small_
 
 def own(folder, **changes):
     drawn = {"train_split": ".", "test_split": ".", "share": 0.25, "hub": "", "own": FOLDERS, "folder": str(folder)}
-    return counted(replace(TINY, **{**drawn, **changes}))
+    return count_images(replace(TINY, **{**drawn, **changes}))
 
 
 APART = {"train_split": "train", "test_split": "test", "share": 0.0}
@@ -206,7 +206,7 @@ import json, sys
 from dataclasses import replace
 from pathlib import Path
 from tests.helpers.tiny_set import TINY
-from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.decode_dataset import decode_dataset
 record = replace(TINY, revision="1" * 40, config="8px")
 print(decode_dataset(record, Path("store"), limit=json.loads(sys.argv[1])).train.labels.tolist())
 """
@@ -289,14 +289,14 @@ def test_an_installed_data_set_is_read_where_no_folder_is_named(tmp_path, monkey
         header = bytes((0, 0, 8, 3)) + np.array([2, 28, 28], ">i4").tobytes()
         (tmp_path / f"{name}-images-idx3-ubyte").write_bytes(header + bytes(783) + b"\x07" + bytes(784))
         (tmp_path / f"{name}-labels-idx1-ubyte").write_bytes(bytes((0, 0, 8, 1, 0, 0, 0, 2, 9, 4)))
-    monkeypatch.setitem(origin.INSTALLED, "fashion-mnist", tmp_path)
+    monkeypatch.setitem(locations.INSTALLED, "fashion-mnist", tmp_path)
     test = open_source(record, None)[Split.TEST]
     assert test.labels.tolist() == [9, 4] and test.pixels[0, 0, 27, 27] == 7
-    assert origin.describe_source(record, None)["kind"] == "installed"
+    assert locations.describe_source(record, None)["kind"] == "installed"
     part = open_source(replace(record, test_images=1, of_each=1), None)  # class 4 before class 9
     assert {split: (rows.labels.tolist(), int(rows.pixels.sum())) for split, rows in part.items()} == {
         Split.TRAIN: ([9, 4], 7),
         Split.TEST: ([4], 0),
     }
-    monkeypatch.setitem(origin.INSTALLED, "fashion-mnist", tmp_path / "nowhere")
-    assert origin.describe_source(record, None)["kind"] == "hub"
+    monkeypatch.setitem(locations.INSTALLED, "fashion-mnist", tmp_path / "nowhere")
+    assert locations.describe_source(record, None)["kind"] == "hub"

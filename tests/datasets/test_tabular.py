@@ -11,9 +11,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.loading import decode_dataset
-from roarbench.datasets.origin import BUNDLED, BUNDLED_TABLE
-from roarbench.datasets.tabular import in_steps, read_rows
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.locations import BUNDLED, BUNDLED_TABLE
+from roarbench.datasets.tabular import quantize_rows, read_rows
 from roarbench.errors import DataError
 
 CELLS = find_dataset("breast-cancer")
@@ -69,12 +69,12 @@ def test_what_is_no_table_of_numbers_is_refused(tmp_path):
 def test_steps_reach_from_percentile_to_percentile_of_the_training_rows():
     """101 training rows 0 … 100 have the percentiles 1 and 99; the rows after them are not looked at."""
     values = np.array([*range(101), -50, 1, 50, 99, 1000.0])[:, None]
-    steps = in_steps(values, np.arange(101)).ravel()
+    steps = quantize_rows(values, np.arange(101)).ravel()
     assert steps[101:].tolist() == [0, 0, 128, 255, 255]  # 255 / 2 rounds to the even number
     assert steps[26] == round(255 * 25 / 98)
     values = np.zeros((300, 2))
     values[7, 0] = values[299, 1] = 5.0  # a rare event is seen; what changes only outside of training is 0
-    steps = in_steps(values, np.arange(200))
+    steps = quantize_rows(values, np.arange(200))
     assert (steps.shape, steps[7, 0], steps.sum()) == ((300, 2, 1, 1), 255, 255)
 
 

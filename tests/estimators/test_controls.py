@@ -6,8 +6,8 @@ import torch
 from scipy import ndimage
 
 from roarbench.errors import DataError
-from roarbench.estimators import SEED
-from roarbench.estimators.baselines import blurred
+from roarbench.estimators.baselines import blur
+from roarbench.estimators.estimator import SEED
 from roarbench.estimators.noise import random_importance
 from tests.helpers.networks import importance
 from tests.helpers.streamed import seeded
@@ -70,7 +70,7 @@ def test_blur_is_scipys_and_that_of_a_draw_a_smooth_random_map(batch):
         drawn = torch.randn(shape, generator=seeded(3), dtype=torch.float64)
         sigma = (0, 0, 0.05 * shape[2], 0.05 * shape[3])
         expected = ndimage.gaussian_filter(drawn.numpy(), sigma, mode="mirror", truncate=4.0)
-        np.testing.assert_allclose(blurred(drawn).numpy(), expected, rtol=0, atol=1e-12)
+        np.testing.assert_allclose(blur(drawn).numpy(), expected, rtol=0, atol=1e-12)
     random = random_importance(batch.images, batch.ids, SEED + 3).numpy()
     slow = ndimage.gaussian_filter(random, 0.2 * 12, axes=(2, 3), mode="mirror", radius=round(4 * 0.2 * 12))
     np.testing.assert_allclose(control("random-smooth(width=0.2)", batch), slow, rtol=1e-6)
@@ -102,8 +102,8 @@ def test_what_a_class_tells_counts_where_there_is_detail(batch):
 
 def test_deviation_is_the_distance_from_its_baseline(batch):
     black = -torch.arange(1, 4).to(batch.images)[:, None, None]
-    starts = {"mean": torch.zeros_like(black), "black": black, "blur": blurred(batch.images)}
+    starts = {"mean": torch.zeros_like(black), "black": black, "blur": blur(batch.images)}
     for name, start in starts.items():
         plain, smooth = (control(f"deviation{form}(baseline={name})", batch, black) for form in ("", "-blurred"))
         expected = (batch.images - start).abs()
-        torch.testing.assert_close((plain, smooth), (expected, blurred(expected)), rtol=0, atol=0)
+        torch.testing.assert_close((plain, smooth), (expected, blur(expected)), rtol=0, atol=0)

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.cost import passes
+from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.estimators.parameters import PARAMETERS
 from roarbench.models.build import build
 from tests.helpers.networks import CountingPasses, importance
@@ -17,7 +17,7 @@ from tests.helpers.streamed import seeded
 
 ROOT = Path(__file__).parents[2]
 FINGERPRINTS = json.loads(Path(__file__).with_name("fingerprints.json").read_text())
-MAPPED = [row for row in ESTIMATORS.values() if row.mapped]
+MAPPED = [row for row in ESTIMATORS.values() if row.has_map]
 BRIEF = {"samples": "3", "steps": "3", "patches": "3"}  # few, so that a map takes milliseconds
 
 
@@ -41,7 +41,7 @@ def test_a_declaration_says_everything(row):
     assert row.papers is not None, "say papers=() where it was published nowhere"
     assert all(paper.text and paper.bibtex for paper in row.papers)
     assert row.neighbours is not None, "say whether it needs what lies beside a feature"
-    assert (row.maps is None) == (row.shared or not row.mapped), "say maps=, the function"
+    assert (row.maps is None) == (row.shared or not row.has_map), "say maps=, the function"
     assert (row.cost is None) == (row.control or row.shared), "say cost=, what an image takes"
     assert set(row.parameters) <= set(PARAMETERS), "of the table in parameters.py"
     assert (ROOT / row.source).is_file()
@@ -80,7 +80,9 @@ def test_what_looks_at_no_neighbours_tells_the_columns_of_a_table_apart(row):
 
 # what is told the class may look at neighbours and yet tell columns apart: the test before this one
 @pytest.mark.parametrize(
-    "row", [row for row in MAPPED if row.control and not (row.told or row.answered)], ids=lambda row: row.id
+    "row",
+    [row for row in MAPPED if row.control and not (row.uses_ground_truth or row.uses_prediction)],
+    ids=lambda row: row.id,
 )
 def test_a_control_looks_at_neighbours_if_it_says_so(row, batch):
     """One pixel changes the map elsewhere, or, where the image has no say, numbers side by side are alike."""

@@ -8,18 +8,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import nn
 
+from roarbench.enums import PAPER_LEVELS, Precision, Unit
 from roarbench.errors import MachineError
-from roarbench.estimators import CONTROLS, IG_STEPS, SAMPLES, SEED, Passes, ensembles
-from roarbench.estimators.base import Batch
-from roarbench.estimators.baselines import blurred
+from roarbench.estimators import ensembles
+from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, find_estimator
 from roarbench.estimators.cost import passes
 from roarbench.estimators.engine import Explained, Subject, importance_maps, maps_together
-from roarbench.estimators.ensembles import Look, Moments, model_maps
+from roarbench.estimators.ensembles import MapRequest, Moments, model_maps
+from roarbench.estimators.estimator import CONTROLS, IG_STEPS, SAMPLES, SEED, Passes
+from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import noisy_copies
 from roarbench.kernels.bit_planes import Layout, bin_codes
 from roarbench.models.build import build
-from roarbench.terms import PAPER_LEVELS, Precision, Unit
 from tests.helpers.networks import (
     CountingPasses,
     Small,
@@ -85,7 +86,7 @@ def test_all_18_are_captums_bases_combined(base, model, batch, black):
     assert {row.form for row in map(ESTIMATORS.get, PAPER) if row.base == base} == set(SLOW)
     copies = [batch.images, *(noisy_copies(batch.images, batch.ids, j, SEED) for j in range(SAMPLES))]
     clean, *noisy = (captum_base(base, model, copy, batch.targets, black).detach().numpy() for copy in copies)
-    (found,) = model_maps([Look({(base, form) for form in SLOW}, model, batch, black)])
+    (found,) = model_maps([MapRequest({(base, form) for form in SLOW}, model, batch, black)])
     for form, slow in SLOW.items():
         # 1e-10 of the largest value: some hundred summands in each layer and 25 points lose 2 to 4 digits of float64
         assert_near(found.maps[base, form], torch.from_numpy(slow(clean, np.stack(noisy))), 1e-10)
@@ -130,7 +131,7 @@ def test_in_bf16_the_network_is_short_and_every_sum_is_not():
         **importance_maps(estimators("random", "sobel", "gradcam"), *short),  # float32 in any case
     }
     found = importance_maps(estimators(*expected, "grad~blurred"), *short, Precision.BF16)
-    torch.testing.assert_close(found["grad~blurred"], blurred(found["grad"]), rtol=0, atol=0)
+    torch.testing.assert_close(found["grad~blurred"], blur(found["grad"]), rtol=0, atol=0)
     for name, maps in expected.items():  # float32 sums of 25 terms; bfloat16 sums would be off by 1e-2
         torch.testing.assert_close(found[name].double(), maps.double(), rtol=1e-4, atol=1e-6 * maps.abs().max().item())
 
@@ -225,7 +226,7 @@ def test_samples_steps_and_baseline_of_a_name_are_what_is_computed(tiny, batch, 
     expected = {
         "sgsq-grad(noise=0.1,samples=4)": torch.stack(copies).mean(0),
         "ig(steps=7,baseline=mean)": path(torch.zeros_like(batch.images), 7),
-        "ig(baseline=blur)": path(blurred(batch.images), IG_STEPS),
+        "ig(baseline=blur)": path(blur(batch.images), IG_STEPS),
     }
     found = importance_maps(estimators(*expected, "ig", "grad"), tiny, batch, black)
     for name, maps in expected.items():

@@ -10,11 +10,11 @@ from torch.nn import functional
 from torch.nn.functional import relu
 
 from roarbench.errors import CallerError
-from roarbench.estimators import IG_STEPS
-from roarbench.estimators.base import PAPERS
+from roarbench.estimators.estimator import IG_STEPS
 from roarbench.estimators.families.gradients import base_maps, logit_gradients
-from roarbench.estimators.guided import Guided
-from roarbench.estimators.stem import Divided, divided, folded
+from roarbench.estimators.guided_backprop import Guided
+from roarbench.estimators.inputs import PAPERS
+from roarbench.estimators.stem import SplitStem, fold_batchnorm, split_stem
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, SIDE, assert_near, randomised
 from tests.helpers.streamed import seeded
@@ -192,8 +192,8 @@ def test_gates_pools_and_floors_of_a_network_of_relus_go_back_as_they_do():
 )
 def test_a_path_that_passes_the_stem_once_gives_the_same_maps(model, batch, black, baseline, bases):
     before = copy.deepcopy(model.state_dict())
-    short, settings = divided(folded(model)), PAPERS._replace(baseline=baseline, steps=5)
-    assert isinstance(short, Divided)
+    short, settings = split_stem(fold_batchnorm(model)), PAPERS._replace(baseline=baseline, steps=5)
+    assert isinstance(short, SplitStem)
     assert not any(module.training or isinstance(module, nn.BatchNorm2d) for module in short.modules())
     torch.testing.assert_close(model.state_dict(), before, rtol=0, atol=0)
     logits, passes, backs = [], [], []
@@ -225,7 +225,7 @@ class TwoWays(nn.Module):
 @pytest.mark.parametrize("network", [TwoWays(), build("mlp", CLASSES, 3, SIDE, seeded(0))])
 def test_a_network_without_a_stem_stays_whole(network, batch, black):
     model = network.double().eval()
-    short = divided(folded(model))
-    assert not isinstance(short, Divided)
+    short = split_stem(fold_batchnorm(model))
+    assert not isinstance(short, SplitStem)
     both = [base_maps(each, batch.images, batch.targets, black, {"grad", "ig"}) for each in (model, short)]
     torch.testing.assert_close(*both, rtol=1e-12, atol=1e-12)

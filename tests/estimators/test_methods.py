@@ -11,12 +11,12 @@ from torch import nn
 from torch.nn.functional import interpolate
 
 from roarbench.errors import RunError
-from roarbench.estimators import SEED
-from roarbench.estimators.base import Batch
+from roarbench.estimators.cam_layers import blocks_of, look_at
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.estimators.families.cam import over_image
+from roarbench.estimators.estimator import SEED
+from roarbench.estimators.families.cam import stretch_over_image
 from roarbench.estimators.families.occlusion import count_squares, squares
-from roarbench.estimators.layers import blocks_of, look_at
+from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import coalitions, mask_cells, noisy_copies, path_points
 from roarbench.models.build import build
 from roarbench.plan.suites import find_suite
@@ -173,7 +173,7 @@ def test_a_map_of_one_value_stays_one_when_it_is_stretched(side, places):
     values = torch.rand(50, 1, 1, 1, generator=seeded(0))
     images = torch.zeros(50, 3, side, side)
     torch.testing.assert_close(
-        over_image(values.expand(50, 1, *places), images), values.expand(50, 1, side, side), rtol=0, atol=0
+        stretch_over_image(values.expand(50, 1, *places), images), values.expand(50, 1, side, side), rtol=0, atol=0
     )
 
 

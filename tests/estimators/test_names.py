@@ -5,9 +5,9 @@ from dataclasses import replace
 import pytest
 
 from roarbench.errors import CallerError
-from roarbench.estimators import CONTROLS, UNRANKED_TWINS
 from roarbench.estimators.catalogue import ESTIMATORS, PAPER, TWINS, find_estimator, row_names, split_names
 from roarbench.estimators.engine import job_group
+from roarbench.estimators.estimator import CONTROLS, UNRANKED_TWINS
 from roarbench.estimators.ids import EstimatorId
 
 
@@ -36,9 +36,9 @@ def test_lists_are_split_outside_of_parentheses(parts):
 
 
 def test_controls_twins_and_checks():
-    assert all(find_estimator(name).placed for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
+    assert all(find_estimator(name).is_ranked for name in (*CONTROLS, *PAPER, "truth", "mine@12345678~cuda"))
     checks = ("random-redrawn", "sobel~blurred", *(f"grad~{twin}" for twin in TWINS))
-    assert not any(find_estimator(name).placed for name in checks)
+    assert not any(find_estimator(name).is_ranked for name in checks)
     assert find_estimator("sobel~blurred").control
     assert find_estimator("random-blurred").twin == "blurred"
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from roarbench.errors import CallerError
-from roarbench.estimators import SEED
-from roarbench.estimators.noise import noise_draws, noisy_copies, other_targets, random_importance
-from roarbench.estimators.pairing import other_images, other_images_of_class
+from roarbench.estimators.estimator import SEED
+from roarbench.estimators.noise import draw_other_targets, noise_draws, noisy_copies, random_importance
+from roarbench.estimators.randomness import pair_images, pair_images_of_class
 
 SHAPE = (3, 16, 16)
 
@@ -40,22 +40,22 @@ def test_chance_is_philox_under_the_images_key_and_several_threads_draw_for_a_gp
 def test_other_targets_are_other_classes(classes, first, seed):
     ids = torch.arange(first, first + 30)
     targets = ids % classes
-    found = other_targets(targets, ids, classes, seed)
+    found = draw_other_targets(targets, ids, classes, seed)
     assert found.dtype == torch.int64
     assert ((found != targets) & (found >= 0) & (found < classes)).all()
-    alone = [other_targets(targets[row, None], ids[row, None], classes, seed) for row in range(30)]
+    alone = [draw_other_targets(targets[row, None], ids[row, None], classes, seed) for row in range(30)]
     torch.testing.assert_close(found, torch.cat(alone), rtol=0, atol=0)  # whatever the batch
 
 
 def test_other_images_are_a_permutation_that_hands_no_image_itself():
     labels = np.random.default_rng(0).integers(0, 5, 400)
-    for others in (other_images(2, 0, SEED), other_images(400, 0, SEED), other_images_of_class(labels, 0, SEED)):
+    for others in (pair_images(2, 0, SEED), pair_images(400, 0, SEED), pair_images_of_class(labels, 0, SEED)):
         assert sorted(others.tolist()) == list(range(len(others)))
         assert (others != np.arange(len(others))).all()
     assert (labels[others] == labels).all()
-    for draw in (lambda first, seed: other_images(400, first, seed), partial(other_images_of_class, labels)):
+    for draw in (lambda first, seed: pair_images(400, first, seed), partial(pair_images_of_class, labels)):
         assert (draw(0, SEED) == draw(0, SEED)).all()
         assert all((draw(0, SEED) != other).mean() > 0.9 for other in (draw(2**32, SEED), draw(0, SEED + 1)))
-    assert (other_images_of_class(np.array([3, 0, 3, 0]), 0, SEED) == [2, 3, 0, 1]).all()
+    assert (pair_images_of_class(np.array([3, 0, 3, 0]), 0, SEED) == [2, 3, 0, 1]).all()
     with pytest.raises(CallerError, match="class 3 has one image"):
-        other_images_of_class(np.array([3, 0, 0]), 0, SEED)
+        pair_images_of_class(np.array([3, 0, 0]), 0, SEED)

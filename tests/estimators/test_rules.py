@@ -6,9 +6,9 @@ from torch import nn
 from torch.nn import functional as F
 
 from roarbench.errors import RunError
-from roarbench.estimators.base import Batch
-from roarbench.estimators.relevance import unrolled
-from roarbench.estimators.rescaled import Rescaled
+from roarbench.estimators.deeplift_rules import Rescaled
+from roarbench.estimators.inputs import Batch
+from roarbench.estimators.tracing import trace_to_modules
 from roarbench.models.build import build
 from tests.helpers.networks import CLASSES, assert_near, dense, importance
 from tests.helpers.streamed import seeded
@@ -64,7 +64,7 @@ def test_lrp_of_branches_biases_and_means_by_hand():
 def test_what_lrp_follows_is_the_network(name):
     model = build(name, 5, 3, 32, seeded(0)).eval()
     images = torch.randn(2, 3, 32, 32)
-    torch.testing.assert_close(unrolled(model)(images), model(images), rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(trace_to_modules(model)(images), model(images), rtol=1e-4, atol=1e-4)
 
 
 class Stepwise(nn.Module):

@@ -6,17 +6,17 @@ import pytest
 import torch
 
 from roarbench.devices import COMPILING, float32_layout
+from roarbench.enums import Precision, Unit
 from roarbench.estimators import engine
-from roarbench.estimators.base import Batch, ClassImages, Settings
 from roarbench.estimators.catalogue import ESTIMATORS, find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.inputs import Batch, ClassImages, Settings
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
 from roarbench.plan.recipe import Augmentation
-from roarbench.terms import Precision, Unit
 from tests.helpers import trainings
 from tests.helpers.fake_gpu import GPU, fake_gpu
 from tests.helpers.streamed import seeded
@@ -72,7 +72,7 @@ def test_a_step_does_not_wait_for_the_gpu(kind, micro_batch):
 @pytest.mark.parametrize("compiling", [False, True])
 def test_networks_are_compiled_where_that_was_asked_for_alone(compiling, monkeypatch):
     models = []
-    monkeypatch.setattr(train, "compiled", lambda model: models.append(model) or model)
+    monkeypatch.setattr(train, "compile_network", lambda model: models.append(model) or model)
     if compiling:
         monkeypatch.setenv(COMPILING, "1")
     trained(RECIPE)
@@ -103,7 +103,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
     chosen = [
         e
         for e in map(find_estimator, ESTIMATORS)
-        if e.mapped and e.control is controls and not e.own_passes and "corner" not in e.id
+        if e.has_map and e.control is controls and not e.own_passes and "corner" not in e.id
     ]
     for variant in {e.variant for e in chosen}:
         with fake_gpu() as gpu:

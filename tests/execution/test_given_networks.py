@@ -12,33 +12,33 @@ import torch
 from rich.console import Console
 from torch import nn
 
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.stored_results import collect
+from roarbench.enums import Order, Split
 from roarbench.errors import CallerError
-from roarbench.execution import given_weights, local_workers
-from roarbench.execution.fitness import fitted
-from roarbench.execution.given_weights import load_given
+from roarbench.execution import local_workers, pretrained_weights
+from roarbench.execution.network_check import drop_inapplicable_estimators
+from roarbench.execution.pretrained_weights import load_given
 from roarbench.execution.reproduce import RerunRequest, reproduce
-from roarbench.execution.runner import Request, run_suite
+from roarbench.execution.run_suite import Request, run_suite
 from roarbench.execution.scheduler import complete
-from roarbench.identity import canonical
+from roarbench.identity import encode_canonically
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.models import others
+from roarbench.models import external
 from roarbench.models.build import build
 from roarbench.plan.custom_suite import suite_of, suite_record
-from roarbench.plan.keys import keys_of
+from roarbench.plan.run_keys import keys_of
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
-from roarbench.plan.weights import explaining, title
+from roarbench.plan.weights import set_explained_networks, title
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.unretrained import MORF
-from roarbench.store import kept_suites
-from roarbench.store.entries import ReproductionOutcome
-from roarbench.store.kept_suites import keep_suite
+from roarbench.store import stored_suites
 from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.trusted import trust_network
-from roarbench.terms import Order, Split
+from roarbench.store.stored_suites import keep_suite
+from roarbench.store.submissions import ReproductionOutcome
+from roarbench.store.trusted_files import trust_network
 from tests.helpers.networks import randomised
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, ranked_by, removed
 
@@ -84,12 +84,12 @@ def test_a_suite_says_which_networks_it_explains_and_is_the_same_without_its_fil
         "net.make",
     ]
     assert suite.given.count("file@") == suite.references == 3
-    kept = suite_of(json.loads(canonical(suite_record(suite))))
+    kept = suite_of(json.loads(encode_canonically(suite_record(suite))))
     assert kept == suite
-    assert str(path.parent) not in canonical(suite_record(suite))
+    assert str(path.parent) not in encode_canonically(suite_record(suite))
     assert kept.networks[2].source == FILE
     with pytest.raises(CallerError, match="says which networks it explains; change networks in its file"):
-        explaining(suite, [str(path.parent / "one.pt")])
+        set_explained_networks(suite, [str(path.parent / "one.pt")])
 
 
 def test_one_that_changes_its_images_is_refused(path):
@@ -99,7 +99,7 @@ def test_one_that_changes_its_images_is_refused(path):
         path.with_name("three.pt"),
     )
     with pytest.raises(CallerError, match=r"^net.make@\S+ changes the images that it is given"):
-        fitted(read_suite(path))
+        drop_inapplicable_estimators(read_suite(path))
 
 
 def test_one_more_network_shares_all_runs(path):
@@ -111,7 +111,7 @@ def test_one_more_network_shares_all_runs(path):
 
 
 def test_each_network_is_built_as_its_own_and_scored_under_the_maps_of_each(path, tmp_path):
-    suite = fitted(read_suite(path)).suite
+    suite = drop_inapplicable_estimators(read_suite(path)).suite
     work = replace(make_work(tmp_path, suite), given=tuple(each.weights for each in suite.networks))
     runs = make_runs(work, suite)
     with ResultsStore.open(default_url(tmp_path)) as store:
@@ -140,7 +140,7 @@ def ran(tmp_path, monkeypatch):
     one of them again.
     """
     monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
-    monkeypatch.setattr(local_workers, "measured_rates", lambda *_, **__: None)
+    monkeypatch.setattr(local_workers, "measure_rates", lambda *_, **__: None)
     workspace, console = Workspace(tmp_path), Console(file=StringIO())
     with ResultsStore.open(default_url(tmp_path)) as store:
 
@@ -160,7 +160,7 @@ PAIRS = [("none", 0.0, 100), ("grad", 0.3, 2), ("grad", 0.3, 201), ("random", 0.
 
 
 def test_rows_of_a_suites_own_networks_are_done_again_from_the_files_of_the_two_that_they_need(path, ran):
-    suite = fitted(read_suite(path)).suite
+    suite = drop_inapplicable_estimators(read_suite(path)).suite
     keep_suite(ran.store.database, suite)
     trust_network(suite)
     rows = ran.run(suite)
@@ -180,8 +180,8 @@ def test_rows_on_weights_that_were_given_to_a_suite_are_done_again_from_the_file
     files = [str(path.with_name(f"{name}.pt")) for name in ("one", "two", "four")]
     blocks = (Block(OWN_NETWORK, ("random", "grad"), (0.3,), 1), Block(MORF, ("grad~other-reference",), (0.3,), 1))
     known = replace(SUITE, blocks=blocks)
-    monkeypatch.setattr(kept_suites, "VERSIONS", {(known.name, known.version): known})
-    rows = ran.run(explaining(known, files), tuple(files))
+    monkeypatch.setattr(stored_suites, "VERSIONS", {(known.name, known.version): known})
+    rows = ran.run(set_explained_networks(known, files), tuple(files))
     one, two, four = files
     for row, needed in zip(PAIRS, [(two, one), (one, four), (two, four), (two,)], strict=True):
         assert ran.again(rows[row], *needed) is ReproductionOutcome.EQUAL, row
@@ -233,9 +233,9 @@ def libraries(tmp_path, monkeypatch):
         torch.save(small(int(file[-1])).state_dict(), tmp_path / file)
         return tmp_path / file
 
-    monkeypatch.setattr(others, "_of_torchvision", lambda name, classes, channels, size: small(0))
-    monkeypatch.setattr(given_weights, "_file_of", lambda name, weights: f"{name}-{weights}")
-    monkeypatch.setattr(given_weights, "_fetched", fetch)
+    monkeypatch.setattr(external, "_make_of_torchvision", lambda name, classes, channels, size: small(0))
+    monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: f"{name}-{weights}")
+    monkeypatch.setattr(pretrained_weights, "_fetch", fetch)
     about = SimpleNamespace(mean=(0.5,) * 3, std=(0.25,) * 3)
     timm = SimpleNamespace(
         is_model=lambda name: name.startswith("resnet50."),
@@ -253,7 +253,7 @@ def test_imagenet_networks_runs_on_the_weights_of_its_libraries(libraries, ran):
     answers = {rows["none", 0.0, number].bits for number in range(5)}
     assert len(answers) > 3  # so that each network has weights of its own
     with pytest.raises(CallerError, match="says which networks it explains; leave --reference out"):
-        explaining(known, ["torchvision:resnet50-v1"])
+        set_explained_networks(known, ["torchvision:resnet50-v1"])
 
 
 def test_a_library_that_is_not_installed_is_one_line_before_weights_are_fetched(ran, monkeypatch):
@@ -266,8 +266,8 @@ def test_published_weights_are_those_of_their_library(tmp_path, monkeypatch):
     path = tmp_path / "known.pt"
     weights = {"weight": torch.ones(2, 3), "bias": torch.zeros(2)}
     torch.save(weights, path)
-    monkeypatch.setattr(given_weights, "_fetched", lambda file: path)
-    monkeypatch.setattr(given_weights, "_file_of", lambda name, weights: f"{name} {weights}")
+    monkeypatch.setattr(pretrained_weights, "_fetch", lambda file: path)
+    monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: f"{name} {weights}")
     model = nn.Linear(3, 2)
     norm = load_given("torchvision:resnet50@IMAGENET1K_V1", model, 3, "torchvision:resnet50")
     assert norm.mean == pytest.approx([123.675, 116.28, 103.53])

@@ -8,23 +8,23 @@ from types import SimpleNamespace
 import pytest
 from rich.console import Console
 
+from roarbench.enums import ScoredNetwork, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import progress
-from roarbench.execution.job_graph import Step, steps
+from roarbench.execution.job_graph import Step, build_job_graph
 from roarbench.execution.progress import Watch, cost
-from roarbench.execution.schedule import Schedule, out_of_reach
 from roarbench.execution.scheduler import Event
+from roarbench.execution.step_queue import Schedule, find_unreachable
 from roarbench.forecast.rates import Rates
 from roarbench.forecast.workload import count_work
-from roarbench.plan.keys import bind
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import RECIPES, find_recipe
+from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.terms import Retrain, Split, Unit
 from roarbench.workers.job import Job
 from tests.helpers.tiny_suite import LONG, RECORD, SUITE, TEST, TRAIN, make_runs, make_work, size_jobs
 
@@ -33,7 +33,7 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     size_jobs(monkeypatch, 16, 16)
     work = make_work(tmp_path)
     runs = make_runs(work)
-    made = steps(work, runs)
+    made = build_job_graph(work, runs)
     by_name = {step.job.name: step for step in made}
     batches = -(-TRAIN // 16) + -(-TEST // 16)
     assert len(by_name) == len(made)
@@ -47,9 +47,9 @@ def test_a_fresh_suite_has_each_step_once_which_needs_what_it_reads(tmp_path, mo
     for step in (step for step in made if step.run):
         cell = step.run.cell
         expected = {f"seal {cell.estimator} {cell.unit}"} if cell.t else set()
-        assert set(step.needs) == expected | ({"reference"} if cell.retrain is Retrain.NONE else set())
+        assert set(step.needs) == expected | ({"reference"} if cell.retrain is ScoredNetwork.NONE else set())
     suite = replace(SUITE, blocks=(Block(ROAR, ("random-redrawn", "truth"), (0.9,), seeds=1),))
-    kinds = Counter(step.kind for step in steps(work, make_runs(work, suite)))
+    kinds = Counter(step.kind for step in build_job_graph(work, make_runs(work, suite)))
     assert kinds == {"rank": batches, "seal": 1, "run": 3}, "no reference for controls, no ranking where it is redrawn"
 
 
@@ -73,8 +73,8 @@ TINY = replace(SUITE, reference_recipe=LONG.title, blocks=BLOCKS)
 def within_reach(folder, suite, recipe):
     """Names of the steps that can be done though this recipe does not fit, of runs those of their cells."""
     work = make_work(folder, suite)
-    made = steps(work, make_runs(work, suite))
-    lost = {step.job.name: of for step, of in out_of_reach(made, {recipe})}
+    made = build_job_graph(work, make_runs(work, suite))
+    lost = {step.job.name: of for step, of in find_unreachable(made, {recipe})}
     assert set(lost.values()) == {recipe}
     left = [step for step in made if step.job.name not in lost]
     return {f"{step.run.cell.retrain} {step.run.cell.estimator}" if step.run else step.job.name for step in left}
@@ -93,7 +93,7 @@ def test_what_is_trained_by_a_recipe_that_does_not_fit_is_out_of_reach_with_what
 
 
 RATES = Rates("one core", 0, "", decode=0.0, train=1.0, predict=0.1, explain=0.5, draw=0.2, rank=0.01)
-CLEAN_RUN = bind(SUITE, expand(SUITE)[0], "da7a", None)
+CLEAN_RUN = build_run(SUITE, expand_points(SUITE)[0], "da7a", None)
 
 
 def make_step(kind, number=0):
@@ -138,8 +138,8 @@ def test_the_time_left_is_the_estimate_at_first_and_then_what_was_seen():
 
 def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, monkeypatch):
     work = make_work(tmp_path)
-    made = steps(work, make_runs(work))
-    step = next(step for step in made if step.run and step.run.cell.retrain is Retrain.IMAGES)
+    made = build_job_graph(work, make_runs(work))
+    step = next(step for step in made if step.run and step.run.cell.retrain is ScoredNetwork.IMAGES)
     linear = step._replace(runs=(replace(step.run, cell=replace(step.run.cell, fill="linear")),))
     filled = find_recipe("planted@1").epochs * TRAIN + 0.1 * TEST + 0.3 * (TRAIN + TEST)
     assert cost(work, linear, replace(RATES, fill=0.3)) == pytest.approx(filled)
@@ -148,5 +148,5 @@ def test_steps_cost_what_was_planned_fills_and_submissions_by_hand(tmp_path, mon
     assert cost(work, submitted, replace(RATES, submission=7.0)) == pytest.approx(TEST * (7.0 + 0.01))
     assert cost(work, submitted, RATES) == pytest.approx(TEST * (0.5 + 0.01))  # as a gradient: nothing is known
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: RECORD)
-    planned = sum(RATES.seconds(count_work(SUITE, expand(SUITE))).values())
+    planned = sum(RATES.seconds(count_work(SUITE, expand_points(SUITE))).values())
     assert sum(cost(work, step, RATES) for step in made) == pytest.approx(planned)

@@ -9,12 +9,12 @@ import pytest
 import torch
 
 from roarbench import devices
+from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import noisy_copies
-from roarbench.execution import importance, jobs, shards
+from roarbench.execution import importance, jobs, ranking_jobs
 from roarbench.kernels import train
-from roarbench.terms import Making, Order, Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
 
@@ -66,11 +66,11 @@ def test_twins_explain_other_weights_and_a_class_that_is_not_predicted(work):
 
 def test_a_worker_makes_no_maps_for_a_ranking_that_another_kind_of_device_has_begun(work, other, monkeypatch):
     spec = spec_of(other, "random")
-    shards.rank_shard(other, [spec], Split.TRAIN, 0, 16)
+    ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 0, 16)
     monkeypatch.setattr(importance, "device_name", lambda device: "NVIDIA H200")
-    monkeypatch.delattr(shards, "maps_and_ties")  # by which maps are made
+    monkeypatch.delattr(ranking_jobs, "maps_and_ties")  # by which maps are made
     with pytest.raises(StoreError, match="has maps by NVIDIA H200 and cpu, expected one kind of device"):
-        shards.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
+        ranking_jobs.rank_shard(other, [spec], Split.TRAIN, 16, TRAIN)
 
 
 def test_rankings_of_another_reference_are_refused(work, other):
@@ -81,7 +81,7 @@ def test_rankings_of_another_reference_are_refused(work, other):
     with other.explained[0].store.lock():
         other.explained[0].store.save_trained(model, 1.0)
         other.explained[0].store.save_predictions(Split.TEST, said)
-    for retrain in (Retrain.NONE, Retrain.IMAGES):
+    for retrain in (ScoredNetwork.NONE, ScoredNetwork.IMAGES):
         with pytest.raises(StoreError, match="was made from another reference than the one in .*; delete .*, or use a"):
             score(other, run_of(other, "grad", retrain=retrain))
     score(other, run_of(other, "random"))
@@ -132,7 +132,7 @@ def test_the_manifest_says_how_many_features_of_the_maps_tie(work):
         assert ranked_by(work, "random").files[split]["ties"] == pytest.approx(count / features, rel=1e-2)
 
 
-def run_of(work, estimator, retrain=Retrain.IMAGES, t=0.9, seed=0):
+def run_of(work, estimator, retrain=ScoredNetwork.IMAGES, t=0.9, seed=0):
     found = make_runs(work)[0]
     cell = replace(found.cell, estimator=estimator, order=Order.MORF, retrain=retrain, t=t, unit=Unit.SCALAR)
     return replace(found, cell=cell, seed=seed)
@@ -148,7 +148,7 @@ def test_a_checkpoint_belongs_to_the_rankings_that_are_trained_on(work, monkeypa
 def donors(work, handed, split):
     """The image whose removed features each image gets."""
     mine = removed(ranked_by(work, "grad"), split, 0.9)
-    theirs = removed(jobs.handed(work.images, handed, ranked_by(work, "grad")), split, 0.9)
+    theirs = removed(jobs.hand_rankings(work.images, handed, ranked_by(work, "grad")), split, 0.9)
     return np.array([np.flatnonzero((mine == image).all(axis=1))[0] for image in theirs])
 
 

@@ -6,40 +6,40 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
 from roarbench.errors import RunError
-from roarbench.estimators import CONTROLS
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.pairing import other_images
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.estimators.randomness import pair_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
-from roarbench.execution import recursion
-from roarbench.execution.job_graph import steps
-from roarbench.execution.placed_inputs import without
-from roarbench.execution.recursion import recursive_stage
-from roarbench.forecast.plan import missing_work
-from roarbench.kernels.bit_planes import removed_bits
-from roarbench.kernels.exchange import Cut, ExchangedImages
+from roarbench.execution import recursive_roar
+from roarbench.execution.device_inputs import remove_features
+from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.recursive_roar import recursive_stage
+from roarbench.forecast.plan import count_missing_work
+from roarbench.kernels.bit_planes import find_removed_bits
+from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import removed_count
+from roarbench.kernels.ranking import count_removed
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
-from roarbench.plan.common import common_network, tuning_of
-from roarbench.plan.points import expand
+from roarbench.plan.common_network import common_network, make_tuning_recipe
+from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import SharedInputs, inputs_of
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import with_entries
+from roarbench.plan.suites import add_estimators
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.store.made_inputs import made_inputs
-from roarbench.store.references import checksum
-from roarbench.terms import PAPER_LEVELS, Order, Retrain, Split, Unit
+from roarbench.store.available_inputs import find_made_inputs
+from roarbench.store.networks import checksum
 from tests.helpers import slow_pipeline as slow
 from tests.helpers import tiny_suite
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, ranked_by, rankings_of
@@ -66,19 +66,21 @@ def test_each_network_is_made_once_before_the_runs_that_it_scores(done):
     made, tuned = sorted(shared[:2]), sorted(shared[2:])
     assert made == ["network morf scalar 0", "network morf scalar 1"]
     assert tuned == sorted(f"tune {row} morf scalar {seed}" for row in ROWS for seed in (0, 1))
-    scored = [run.key for run in runs if run.cell.retrain is Retrain.COMMON and run.cell.estimator != CLEAN]
+    scored = [run.key for run in runs if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator != CLEAN]
     assert jobs.index(shared[-1]) < min(map(jobs.index, scored))
 
 
 def cuts(work, names, number=0, split=Split.TRAIN):
     """What the training images lose by the maps of these rows, in the order in which it is drawn."""
     found = [ranked_by(work, name, number) for name in names]
-    return tuple(Cut(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS))
+    return tuple(
+        StreamedMask(each.planes(split), each.layout, t, Order.MORF) for each in found for t in (0.0, *PAPER_LEVELS)
+    )
 
 
 def trained(work, seed, chosen, model=None, mean=None, lent=False):
     """A network trained here on exchanged masks, without the jobs, or tuned."""
-    recipe = tuning_of(find_recipe("planted@1")) if model else find_recipe("planted@1")
+    recipe = make_tuning_recipe(find_recipe("planted@1")) if model else find_recipe("planted@1")
     model, mean = model or work.network(seed), mean or work.images.mean
     generator = torch.Generator().manual_seed(networks.EXCHANGE + seed)
     pixels, labels = torch.from_numpy(work.images.train.pixels), torch.from_numpy(work.images.train.labels)
@@ -105,7 +107,7 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
     key = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, 1).key
     assert checksum(work.stored(key).weights()) == checksum(common.state_dict())
     tuned = trained(work, 1_000_001, cuts(work, ["grad"], 1, tuned_on), common, lent=is_lent)
-    judge = networks.scoring_network(work, run, rankings_of(work, run))
+    judge = networks.load_scoring_network(work, run, rankings_of(work, run))
     assert checksum(judge.state_dict()) == checksum(tuned.state_dict())
     explained = [name for name in jobs if name.startswith("rank trained")]  # by rows, of images whose masks are met
     assert explained == [f"rank trained {split} 0" for split in Split if split is Split.TEST or not is_lent]
@@ -114,17 +116,17 @@ def test_the_common_network_has_met_the_controls_and_the_tuned_one_its_row(reque
 def answers(work, run, donors):
     """Correct answers of the network that scores a run; image i loses what image donors[i] ranks first."""
     rankings = rankings_of(work, run)
-    bits = removed_bits(rankings.planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
-    images = without(work.images, Split.TEST, bits[donors], run.cell)
-    model = networks.scoring_network(work, run, rankings)
+    bits = find_removed_bits(rankings.planes(Split.TEST), run.cell.t, Order.MORF, rankings.layout)
+    images = remove_features(work.images, Split.TEST, bits[donors], run.cell)
+    model = networks.load_scoring_network(work, run, rankings)
     return predict(model, images, Normalisation.of(work.images), 64).argmax(1).numpy() == work.images.test.labels
 
 
 def test_each_image_is_answered_with_its_own_map_and_with_another_ones(done):
     work, runs, _, store = done
     for run in runs:
-        if run.cell.retrain is Retrain.COMMON and run.cell.estimator != CLEAN:
-            own, others = np.arange(TEST), other_images(TEST, 2**32, run.seed)
+        if run.cell.retrain is ScoredNetwork.COMMON and run.cell.estimator != CLEAN:
+            own, others = np.arange(TEST), pair_images(TEST, 2**32, run.seed)
             assert all(others != own)
             expected = answers(work, run, others if "~" in run.cell.estimator else own)
             np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected, err_msg=str(run.cell))
@@ -143,11 +145,11 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
         tuned, norm = trained(work, 1_000_000, cuts(work, ["grad"]), common, black), Normalisation.of(work.images)
         blackened = replace(work, images=replace(work.images, mean=black))
         for run in (run for run in runs if (run.cell.fill, run.cell.ranked_by) == ("zero", find_estimator("grad"))):
-            own = networks.scoring_network(work, run, rankings_of(work, run))
+            own = networks.load_scoring_network(work, run, rankings_of(work, run))
             assert checksum(own.state_dict()) == checksum(tuned.state_dict())
             mean = replace(run, cell=replace(run.cell, fill="mean"))
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(execution_jobs, "scoring_network", lambda *_, own=own: own)
+                patch.setattr(execution_jobs, "load_scoring_network", lambda *_, own=own: own)
                 patch.setattr(Normalisation, "of", lambda _: norm)
                 expected = tiny_suite.score(blackened, mean).answers
             np.testing.assert_array_equal(store.results([run.key])[run.key].answers, expected)
@@ -155,26 +157,26 @@ def test_a_common_network_meets_the_fill_that_its_runs_have(tmp_path):
 
 def test_exchanged_roar_trains_on_other_images_maps_and_is_tested_on_its_own(done, monkeypatch):
     work, runs, _, store = done
-    run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.EXCHANGED))
+    run = next(run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.EXCHANGED))
     rankings = rankings_of(work, run)
-    model = trained(work, 0, (Cut(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
-    monkeypatch.setattr(networks, "scoring_network", lambda *_: model)
+    model = trained(work, 0, (StreamedMask(rankings.planes(Split.TRAIN), rankings.layout, 0.9, Order.MORF),))
+    monkeypatch.setattr(networks, "load_scoring_network", lambda *_: model)
     np.testing.assert_array_equal(store.results([run.key])[run.key].answers, answers(work, run, np.arange(TEST)))
 
 
 def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
-    work, points, data = done[0], expand(COMMON), done[0].images.fingerprint
-    assert made_inputs(work.workspace, COMMON, data, points) == inputs_of(COMMON, points)
-    plan = missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
-    own = sum(point.cell.retrain in (Retrain.IMAGES, Retrain.EXCHANGED) for point in points)
+    work, points, data = done[0], expand_points(COMMON), done[0].images.fingerprint
+    assert find_made_inputs(work.workspace, COMMON, data, points) == inputs_of(COMMON, points)
+    plan = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace)
+    own = sum(point.cell.retrain in (ScoredNetwork.IMAGES, ScoredNetwork.EXCHANGED) for point in points)
     assert (plan.trainings, plan.references, plan.images_ranked, plan.images_explained) == (own, 0, 0, 0)
     assert plan.images_decoded == 0
-    decoded_elsewhere = missing_work(SuiteResults(COMMON, data, None, {}), work.workspace, to_decode=True)
+    decoded_elsewhere = count_missing_work(SuiteResults(COMMON, data, None, {}), work.workspace, to_decode=True)
     assert decoded_elsewhere.images_decoded == TRAIN + TEST
     assert plan.images_retrained == own * TRAIN * find_recipe(COMMON.recipe).epochs  # and no tuning
     assert plan.images_scored == len(points) * TEST
-    assert made_inputs(work.workspace, COMMON, "other", points) == SharedInputs()
+    assert find_made_inputs(work.workspace, COMMON, "other", points) == SharedInputs()
 
 
 LEVELS, EXPLAINED_ANEW = (0.1, 0.3, 0.5), ("random", "grad", "class-template")
@@ -188,11 +190,11 @@ def chained(tmp_path_factory):
     work, trained = tiny_suite.make_work(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
     runs = tiny_suite.make_runs(work, RECURSIVE)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recursion, "fit", lambda *given: trained.append(given[5]) or fit(*given))
+        patch.setattr(recursive_roar, "fit", lambda *given: trained.append(given[5]) or fit(*given))
         return work, runs, tiny_suite.score_all(work, runs), trained
 
 
-def run_at(runs, name, t, retrain=Retrain.RECURSIVE):
+def run_at(runs, name, t, retrain=ScoredNetwork.RECURSIVE):
     return next(r for r in runs if (r.cell.estimator, r.cell.t, r.cell.retrain) == (name, t, retrain))
 
 
@@ -209,10 +211,10 @@ def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_on
         before = np.zeros((1, 192), bool)
         for t in LEVELS:
             now = gone(work, run_at(runs, name, t), split)
-            assert (now.sum(1) == removed_count(t, 192)).all()
+            assert (now.sum(1) == count_removed(t, 192)).all()
             assert (now >= before).all()
             before = now
-    one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, Retrain.IMAGES)]
+    one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, ScoredNetwork.IMAGES)]
     assert one.bits == other.bits
     assert one.smoothness == other.smoothness
 
@@ -221,7 +223,7 @@ def test_the_gradient_at_its_second_level_again(chained):
     work, runs, _, _ = chained
     run, low = run_at(runs, "grad", 0.3), gone(work, run_at(runs, "grad", 0.1), Split.TRAIN)
     train, norm = work.images.train, Normalisation.of(work.images)
-    images = without(work.images, Split.TRAIN, np.packbits(low, axis=1), run.cell)
+    images = remove_features(work.images, Split.TRAIN, np.packbits(low, axis=1), run.cell)
     model = work.start(run.recipe_record, 0)
     fit(model, images, torch.from_numpy(train.labels), norm, run.recipe_record, 0)
     weights, removed_before = model.state_dict(), low.reshape(train.pixels.shape)
@@ -235,7 +237,7 @@ def test_the_gradient_at_its_second_level_again(chained):
 
 def test_a_level_waits_for_the_one_below(chained, tmp_path):
     _, runs, _, _ = chained
-    made = {step.run: step for step in steps(tiny_suite.make_work(tmp_path, RECURSIVE), runs) if step.run}
+    made = {step.run: step for step in build_job_graph(tiny_suite.make_work(tmp_path, RECURSIVE), runs) if step.run}
     assert run_at(runs, "grad", 0.3).key in made[run_at(runs, "grad", 0.5)].needs
     assert run_at(runs, "grad", 0.1).key not in made[run_at(runs, "grad", 0.5)].needs
     assert not {run.key for run in runs} & set(made[run_at(runs, "grad", 0.1)].needs)
@@ -247,5 +249,5 @@ def test_what_cannot_be_explained_anew_fails_in_one_line_and_a_submission_gets_n
         other = replace(run, cell=replace(run.cell, estimator=name))
         with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
             recursive_stage(work, other, rankings)
-    added = with_entries(RECURSIVE, ["mine@01234567"])
+    added = add_estimators(RECURSIVE, ["mine@01234567"])
     assert [("mine@01234567" in block.estimators) for block in added.blocks] == [False, True]

@@ -7,19 +7,20 @@ import numpy as np
 import pytest
 import torch
 
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.own_network import own_network_board
-from roarbench.analysis.pairs import pair
+from roarbench.analysis.row_comparison import pair
+from roarbench.analysis.stored_results import collect
+from roarbench.enums import OTHER_REFERENCE, Order, Split, Unit
 from roarbench.errors import LostLease
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import twin_id
-from roarbench.execution import siblings
-from roarbench.execution.job_graph import steps
+from roarbench.execution import cross_scoring
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.inputs import Normalisation, normalise
-from roarbench.plan.keys import keys_of, ranked_splits, reference_of
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
+from roarbench.plan.run_keys import keys_of, list_ranked_splits, reference_of
 from roarbench.plan.suite import Block
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import ROAR
@@ -28,9 +29,8 @@ from roarbench.report.table_values import flat_rows
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.own_network import OwnNetworkVerdict
 from roarbench.stats.replication import replication
-from roarbench.store.leases import Owner, Wanted
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import OTHER_REFERENCE, Order, Split, Unit
 from tests.helpers import tiny_suite
 from tests.helpers.tiny_suite import InlineEngine, make_runs, ranked_by, removed
 
@@ -106,7 +106,7 @@ def test_maps_that_differ_on_shared_images_alone_are_told_apart(done):
     work, *_, results = done
     assert len({ranked_by(work, "linear-classifier", number).checksum for number in range(3)}) > 1
     sobel = {row.run.key for row in results.held(OWN_NETWORK, Unit.SCALAR)["sobel", 0.3].values()}
-    other = siblings.hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
+    other = cross_scoring.hash_masks(np.zeros((tiny_suite.TEST, 1), np.uint8))
     altered = replace(results, masks={**results.masks, min(sobel): other})
     board = own_network_board(altered, OWN_NETWORK, Unit.SCALAR, Bootstrap())
     words = {row.estimator: row.network.verdict for row in board.rows if row.network}
@@ -138,7 +138,9 @@ def test_an_interrupted_suite_goes_on_and_scores_nothing_twice(tmp_path, done):
         found = store.results([run.key for run in runs])
     assert {key: row.bits for key, row in found.items()} == {row.run.key: row.bits for row in stored}
     left = [run for run in make_runs(work, SUITE) if run.key not in {row.run.key for row in stored[::2]}]
-    assert sorted(run.key for step in steps(work, left) for run in step.runs) == sorted(run.key for run in left)
+    assert sorted(run.key for step in build_job_graph(work, left) for run in step.runs) == sorted(
+        run.key for run in left
+    )
 
 
 def test_what_another_command_does_meanwhile_is_left_out_of_a_job(tmp_path, done):
@@ -163,7 +165,7 @@ def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
     one, two = list(results.results.values())[:2]
     keys, owner = (one.run.key, two.run.key), Owner.here()
     with ResultsStore.open(default_url(tmp_path)) as store:
-        (number,) = store.claim([Wanted(keys)], owner, 1).granted.values()
+        (number,) = store.claim([LeaseRequest(keys)], owner, 1).granted.values()
         store.release([two.run.key], owner)
         with pytest.raises(LostLease):
             store.add_all([one, two], number)
@@ -176,10 +178,10 @@ def test_rows_of_a_job_are_stored_together_or_not_at_all(tmp_path, done):
 def test_training_images_are_ranked_by_the_references_of_trainings_alone():
     suite = replace(SUITE, blocks=(*SUITE.blocks, Block(ROAR, ("random", "grad"), (0.3,), seeds=1)))
     grad, both = find_estimator("grad"), (Split.TRAIN, Split.TEST)
-    assert [ranked_splits(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
+    assert [list_ranked_splits(suite, grad, number) for number in range(3)] == [both, (Split.TEST,), (Split.TEST,)]
     twin = replace(suite.blocks[-1], estimators=("random", twin_id("grad", OTHER_REFERENCE)))
     lent = replace(suite, blocks=(*SUITE.blocks, twin))
-    assert [ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
+    assert [list_ranked_splits(lent, grad, number) for number in range(3)] == [(Split.TEST,), both, (Split.TEST,)]
 
 
 def test_a_row_beside_a_control_has_its_own_gain_and_interval_as_difference(done):
@@ -199,7 +201,7 @@ def test_a_replication_has_other_networks_and_is_compared_row_by_row(done):
     """The networks put other images into one class, so that the boards are of different numbers of images."""
     work, *_, results = done
     again = replace(results, suite=replace(SUITE, replication=1), results={})
-    assert {point.seed // 10_000 for point in expand(again.suite)} == {1}
+    assert {point.seed // 10_000 for point in expand_points(again.suite)} == {1}
     seeds = {reference_of(suite, results.data, 0).seed for suite in (SUITE, again.suite)}
     assert len(seeds) == 2
     held = own_network_board(results, OWN_NETWORK, Unit.SCALAR, Bootstrap())

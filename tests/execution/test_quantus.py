@@ -79,7 +79,7 @@ def test_a_score_is_what_its_description_says_and_missing_where_a_map_is_the_sam
             assert (score.value, score.count) == (values.mean() if count else None, count)
 
 
-RUN = ("run", "--suite", "planted", "--limit", "40")
+RUN = ("run", "--suite", "planted", "--max-images", "40")
 
 
 @pytest.mark.slow

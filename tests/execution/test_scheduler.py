@@ -9,13 +9,13 @@ from itertools import islice
 import pytest
 import torch
 
+from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import CallerError, Diverged, MachineError, RunError
 from roarbench.execution import importance, jobs
-from roarbench.execution.job_graph import steps
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import complete
-from roarbench.store.leases import Owner, Wanted
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.provenance import code_version
-from roarbench.terms import Retrain, Split
 from roarbench.workers.job import JobOutcome
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, InlineEngine, completed, make_runs, make_work, size_jobs
 
@@ -36,10 +36,12 @@ def reasons_of(store, runs):
 
 def test_only_test_images_are_ranked_where_nothing_is_retrained(store, tmp_path):
     """What is found is what the suite finds that ranks both, which then goes on in the same folder."""
-    suite = replace(SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol.retrain is Retrain.NONE))
+    suite = replace(
+        SUITE, blocks=tuple(block for block in SUITE.blocks if block.protocol.retrain is ScoredNetwork.NONE)
+    )
     work = make_work(tmp_path / "part", suite)
     runs = make_runs(work, suite)
-    found = Counter(step.kind for step in steps(work, runs))
+    found = Counter(step.kind for step in build_job_graph(work, runs))
     assert found == {"reference": 1, "rank": 2 * -(-TEST // 16), "seal": 2, "run": len(runs)}
     assert failed(complete(work, runs, store, InlineEngine())) == []
     with completed(tmp_path / "whole", SUITE) as (whole, all_runs, _, results):
@@ -206,7 +208,7 @@ def test_what_was_cut_off_here_is_left_to_others_that_are_at_work(fresh, store, 
     """Else a broken machine, which is idle more often than any other, would try it again and again."""
     work, (bad, others) = fresh[0], fresh[1][:2]
     engine, other, looks = FailingMachine({bad.key: 1}), Owner.here(), []
-    store.claim([Wanted((others.key,), "", work.images.fingerprint)], other, 1)
+    store.claim([LeaseRequest((others.key,), "", work.images.fingerprint)], other, 1)
     sleeps += [lambda: looks.append(engine.done.count(bad.key)), lambda: len(looks) == 3 and store.leave(other)]
     assert failed(complete(work, [bad, others], store, engine)) == []
     assert (looks, engine.done.count(bad.key)) == ([1, 1, 1], 2)

@@ -9,24 +9,25 @@ import pytest
 import torch
 from sklearn.linear_model import Ridge
 
+from roarbench.enums import ScoredNetwork, Split
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
-from roarbench.execution import importance, shards
-from roarbench.execution.class_images import class_images
-from roarbench.execution.job_graph import steps
-from roarbench.execution.placed_inputs import without
+from roarbench.execution import importance
+from roarbench.execution import ranking_jobs as shards
+from roarbench.execution.class_templates import class_images
+from roarbench.execution.device_inputs import remove_features
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.forecast.workload import count_work
-from roarbench.kernels.bit_planes import removed_bits
+from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
-from roarbench.plan.keys import bind, reference_of, reference_points
-from roarbench.plan.points import Point, expand
+from roarbench.plan.points import Point, expand_points
+from roarbench.plan.run_keys import build_run, reference_of, reference_points
 from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.unretrained import MORF
 from roarbench.store.layout import Workspace
-from roarbench.terms import Retrain, Split
 from tests.helpers.tiny_suite import SUITE, TEST, completed, make_runs, rank_all, rankings_of, score, size_jobs, spec_of
 
 BLOCKS = (
@@ -45,7 +46,7 @@ def done(tmp_path_factory):
 
 def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_and_no_reference():
     def explained(suite, name="grad"):
-        runs = {point: bind(suite, point, "da7a", None) for point in expand(suite)}
+        runs = {point: build_run(suite, point, "da7a", None) for point in expand_points(suite)}
         retrained = {point: run for point, run in runs.items() if point.cell.retrain is ROAR.retrain}
         return {point.seed: run.reference for point, run in retrained.items() if point.cell.estimator == name}
 
@@ -56,7 +57,7 @@ def test_seed_s_is_ranked_by_reference_s_mod_r_and_a_replication_shares_no_seed_
     assert not set(explained(again).values()) & {first, second} and first != second
     seeds = [suite.reference_seed(number) + twin for suite in (TWO, again) for number in (0, 1) for twin in (0, 1)]
     assert len(set(seeds)) == len(seeds)  # those of the networks with random weights, too
-    work, one = (count_work(suite, expand(suite)) for suite in (TWO, replace(TWO, references=1)))
+    work, one = (count_work(suite, expand_points(suite)) for suite in (TWO, replace(TWO, references=1)))
     assert work.images_ranked == 3 * one.images_ranked // 2  # random's once, grad's for each reference
     assert work.images_explained == 2 * one.images_explained
     told = replace(TWO, blocks=(Block(ROAR, ("random", "class-template"), (0.9,), seeds=3),))
@@ -80,7 +81,7 @@ def test_what_training_images_tell_of_the_class_that_a_reference_answers(done):
     weights = torch.nn.functional.interpolate(weights, train.pixels.shape[2:], mode="bilinear")
     np.testing.assert_allclose(by_class.weights, weights, rtol=1e-3, atol=1e-5)
     for told, row in product(work.explained, map(find_estimator, ("class-template", "linear-classifier"))):
-        found = importance.timed_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
+        found = importance.time_maps(told, [row.id], Split.TEST, 0, 8)[row.id].importance
         batch = importance.shard_batch(told, Split.TEST, 0, 8, norm)
         assert batch.targets.tolist() == told.store.predictions(Split.TEST).targets[:8].tolist()
         expected = importance_maps([row], None, batch._replace(by_class=by_class), torch.zeros(3, 1, 1))[row.id]
@@ -100,7 +101,7 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
             used[run.seed] = rankings_of(work, run).checksum
             assert results[run.key].rankings == used[run.seed]
     assert used[0] == used[2] != used[1]
-    scores = [results[bind(TWO, point, work.images.fingerprint, None).key] for point in reference_points(TWO)]
+    scores = [results[build_run(TWO, point, work.images.fingerprint, None).key] for point in reference_points(TWO)]
     for number, scored in enumerate(scores):
         said = work.explained[number].store.predictions(Split.TEST).targets
         assert scored.correct == int((said == work.images.test.labels).sum())
@@ -110,13 +111,13 @@ def test_each_reference_is_trained_once_scored_apart_and_ranks_its_own_runs(done
 @pytest.mark.parametrize("seed", [0, 1])
 def test_where_nothing_is_trained_another_references_map_is_put_to_the_seeds_own_network(done, seed):
     work, runs, *_ = done
-    morf = {run.seed: run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", Retrain.NONE)}
+    morf = {run.seed: run for run in runs if (run.cell.estimator, run.cell.retrain) == ("grad", ScoredNetwork.NONE)}
     cell = replace(morf[seed].cell, estimator="grad~other-reference")
-    asked = bind(TWO, Point(cell, seed), work.images.fingerprint, None)
+    asked = build_run(TWO, Point(cell, seed), work.images.fingerprint, None)
     assert (asked.network, asked.reference) == (morf[seed].reference, morf[1 - seed].reference)
     found, judge, rankings = score(work, asked), work.explained[seed], rankings_of(work, asked)
-    removed = removed_bits(rankings.planes(Split.TEST), cell.t, cell.order, rankings.layout)
-    logits = predict(judge.trained(), without(work.images, Split.TEST, removed, cell), judge.norm, 64)
+    removed = find_removed_bits(rankings.planes(Split.TEST), cell.t, cell.order, rankings.layout)
+    logits = predict(judge.trained(), remove_features(work.images, Split.TEST, removed, cell), judge.norm, 64)
     assert found.rankings == rankings.checksum
     assert (found.answers == (logits.argmax(1).numpy() == work.images.test.labels)).all()
     said = judge.store.predictions(Split.TEST).targets
@@ -137,7 +138,7 @@ def test_references_ranked_together_have_the_rankings_of_each_alone(done, tmp_pa
         rank_all(alone, *names, number=number)
     shards.rank_shard(together, specs[0][1:], Split.TRAIN, 8, 24)
     shards.rank_shard(together, specs[1], Split.TEST, 0, TEST)
-    graph_steps = steps(together, make_runs(together, suite))
+    graph_steps = build_job_graph(together, make_runs(together, suite))
     ranking = [step.job for step in graph_steps if step.kind == "rank"]
     counts = {job.name: len(job.arguments[1]) for job in ranking if "test" not in job.name}
     assert counts == {f"rank trained train {at}": n for at, n in ((0, 4), (8, 3), (16, 3), (24, 4), (32, 4))}

@@ -10,11 +10,12 @@ from threading import Event
 import pytest
 from sqlalchemy import select, update
 
-from roarbench.analysis.mixtures import mixture
+from roarbench.analysis.consistency import find_inconsistency
+from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import MachineError, RunError
-from roarbench.execution import beats, jobs, scheduler, shards
-from roarbench.execution.artifacts import artifacts_for, noted_by
-from roarbench.execution.job_graph import steps
+from roarbench.execution import heartbeat, jobs, ranking_jobs, scheduler
+from roarbench.execution.artifacts import artifacts_for, read_checksums
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import complete
 from roarbench.plan.suite import Block
 from roarbench.protocols.roar import ROAR
@@ -24,7 +25,6 @@ from roarbench.store.checksums import Checksums
 from roarbench.store.leases import Owner
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.schema import leases
-from roarbench.terms import Retrain, Split
 from roarbench.workers.job import JobOutcome
 from tests.helpers.commands import PATIENCE, eventually
 from tests.helpers.store_rows import lease
@@ -37,7 +37,7 @@ def test_two_at_once_share_every_kind_of_step(fresh, store, tmp_path, monkeypatc
     """Where both are equally fast, none does less than 45 % of the shards, and none waits for the other's."""
     size_jobs(monkeypatch, 8, 8)
     work, runs = fresh
-    kinds = {step.job.name: step.kind for step in steps(work, runs)}
+    kinds = {step.job.name: step.kind for step in build_job_graph(work, runs)}
     engines = InlineEngine(), InlineEngine()
     with ResultsStore.open(default_url(tmp_path)) as other:
         one, two = (complete(work, runs, held, engine) for held, engine in zip((store, other), engines, strict=True))
@@ -56,14 +56,14 @@ def test_a_step_in_living_hands_is_skipped_until_it_is_done_and_one_in_dead_hand
     work, runs = fresh
     other, engine, names = Owner.here(), InlineEngine(), []
     dead = replace(other, id="dead", pid=2**22 + 1)  # beyond the largest process number
-    shard = next(step for step in steps(work, runs) if step.job.name == "rank controls train 0")
+    shard = next(step for step in build_job_graph(work, runs) if step.job.name == "rank controls train 0")
     assert store.claim([shard.wanted(work.images.fingerprint)], other, 1).granted
     assert lease(store, [runs[0].key], other) and lease(store, [runs[1].key], dead)
 
     def look():
         names.append(list(engine.done))
         if len(names) == 2:
-            shards.rank_shard(*shard.job.arguments)
+            ranking_jobs.rank_shard(*shard.job.arguments)
             store.leave(other)
 
     sleeps.append(look)
@@ -81,7 +81,7 @@ def test_a_blocked_run_in_other_hands_is_not_called_failed_before_it_is_free(fre
 
     monkeypatch.setattr(jobs, "train_reference", no_reference)
     work, runs = fresh
-    blocked, living = [run for run in runs if run.cell.retrain is Retrain.NONE][:2], Owner.here()
+    blocked, living = [run for run in runs if run.cell.retrain is ScoredNetwork.NONE][:2], Owner.here()
     lease(store, [blocked[0].key], living)
     sleeps.append(lambda: store.release([blocked[0].key], living))
     events = complete(work, blocked, store, InlineEngine())
@@ -107,8 +107,8 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
                 return []
             return super().wait(timeout)
 
-    enter = beats.Heartbeat.__enter__
-    monkeypatch.setattr(beats.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
+    enter = heartbeat.Heartbeat.__enter__
+    monkeypatch.setattr(heartbeat.Heartbeat, "__enter__", lambda self: beating.append(self) or enter(self))
     sleeps.append(lambda: store.leave(heir))
     engine = Losing()
     events = list(complete(work, runs, store, engine))
@@ -120,7 +120,7 @@ def test_a_lost_lease_stops_its_job_and_writes_nothing(fresh, store, sleeps, mon
 
 def test_leases_are_renewed_while_nothing_can_be_printed(fresh, store, monkeypatch):
     """A stopped terminal: whoever reads the events takes none for long."""
-    monkeypatch.setattr(beats, "PULSE", 0.01)
+    monkeypatch.setattr(heartbeat, "PULSE", 0.01)
 
     class Two(InlineEngine):
         idle = 2
@@ -193,7 +193,7 @@ def test_what_another_machine_made_meanwhile_is_not_made_again(kind, tmp_path):
     """By a client that remembers what was not there when it last looked."""
     suite = replace(SUITE, blocks=(Block(SPECIFIC, ("random", "grad"), (0.5, 0.9), seeds=1),))
     work = make_work(tmp_path, suite)
-    todo = steps(work, make_runs(work, suite))
+    todo = build_job_graph(work, make_runs(work, suite))
     perform(todo[: [step.kind for step in todo].index(kind)])
     last = [step for step in todo if step.kind == kind]
     known = set(tmp_path.rglob("*"))
@@ -215,11 +215,11 @@ def test_suites_that_ask_for_other_splits_or_levels_continue_one_store(retrained
         with completed(tmp_path, suite) as (work, runs, _, store):
             results = store.results([run.key for run in runs])
             Checksums(store.database, work.workspace).check(
-                list(artifacts_for(work, runs)), list(noted_by(work, results.values()))
+                list(artifacts_for(work, runs)), list(read_checksums(work, results.values()))
             )
             for row in rows:
                 found = [result for result in results.values() if result.run.cell.estimator == row]
-                assert mixture(found, found[0].weights) == ""
+                assert find_inconsistency(found, found[0].weights) == ""
 
 
 def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
@@ -234,4 +234,4 @@ def test_a_store_that_noted_one_ranking_by_two_checksums_goes_on(tmp_path):
         with ResultsStore.open(default_url(tmp_path)) as store:
             results = store.results([runs[-1].key]).values()
             wide = replace(SUITE, blocks=(*other.suite.blocks, *work.suite.blocks))
-            assert all(each.checksum == each.here for each in noted_by(make_work(tmp_path, wide), results))
+            assert all(each.checksum == each.here for each in read_checksums(make_work(tmp_path, wide), results))

@@ -8,7 +8,8 @@ import pytest
 import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
-from roarbench.execution.job_graph import steps
+from roarbench.enums import Precision, ScoredNetwork, Split, Unit
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.smoothness import smoothness
@@ -20,7 +21,6 @@ from roarbench.plan.suite import Block
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import Precision, Retrain, Split, Unit
 from tests.helpers import slow_pipeline as slow
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, make_runs, make_work
 
@@ -64,7 +64,7 @@ def fast(tmp_path_factory):
         work = make_work(tmp_path_factory.mktemp("slow"), CASES)
         made = SimpleNamespace(work=work, scored={}, training={}, tested={})
         make_ties(made.work)
-        for step in steps(made.work, make_runs(made.work, CASES)):
+        for step in build_job_graph(made.work, make_runs(made.work, CASES)):
             given.clear()
             value = step.job.call(*step.job.arguments)
             if step.kind in ("reference", "run"):
@@ -128,7 +128,7 @@ class Slow:
     def inputs(self, run, split):
         """What the run's network sees."""
         removed, t = self.removed(run, split), run.cell.t
-        if run.cell.retrain is Retrain.MASKS:
+        if run.cell.retrain is ScoredNetwork.MASKS:
             return slow.normalised(removed.astype(np.float32), [t] * 3, [(t * (1 - t)) ** 0.5] * 3)
         return self.normalised(slow.degraded(self.pixels[split], removed, self.means))
 
@@ -147,10 +147,15 @@ def again(fast):
 
 def test_every_training_input_in_its_step(fast, again):
     assert len(fast.scored) == len(fast.training) - 1 == 17
-    others = {Retrain.EXCHANGED, Retrain.COMMON, Retrain.RECURSIVE, Retrain.SIBLINGS}  # in tests of their own
-    assert {run.cell.retrain for run in fast.scored} == set(Retrain) - others
+    others = {
+        ScoredNetwork.EXCHANGED,
+        ScoredNetwork.COMMON,
+        ScoredNetwork.RECURSIVE,
+        ScoredNetwork.SIBLINGS,
+    }  # in tests of their own
+    assert {run.cell.retrain for run in fast.scored} == set(ScoredNetwork) - others
     for run in fast.scored:
-        if run.cell.retrain is Retrain.NONE:
+        if run.cell.retrain is ScoredNetwork.NONE:
             assert fast.training[run] == []
             continue
         inputs = again.inputs(run, "train")
@@ -174,12 +179,12 @@ def test_the_reference_and_every_count(fast, again):
     torch.testing.assert_close(again.reference, dict(trained), rtol=0, atol=0)
     for run, scored in fast.scored.items():
         weights = again.reference
-        if run.cell.retrain is not Retrain.NONE:
+        if run.cell.retrain is not ScoredNetwork.NONE:
             weights = again.trained(again.inputs(run, "train"), run.seed)
         answers = slow.correct_answers(weights, again.inputs(run, "test"), again.labels["test"])
         assert scored.answers.tolist() == answers, run.cell
-        assert (scored.probability is None) == (run.cell.retrain is not Retrain.NONE), run.cell
-        if run.cell.retrain is Retrain.NONE:  # how sure the reference is of what it says of the whole image
+        assert (scored.probability is None) == (run.cell.retrain is not ScoredNetwork.NONE), run.cell
+        if run.cell.retrain is ScoredNetwork.NONE:  # how sure the reference is of what it says of the whole image
             targets = slow.logits(weights, torch.from_numpy(again.normalised(again.pixels["test"]))).argmax(1)
             chances = slow.logits(weights, torch.from_numpy(again.inputs(run, "test"))).softmax(1)
             expected = chances.gather(1, targets[:, None])[:, 0].numpy()

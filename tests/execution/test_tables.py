@@ -9,7 +9,7 @@ from leaderboard.views import read_views
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.store.results import ResultsStore, default_url
 
-SMALL = ("--suite", "breast-cancer", "--limit", "60", "--seeds", "1")
+SMALL = ("--suite", "breast-cancer", "--max-images", "60", "--seeds", "1")
 
 
 @pytest.mark.slow

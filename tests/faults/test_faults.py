@@ -9,7 +9,7 @@ from contextlib import closing
 
 import pytest
 
-from roarbench.store.leases import Owner, Wanted
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, default_url
 from tests.helpers import forked
 from tests.helpers.commands import PATIENCE, living, outcomes
@@ -26,7 +26,7 @@ def take_all(barrier, url, noted, estimator, count):
     with ResultsStore.open(url) as store:  # all make it at the same time
         barrier.wait(PATIENCE)
         while missing:
-            answer = store.claim([Wanted((key,)) for key in missing], owner, 8)
+            answer = store.claim([LeaseRequest((key,)) for key in missing], owner, 8)
             for wish, number in answer.granted.items():
                 mine.append(wish.keys[0])
                 assert store.add(make_result(runs[mine[-1]], total=8), number)
@@ -55,7 +55,7 @@ def test_processes_that_begin_at_once_make_one_store_and_do_each_run_once(
         assert store.running() == []
 
 
-SMALL = ("--suite", "planted", "--limit", "40")
+SMALL = ("--suite", "planted", "--max-images", "40")
 RUN = ("run", *SMALL, "--seeds", "1", "--estimators", "truth", "--workers", "2")
 PAUSE = 0.8  # seconds between two kills, on average
 KINDS = ("worker",) * 6 + ("command",) * 3 + ("database",)

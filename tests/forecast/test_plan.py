@@ -6,15 +6,15 @@ from dataclasses import replace
 import pytest
 import torch
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import MachineError, NoRoom, RunError
 from roarbench.execution import local_workers
-from roarbench.execution.local_workers import measured_rates
+from roarbench.execution.local_workers import measure_rates
 from roarbench.forecast import rates
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
 from roarbench.forecast.workload import Work, count_work, suite_cost
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
 from roarbench.workers.job import JobOutcome
@@ -146,7 +146,7 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
 
 def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
     suite = find_suite("imagenet")
-    plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand(suite)), workers=2)
+    plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
     designs = plan.designs
     assert [each.trainings for each in designs] == [1010, 1010, 1006, 506, 203, 123, 87]
     assert [each.seconds for each in designs] == sorted((each.seconds for each in designs), reverse=True)
@@ -189,7 +189,7 @@ def test_a_worker_measures_what_there_is_to_do_or_rates_are_assumed_and_a_line_s
     if error:
         made = assume(PLANTED, GPU if gpus else CORE)
         said = f"nothing was measured ({error}); the times below are assumed"
-    assert measured_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
+    assert measure_rates(worker, PLANTED, "what there is to do", lines.append) == replace(made, gpus=gpus)
     assert lines == [f"planted v1: {said}"]
     assert worker.jobs == ((measure, (PLANTED, "what there is to do")),)
 

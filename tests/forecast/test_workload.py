@@ -8,25 +8,26 @@ import pytest
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.estimators import VARIANTS, ensembles
+from roarbench.enums import Split
+from roarbench.estimators import ensembles
 from roarbench.estimators.catalogue import TWINS
 from roarbench.estimators.engine import maps_together
-from roarbench.execution import importance, jobs, shards
+from roarbench.estimators.estimator import VARIANTS
+from roarbench.execution import importance, jobs, ranking_jobs
 from roarbench.execution.scheduler import complete
-from roarbench.forecast.workload import Work, count_work, explained_at_once
+from roarbench.forecast.workload import Work, count_explained_at_once, count_work
 from roarbench.kernels import train
 from roarbench.models.cost import network_cost
 from roarbench.models.small import SmallResNet
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import inputs_of
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite, with_entries
+from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
 from roarbench.submissions.checks import maps_of_run
-from roarbench.terms import Split
 from tests.helpers import tiny_suite
 
 TRAIN, TEST = 9469, 3925  # images of imagenette64
@@ -43,7 +44,7 @@ def test_counts_of_a_fresh_suite_by_hand():
 
     And all images in bfloat16, 72 pixels a side with what is mirrored around them.
     """
-    jobs = count_work(SUITE, expand(SUITE))
+    jobs = count_work(SUITE, expand_points(SUITE))
     trainings = 2 + 3 * 2 * 2
     assert jobs.trainings == trainings + 1  # and the reference
     assert jobs.scorings == 1 + 2
@@ -56,11 +57,11 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.images_ranked == 3 * (TRAIN + TEST)
     assert jobs.images_filled == 0  # the mean is at hand
     linear = replace(SUITE, blocks=tuple(replace(block, fill="linear") for block in BLOCKS))
-    assert count_work(linear, expand(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
+    assert count_work(linear, expand_points(linear)).images_filled == 12 * (TRAIN + TEST) + 2 * TEST
     planes = 3 * 3 * SCALARS // 8  # rankings, planes, bytes
     assert jobs.disk == (TRAIN + TEST) * (SCALARS + planes) + (trainings + 3) * TEST // 8
     assert jobs.sealing == 2 * TRAIN * 3 * SCALARS // 8
-    small = count_work(SUITE, expand(SUITE), 5000)  # counts its images, of which there are fewer to test
+    small = count_work(SUITE, expand_points(SUITE), 5000)  # counts its images, of which there are fewer to test
     assert (small.images_trained, small.images_ranked) == ((14 * 15 + 10) * 5000, 3 * (5000 + TEST))
     step = 128 * (COST.activations + SCALARS) + 3 * COST.parameters  # 128 images at once: the batch of cifar10@1
     assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
@@ -71,11 +72,11 @@ def test_what_rows_share_is_counted_once():
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
     names += (MINE, *(f"{MINE}~{twin}" for twin in TWINS))
     suite = replace(SUITE, references=2, blocks=(Block(ROAR, names, (0.9,), seeds=2),))
-    jobs = count_work(suite, expand(suite))
+    jobs = count_work(suite, expand_points(suite))
     assert jobs.copies_drawn == 2 * 15 * (TRAIN + TEST)
     assert jobs.images_submitted == 2 * (1 + len(VARIANTS)) * (TRAIN + TEST)  # a blurred twin has its submission's maps
     whole = replace(find_suite("imagenette64"), references=1)
-    points = [point for point in expand(whole) if "~" not in point.cell.estimator]
+    points = [point for point in expand_points(whole) if "~" not in point.cell.estimator]
     assert count_work(whole, points).images_explained == 400 * (TRAIN + TEST)  # docs/protocol.md, section 3
 
 
@@ -84,7 +85,7 @@ def test_shapley_values_take_every_coalition_of_the_columns_that_there_are(monke
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: table)
     blocks = (Block(ROAR, ("random", "shapley"), (0.9,), seeds=1),)
     suite = replace(SUITE, dataset="breast-cancer-10", model="mlp", recipe="tabular@1", blocks=blocks)
-    assert count_work(suite, expand(suite)).images_explained == 2**12 * (table.train_images + table.test_images)
+    assert count_work(suite, expand_points(suite)).images_explained == 2**12 * (table.train_images + table.test_images)
 
 
 ROWS = ("random", "grad", "var-grad", "ig")
@@ -110,21 +111,21 @@ def test_a_run_does_what_was_counted(tuned_on, store, tmp_path, monkeypatch):
 
     note("trained", train.Training, "_add_gradients", lambda self, index: index)
     note("scored", jobs, "predict", lambda model, inputs, *_: inputs)
-    note("ranked", shards, "planes_of", lambda importance, *_: importance)
+    note("ranked", ranking_jobs, "planes_of", lambda importance, *_: importance)
     note("drawn", ensembles, "noise_draws", lambda images, ids, *_: ids)
     monkeypatch.setattr(importance, "maps_together", explained)
     monkeypatch.setattr("roarbench.plan.suite.find_dataset", lambda name: tiny_suite.RECORD)
     work = tiny_suite.make_work(tmp_path, suite)
     events = complete(work, tiny_suite.make_runs(work, suite), store, tiny_suite.InlineEngine())
     assert [event.failure for event in events if event.failure] == []
-    counted = count_work(suite, expand(suite))
+    counted = count_work(suite, expand_points(suite))
     kinds = ("trained", "scored", "explained", "ranked")
     assert done == {"drawn": counted.copies_drawn} | {kind: getattr(counted, f"images_{kind}") for kind in kinds}
 
 
 def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_predicted():
     suite = replace(SUITE, given="w@0", blocks=(MORF_BLOCK,))
-    jobs = count_work(suite, expand(suite))
+    jobs = count_work(suite, expand_points(suite))
     assert (jobs.trainings, jobs.scorings) == (0, 1 + 2)
     assert jobs.images_decoded == TRAIN + TEST  # their mean is the fill
     assert (jobs.images_explained, jobs.images_ranked) == (TEST, 2 * TEST)
@@ -134,7 +135,7 @@ def test_where_nothing_is_retrained_the_training_images_are_neither_ranked_nor_p
 
 
 def test_what_is_done_is_not_counted_again():
-    points = expand(SUITE)
+    points = expand_points(SUITE)
     done = [point for point in points if point.cell.estimator in (CLEAN, "random")]
     jobs = count_work(SUITE, [point for point in points if point not in done], there=inputs_of(SUITE, done))
     assert jobs.trainings == 2 * 2 * 2  # the reference was scored, so it is there
@@ -149,8 +150,8 @@ def test_what_is_done_is_not_counted_again():
 def test_validate_and_a_forecast_count_the_same_maps(name, maps):
     """Three references, and of each the submission's own maps and those of its untrained twin."""
     suite = find_suite(name)
-    joined = with_entries(suite, [MINE])
-    assert maps_of_run(suite, MINE) == maps == count_work(joined, expand(joined)).images_submitted
+    joined = add_estimators(suite, [MINE])
+    assert maps_of_run(suite, MINE) == maps == count_work(joined, expand_points(joined)).images_submitted
 
 
 WIDE = """
@@ -166,7 +167,7 @@ def test_images_explained_at_once_fit_into_a_gigabyte_of_what_layers_put_out():
     own = SimpleNamespace(dataset=None, source=WIDE)
     wide = replace(SUITE, model="net.build@0", own=own)
     numbers = 256 * 64 * 64 + 256 + 10
-    assert [explained_at_once(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
-    assert explained_at_once(wide) == min(64, 2**30 // (4 * numbers)) == 64
+    assert [count_explained_at_once(one) for one in (SUITE, replace(SUITE, model="resnet50"))] == [64, 64]
+    assert count_explained_at_once(wide) == min(64, 2**30 // (4 * numbers)) == 64
     large = replace(wide, dataset="imagenette")  # of 128 pixels
-    assert explained_at_once(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63
+    assert count_explained_at_once(large) == 2**30 // (4 * (256 * 128 * 128 + 256 + 10)) == 63

@@ -10,13 +10,13 @@ import numpy as np
 
 from leaderboard.views import Views, read_views
 from roarbench.datasets.catalogue import PINNED
-from roarbench.plan.keys import bind
-from roarbench.plan.points import Point, expand
+from roarbench.enums import Order, ScoredNetwork
+from roarbench.plan.points import Point, expand_points
+from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
-from roarbench.plan.suite import Suite
-from roarbench.store.result import Result, pack_answers, pack_probabilities
+from roarbench.plan.suite import SuiteSpec
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Order, Retrain
+from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
 from tests.helpers.store_rows import ORIGIN
 
 WHEN = datetime(2026, 11, 20, 9, 30, tzinfo=UTC)
@@ -32,21 +32,24 @@ def accuracy(point: Point) -> float:
     return float(np.clip(0.9 - cell.t * (0.4 + side * STRENGTH.get(cell.estimator.split("~")[0], 0.0)), 0.05, 0.95))
 
 
-def results(suite: Suite, images: int = 300, limit: int | None = None) -> dict[Point, Result]:
+def results(suite: SuiteSpec, images: int = 300, limit: int | None = None) -> dict[Point, RunResult]:
     """A result for every point of a suite."""
     shared, made = np.random.default_rng(0).random(images), {}
     data = "da7a" * 8 if limit else PINNED.get(suite.dataset, "da7a" * 8)
-    for point in expand(suite):
-        own, true = np.random.default_rng(zlib.crc32(repr(point).encode())), accuracy(point)
+    for point in expand_points(suite):
+        own, true = (
+            np.random.default_rng(zlib.crc32(repr(point).replace("ScoredNetwork", "Retrain").encode())),
+            accuracy(point),
+        )
         answers = 0.7 * shared + 0.3 * own.random(images) < true + 0.01 * own.normal()
-        chances = pack_probabilities((0.5 + 0.5 * shared) * true) if point.cell.retrain is Retrain.NONE else None
+        chances = pack_probabilities((0.5 + 0.5 * shared) * true) if point.cell.retrain is ScoredNetwork.NONE else None
         of = (int(answers.sum()), images, pack_answers(answers), 2.5, ORIGIN, chances)
-        made[point] = Result(bind(suite, point, data, limit), *of, created=WHEN)
+        made[point] = RunResult(build_run(suite, point, data, limit), *of, created=WHEN)
     return made
 
 
 def make_store(
-    folder: Path, suite: Suite, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
+    folder: Path, suite: SuiteSpec, keep: Callable[[Point], bool] = lambda point: True, images: int = 300
 ) -> str:
     """Write a store with those points of a suite that are kept; returns its URL."""
     url = default_url(folder)

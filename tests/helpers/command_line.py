@@ -10,11 +10,11 @@ import pytest
 
 from roarbench.cli import main
 from roarbench.execution import local_workers
-from roarbench.plan.suite import Suite
+from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from tests.helpers.tiny_suite import InlineEngine
 
-SMALL = ("--suite", "planted", "--limit", "8")
+SMALL = ("--suite", "planted", "--max-images", "8")
 PART = (*SMALL, "--estimators", "truth", "--seeds", "1")
 RUNS = 1 + 2 * 2 * 5  # of PART: untouched images; truth and random under ROAR and KAR at five levels
 
@@ -35,7 +35,7 @@ def record(call: Call, *words: object) -> Any:
     return json.loads(answer.out)
 
 
-def publish(patch: pytest.MonkeyPatch, suite: Suite) -> None:
+def publish(patch: pytest.MonkeyPatch, suite: SuiteSpec) -> None:
     """Let every command find this suite by its name, and by its name with its version."""
     patch.setitem(SUITES, suite.name, suite)
     patch.setitem(VERSIONS, (suite.name, suite.version), suite)

@@ -11,7 +11,7 @@ from roarbench.store.results import ResultsStore
 
 PROGRAM = str(Path(sys.executable).with_name("roarbench"))
 PATIENCE = 300.0  # seconds that a slow machine may take before a test gives up; none is spent on a quick one
-LARGER = ("--suite", "planted", "--limit", "40")  # takes long enough to be ended on the way
+LARGER = ("--suite", "planted", "--max-images", "40")  # takes long enough to be ended on the way
 PART = (*LARGER, "--estimators", "truth", "--seeds", "1", "--workers", "1")
 
 

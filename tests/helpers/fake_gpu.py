@@ -128,7 +128,7 @@ def fake_gpu() -> Iterator[FakeGpu]:
             (torch.cuda, "is_available", lambda: True),
             (torch.cuda, "is_bf16_supported", lambda including_emulation=True: True),
             (torch, "enable_grad", torch.no_grad),
-            (ensembles, "ahead", lambda items: items),  # the modes are of one thread
+            (ensembles, "prefetch", lambda items: items),  # the modes are of one thread
         ):
             stack.enter_context(patch.object(place, name, instead))
         for mode in (torch.no_grad(), FakeTensorMode(), gpu):

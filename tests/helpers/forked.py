@@ -16,8 +16,8 @@ import psycopg  # noqa: F401
 import pytest  # noqa: F401
 
 from roarbench.cli import main
-from roarbench.execution import runner
-from roarbench.execution import until_decided as course  # noqa: F401
+from roarbench.execution import run_suite
+from roarbench.execution import sequential as course  # noqa: F401
 from roarbench.forecast import rates
 from roarbench.report import table as suite_table  # noqa: F401
 from roarbench.store.results import ResultsStore
@@ -60,7 +60,7 @@ def _run(words: tuple[str, ...], log: Path, before: Callable[[], object] | None,
     signal.signal(signal.SIGINT, signal.default_int_handler)
     fork = multiprocessing.get_context("fork")
     local.multiprocessing = type("Forking", (), {"get_context": staticmethod(lambda method: fork)})
-    runner.measured_rates = lambda engine, suite, work, say: rates.assume(suite, rates.CORE)
+    run_suite.measure_rates = lambda engine, suite, work, say: rates.assume(suite, rates.CORE)
     add = ResultsStore.add
 
     def noted(store: ResultsStore, result: object, *number: int) -> bool:

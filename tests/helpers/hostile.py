@@ -7,9 +7,9 @@ from operator import setitem
 from pathlib import Path
 
 from roarbench.datasets.catalogue import DATASETS
-from roarbench.estimators import Estimator
 from roarbench.estimators.catalogue import ESTIMATORS
-from roarbench.plan.suite import Block, Suite
+from roarbench.estimators.estimator import Estimator
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import MORF
@@ -32,7 +32,7 @@ DATASET = replace(DATASETS["imagenette64"], name="![d](http://127.0.0.1:9/data.p
 NAME = "hostile"
 
 
-def install(put: Callable[[dict, object, object], None] = setitem) -> Suite:
+def install(put: Callable[[dict, object, object], None] = setitem) -> SuiteSpec:
     """Make the tables of estimators, data sets and suites hold them; `put` may be that of pytest's `monkeypatch`."""
     names = ("random", "sobel", *NAMES)
     blocks = tuple(Block(protocol, names, (0.5, 0.9), seeds=2) for protocol in (ROAR, KAR, MORF))
@@ -47,7 +47,7 @@ def install(put: Callable[[dict, object, object], None] = setitem) -> Suite:
 
 if __name__ == "__main__":  # the app on a store of them: python -m tests.helpers.hostile FOLDER --port N
     from leaderboard.commands import run_app
-    from leaderboard.first import Shown
+    from leaderboard.page_cache import Shown
     from tests.helpers.board_store import make_store
 
     folder, port = Path(sys.argv[1]), sys.argv[3]

@@ -7,18 +7,18 @@ from dataclasses import replace
 import numpy as np
 from scipy.special import ndtr
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.datasets.catalogue import PINNED
-from roarbench.plan.keys import bind, reference_points
-from roarbench.plan.points import Point, expand
+from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.plan.points import Point, expand_points
+from roarbench.plan.run_keys import build_run, reference_points
 from roarbench.plan.runs import CLEAN, Cell
-from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.provenance import Provenance
-from roarbench.store.result import Result, pack_answers
-from roarbench.terms import Order, Retrain, Unit
+from roarbench.store.run_result import RunResult, pack_answers
 
 DATA = PINNED["planted"]  # so that titles need not say whose the images are
 IMAGES = 2000
@@ -34,7 +34,7 @@ BLOCKS = (
     Block(ROAR, TWINS, LEVELS, seeds=1),
     Block(ROAR, MAIN, LEVELS, seeds=1, unit=Unit.PIXEL),
 )
-SUITE = Suite("made-up", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)  # of four classes
+SUITE = SuiteSpec("made-up", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)  # of four classes
 SHARED = np.random.default_rng(0).normal(size=IMAGES)  # what makes an image hard for every network
 
 Accuracy = Callable[[Cell], float]
@@ -44,7 +44,7 @@ def usual(cell: Cell) -> float:
     """True accuracies: grad is worse than Random, var-grad and the blurred grad are better, masks say nothing."""
     if cell.estimator == CLEAN:
         return 0.9
-    if cell.retrain is Retrain.MASKS:
+    if cell.retrain is ScoredNetwork.MASKS:
         return 0.25
     steep = {"grad": -0.1, "var-grad": 0.2, "grad~blurred": 0.1, "grad~untrained": -0.3, "sobel": 0.1}
     falls = 0.4 + steep.get(cell.estimator, 0.0) * (1 if cell.order is Order.MORF else -1)
@@ -53,20 +53,20 @@ def usual(cell: Cell) -> float:
 
 def answers(point: Point, accuracy: float) -> np.ndarray:
     """Bits of a training with this true accuracy, up to its own luck of half a point."""
-    own = np.random.default_rng(zlib.crc32(repr(point).encode()))
+    own = np.random.default_rng(zlib.crc32(repr(point).replace("ScoredNetwork", "Retrain").encode()))
     hidden = np.sqrt(0.7) * SHARED + np.sqrt(0.3) * own.normal(size=IMAGES)
     return ndtr(hidden) < accuracy + 0.005 * own.normal()
 
 
-def result(suite: Suite, point: Point, bits: np.ndarray, smoothness: float | None = None) -> Result:
-    run = bind(suite, point, DATA, None)
+def result(suite: SuiteSpec, point: Point, bits: np.ndarray, smoothness: float | None = None) -> RunResult:
+    run = build_run(suite, point, DATA, None)
     origin = Provenance("0", {}, {})
-    return Result(run, int(bits.sum()), IMAGES, pack_answers(bits), 1.0, origin, smoothness=smoothness)
+    return RunResult(run, int(bits.sum()), IMAGES, pack_answers(bits), 1.0, origin, smoothness=smoothness)
 
 
-def held(suite: Suite = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
+def held(suite: SuiteSpec = SUITE, accuracy: Accuracy = usual) -> SuiteResults:
     """A complete store of a suite."""
-    bits = {point: answers(point, accuracy(point.cell)) for point in expand(suite)}
+    bits = {point: answers(point, accuracy(point.cell)) for point in expand_points(suite)}
     results = {point: result(suite, point, bits[point]) for point in bits}
     scored = {number: results[point] for number, point in enumerate(reference_points(suite)) if point in results}
     return SuiteResults(suite, DATA, None, results, references=scored)
@@ -76,12 +76,12 @@ def leaky(alone: float, images: float = 0.6) -> Accuracy:
     """var-grad's masks reach `alone` at t = .9 and a chance of .25 below; its images reach `images` at t = .9."""
 
     def accuracy(cell: Cell) -> float:
-        if (cell.estimator, cell.t) != ("var-grad", 0.9) or cell.retrain is Retrain.NONE:
+        if (cell.estimator, cell.t) != ("var-grad", 0.9) or cell.retrain is ScoredNetwork.NONE:
             return usual(cell)
-        return alone if cell.retrain is Retrain.MASKS else images
+        return alone if cell.retrain is ScoredNetwork.MASKS else images
 
     return accuracy
 
 
-def one_seed(suite: Suite) -> Suite:
+def one_seed(suite: SuiteSpec) -> SuiteSpec:
     return replace(suite, blocks=tuple(replace(block, seeds=1) for block in suite.blocks))

@@ -3,9 +3,9 @@
 import torch
 from torch import Tensor, nn
 
-from roarbench.estimators.base import Batch, ClassImages
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
+from roarbench.estimators.inputs import Batch, ClassImages
 from roarbench.models.build import build
 
 CLASSES = 5

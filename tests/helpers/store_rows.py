@@ -6,26 +6,26 @@ from pathlib import Path
 
 import numpy as np
 
+from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.plan.runs import Cell, Run
-from roarbench.store.leases import Owner, Wanted
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.provenance import Provenance
-from roarbench.store.result import Result, pack_answers, pack_probabilities
 from roarbench.store.results import ResultsStore
+from roarbench.store.run_result import RunResult, pack_answers, pack_probabilities
 from roarbench.store.transfer import ImportOutcome, export_results, import_results
-from roarbench.terms import Order, Retrain, Unit
 
 ORIGIN = Provenance("0.1.0 1a2b3c4", {"python": "3.11.7", "torch": "2.13.0"}, {"cpu": "some", "cores": 2})
 
 
 def make_run(seed: int = 0, t: float = 0.9, estimator: str = "var-grad", dataset: str = "planted") -> Run:
-    cell = Cell(dataset, "resnet8", estimator, Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, t)
+    cell = Cell(dataset, "resnet8", estimator, Order.LERF, ScoredNetwork.MASKS, "mean", Unit.PIXEL, t)
     return Run(cell, seed, "fast@1", "da7a", "e571", "4ef")
 
 
-def make_result(run: Run, total: int = 1001) -> Result:
+def make_result(run: Run, total: int = 1001) -> RunResult:
     answers = np.random.default_rng(run.seed).random(total) < 0.6
     chances = np.random.default_rng(run.seed).random(total, dtype=np.float32)
-    made = Result(run, int(answers.sum()), total, pack_answers(answers), 17.25, ORIGIN, pack_probabilities(chances))
+    made = RunResult(run, int(answers.sum()), total, pack_answers(answers), 17.25, ORIGIN, pack_probabilities(chances))
     return replace(made, rankings="7a4c", smoothness=1.0 / 3, weights="3e16", loss=0.1 + 0.2)
 
 
@@ -37,5 +37,5 @@ def moved(one: ResultsStore, other: ResultsStore, folder: Path) -> ImportOutcome
 
 def lease(store: ResultsStore, keys: Collection[str], owner: Owner) -> set[str]:
     """Lease those that are free, each for itself; their keys."""
-    answer = store.claim([Wanted((key,)) for key in keys], owner, len(keys))
+    answer = store.claim([LeaseRequest((key,)) for key in keys], owner, len(keys))
     return {key for wish in answer.granted for key in wish.keys}

@@ -3,11 +3,11 @@
 import numpy as np
 import torch
 
-from roarbench.kernels.bit_planes import Layout, encode, removed_bits
+from roarbench.enums import Order, Unit
+from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.ranking import features, sort_keys, tie_order
 from roarbench.kernels.streaming import StreamedImages
-from roarbench.terms import Order, Unit
 
 CPU = torch.device("cpu")
 FILL = torch.tensor([10.5, 20.25, 30.0])
@@ -29,5 +29,5 @@ def both(t=0.5, order=Order.MORF, unit=Unit.SCALAR, n=20):
     pixels, layout = torch.randint(256, (n, 3, 8, 8), dtype=torch.uint8, generator=seeded(1)), LAYOUTS[unit]
     keys = torch.rand(n, layout.features, generator=seeded(2)).argsort(1).argsort(1).numpy().astype(np.uint64)
     planes = encode(keys, layout)
-    held = DegradedImages(pixels, torch.from_numpy(removed_bits(planes, t, order, layout)), FILL, unit)
+    held = DegradedImages(pixels, torch.from_numpy(find_removed_bits(planes, t, order, layout)), FILL, unit)
     return StreamedImages(pixels.numpy(), held.removed.numpy(), FILL, unit, CPU), held

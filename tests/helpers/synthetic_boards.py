@@ -4,7 +4,7 @@ import numpy as np
 
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.stats.curves import UNTOUCHED, Bits, Point, Scores
+from roarbench.stats.curves import UNTOUCHED, Bits, Correctness, Point
 
 IMAGES = 600
 BOOTSTRAP = Bootstrap(400, seed=3)
@@ -12,7 +12,7 @@ STRENGTHS = {"random": 0.0, "sobel": 0.4, "good": 1.5, "bad": -1.2, "same": 0.0,
 MAIN = ("random", "sobel", "good", "bad", "same")
 
 
-def synthetic(seeds: int, names: tuple[str, ...] = MAIN, levels: tuple[float, ...] = (0.5, 0.9)) -> Scores:
+def synthetic(seeds: int, names: tuple[str, ...] = MAIN, levels: tuple[float, ...] = (0.5, 0.9)) -> Correctness:
     """A board on which `good` falls fastest and `bad` slowest; every cell has its own luck."""
     difficulty = np.random.default_rng(0).normal(size=IMAGES)
     correct: dict[Point, Bits] = {}
@@ -21,7 +21,7 @@ def synthetic(seeds: int, names: tuple[str, ...] = MAIN, levels: tuple[float, ..
         generator = np.random.default_rng([ord(letter) for letter in name] + [round(100 * t)])
         hidden = difficulty + 0.5 * generator.normal(size=(seeds, IMAGES)) + 0.03 * generator.normal(size=(seeds, 1))
         correct[point] = hidden > -1.0 + t * (1 + STRENGTHS.get(name, 0.0))
-    return Scores(names, levels, correct)
+    return Correctness(names, levels, correct)
 
 
 def row(judged: Board, name: str) -> Row:

@@ -6,7 +6,7 @@ from io import StringIO
 
 from rich.console import Console, RenderableType
 
-from roarbench.analysis.boards import SuiteResults
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.report.table import SuiteTable, suite_table
 from roarbench.report.table_formats import as_text, render
 

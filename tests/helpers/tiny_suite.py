@@ -10,28 +10,28 @@ import pytest
 from numpy.typing import NDArray
 
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.datasets.loading import decode_dataset
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.enums import Order, Split, Unit
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import importance, job_graph, jobs, shards
-from roarbench.execution.job_graph import steps
+from roarbench.execution import importance, job_graph, jobs, ranking_jobs
+from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
 from roarbench.forecast.rates import CORE, assume, measure
-from roarbench.kernels.bit_planes import removed_bits
-from roarbench.plan.keys import bind
-from roarbench.plan.points import expand
+from roarbench.kernels.bit_planes import find_removed_bits
+from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
+from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import Run
-from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
 from roarbench.store.layout import Workspace
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import Rankings
-from roarbench.store.result import Result
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.terms import Order, Split, Unit
+from roarbench.store.run_result import RunResult
 from roarbench.workers.job import Job, JobOutcome, perform
 
 TRAIN, TEST = 40, 24
@@ -41,21 +41,21 @@ BLOCKS = (
     *(Block(protocol, ("random", "grad"), (0.9,), seeds=1) for protocol in (KAR, MASK_ONLY, MORF, LERF)),
     Block(ROAR, ("random", "grad"), (0.5,), seeds=1, unit=Unit.PIXEL),
 )
-SUITE = Suite("tiny", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)
+SUITE = SuiteSpec("tiny", 1, "", "planted", "resnet-planted", "planted@1", "planted@1", BLOCKS)
 
 
-def make_work(folder: Path, suite: Suite = SUITE) -> SuiteWork:
+def make_work(folder: Path, suite: SuiteSpec = SUITE) -> SuiteWork:
     """Decoded images and the folders of a store; nothing is trained."""
     workspace = Workspace(folder)
     return SuiteWork(workspace, decode_dataset(RECORD, workspace.data), suite)
 
 
-def make_runs(work: SuiteWork, suite: Suite = SUITE) -> list[Run]:
+def make_runs(work: SuiteWork, suite: SuiteSpec = SUITE) -> list[Run]:
     """All runs of a suite on the work's images."""
-    return [bind(suite, point, work.images.fingerprint, None) for point in expand(suite)]
+    return [build_run(suite, point, work.images.fingerprint, None) for point in expand_points(suite)]
 
 
-def score(work: SuiteWork, run: Run) -> Result:
+def score(work: SuiteWork, run: Run) -> RunResult:
     """Do a run in this process."""
     return jobs.score(work, run).result
 
@@ -77,7 +77,7 @@ def ranked_by(work: SuiteWork, name: str, number: int = 0) -> Rankings:
 
 def removed(rankings: Rankings, split: Split, t: float, order: Order = Order.MORF) -> NDArray[np.bool_]:
     """The features of each image that are removed at a level, bool (n, features)."""
-    bits = removed_bits(rankings.planes(split), t, order, rankings.layout)
+    bits = find_removed_bits(rankings.planes(split), t, order, rankings.layout)
     return np.unpackbits(bits, axis=1, count=rankings.layout.features).astype(bool)
 
 
@@ -86,18 +86,18 @@ def rank_all(work: SuiteWork, *names: str, number: int = 0) -> None:
     for name in names:
         spec = spec_of(work, name, number)
         for split, count in ((Split.TRAIN, TRAIN), (Split.TEST, TEST)):
-            shards.rank_shard(work, [spec], split, 0, count)
-        shards.seal(work, spec)
+            ranking_jobs.rank_shard(work, [spec], split, 0, count)
+        ranking_jobs.seal(work, spec)
 
 
-def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, Result]:
+def score_all(work: SuiteWork, runs: list[Run]) -> dict[Run, RunResult]:
     """Do all steps in this process, without a results store."""
-    made = [(step.run, step.job.call(*step.job.arguments)) for step in steps(work, runs)]
+    made = [(step.run, step.job.call(*step.job.arguments)) for step in build_job_graph(work, runs)]
     return {result.run: result for run, value in made if run for result in value.results}
 
 
 @contextmanager
-def completed(folder: Path, suite: Suite) -> Iterator[tuple[SuiteWork, list[Run], list[str], ResultsStore]]:
+def completed(folder: Path, suite: SuiteSpec) -> Iterator[tuple[SuiteWork, list[Run], list[str], ResultsStore]]:
     """A suite done from nothing: its work, runs, the names of its jobs in order, and its results."""
     work, engine = make_work(folder, suite), InlineEngine()
     runs = make_runs(work, suite)
@@ -108,7 +108,7 @@ def completed(folder: Path, suite: Suite) -> Iterator[tuple[SuiteWork, list[Run]
 
 def size_jobs(patch: pytest.MonkeyPatch, explained: int, shard: int) -> None:
     """Explain so many images together, and rank so many in a job."""
-    for module in (shards, importance, job_graph):
+    for module in (ranking_jobs, importance, job_graph):
         patch.setattr(module, "EXPLAINED", explained)
     patch.setattr(job_graph, "SHARD", shard)
 

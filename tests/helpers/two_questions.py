@@ -2,23 +2,23 @@
 
 from dataclasses import replace
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.marks import Flag, Grade
+from roarbench.analysis.row_warnings import Flag, Grade
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table import SuiteTable
-from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
 from roarbench.stats.verdicts import Comparison, Verdict
-from roarbench.terms import Unit
 from tests.helpers.made_up import DATA, SUITE
 
 
 def table(protocol, levels, *rows):
     nothing = (Estimate(),) * len(levels)
     rows = tuple(replace(row, accuracies=nothing, differences=nothing) for row in rows)
-    board = Board(protocol, levels, rows, 100, Bootstrap(), Covers.REFERENCES, detectable=None)
+    board = Board(protocol, levels, rows, 100, Bootstrap(), IntervalScope.REFERENCES, detectable=None)
     doubted = {"sobel": Flag(Grade.STRONG, "Its mask alone has it.")}
     return SuiteTable(SuiteResults(SUITE, DATA, None, {}), board, Unit.SCALAR, flags=doubted)
 

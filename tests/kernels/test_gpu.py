@@ -6,6 +6,7 @@ import pytest
 import torch
 
 from roarbench.devices import COMPILING
+from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import NoRoom
 from roarbench.kernels.augment import augment
 from roarbench.kernels.degrade import RedrawnImages
@@ -15,7 +16,6 @@ from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training, fit
 from roarbench.models.build import build
 from roarbench.plan.recipe import Augmentation
-from roarbench.terms import Order, Precision, Unit
 from tests.helpers import trainings
 from tests.helpers.networks import randomised
 from tests.helpers.streamed import CPU, both, seeded

@@ -5,13 +5,13 @@ import pytest
 import torch
 from numpy.testing import assert_array_equal
 
-from roarbench.estimators.baselines import blurred
-from roarbench.kernels.bit_planes import Layout, bin_codes, removed_bits
-from roarbench.kernels.fill import change_numbers
-from roarbench.kernels.matching import matched, strata
+from roarbench.enums import PAPER_LEVELS, Order, Unit
+from roarbench.estimators.baselines import blur
+from roarbench.kernels.bit_planes import Layout, bin_codes, find_removed_bits
+from roarbench.kernels.fill import removal_magnitude
+from roarbench.kernels.mask_matching import match_removed, strata
 from roarbench.kernels.smoothness import smoothness
 from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
-from roarbench.terms import PAPER_LEVELS, Order, Unit
 from tests.helpers.streamed import encoded
 
 N, SHAPE = 4, (3, 8, 8)
@@ -26,13 +26,13 @@ def numbers(seed, bound):
 def test_change_by_hand():
     images, fill = torch.tensor([[[[10, 250]], [[0, 100]]]], dtype=torch.uint8), torch.tensor([30.25, 99.75])
     wide = images.expand(1, 2, 5, 2)
-    scalar, smooth = change_numbers(wide, fill[:, None, None], Unit.SCALAR)
+    scalar, smooth = removal_magnitude(wide, fill[:, None, None], Unit.SCALAR)
     assert scalar.reshape(2, 5, 2)[:, 0].tolist() == [[20, 220], [100, 0]]
-    (pixel, _) = change_numbers(wide, fill[:, None, None], Unit.PIXEL)
+    (pixel, _) = removal_magnitude(wide, fill[:, None, None], Unit.PIXEL)
     assert pixel.reshape(5, 2)[0].tolist() == [60, 110]  # (20.25 + 99.75) / 2, (219.75 + 0.25) / 2
-    expected = blurred((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
+    expected = blur((wide.float() - fill[:, None, None]).abs()).flatten(1).round()
     assert np.array_equal(smooth, expected.numpy().astype(np.uint8))
-    assert len(change_numbers(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
+    assert len(removal_magnitude(torch.zeros(2, 30, 1, 1, dtype=torch.uint8), torch.zeros(30, 1, 1), Unit.SCALAR)) == 1
 
 
 @pytest.mark.parametrize("bound", (3, 256))
@@ -53,11 +53,13 @@ def test_each_stratum_loses_as_many_those_that_the_other_map_ranks_first(order, 
     """A slow derivation, feature by feature, from the bins of the other image's whole ranking."""
     generator = np.random.default_rng(1)
     mine, other = generator.normal(size=(2, N, *SHAPE)).astype(np.float32)
-    own = np.unpackbits(removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
+    own = np.unpackbits(find_removed_bits(encoded(mine, LAYOUT), t, order, LAYOUT), axis=1, count=D).view(bool)
     found, ties = strata([numbers(3, 256), numbers(4, 256)], 3), generator.permuted([range(D)] * N, axis=1)
     codes = bin_codes(encoded(other, LAYOUT), LAYOUT)
-    made = matched(own, codes, found, order, ties)
-    assert_array_equal(matched(own, codes * np.uint16(300), found, order, ties), made)  # more bins than a byte has room
+    made = match_removed(own, codes, found, order, ties)
+    assert_array_equal(
+        match_removed(own, codes * np.uint16(300), found, order, ties), made
+    )  # more bins than a byte has room
     for image in range(N):
         place = np.empty(D, int)
         place[np.argsort(-other[image].ravel())] = np.arange(D)

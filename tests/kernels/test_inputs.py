@@ -11,14 +11,14 @@ import pytest
 import torch
 
 from roarbench.datasets.decoded import _map
+from roarbench.enums import Order, Split, Unit
 from roarbench.execution import common_networks, jobs
-from roarbench.execution import placed_inputs as inputs
+from roarbench.execution import device_inputs as inputs
 from roarbench.kernels import streaming
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages, RedrawnImages, RemovedMaps, degrade, unpack
-from roarbench.kernels.exchange import Cut, ExchangedImages
-from roarbench.kernels.streaming import AHEAD, StreamedImages, _mapping
-from roarbench.terms import Order, Split, Unit
+from roarbench.kernels.exchange import ExchangedImages, StreamedMask
+from roarbench.kernels.streaming import AHEAD, StreamedImages, _find_mapping
 from tests.helpers.slow_pipeline import removed_features
 from tests.helpers.streamed import CPU, both, encoded, seeded
 from tests.helpers.tiny_suite import TEST, TRAIN, make_runs, make_work, rank_all, score
@@ -82,7 +82,7 @@ def exchanged(unit, seed, order=Order.MORF, kinds=(1,)):
     """With the cuts at both levels of maps of so many kinds."""
     pixels = torch.from_numpy(np.random.default_rng(9).integers(0, 256, (N, *SHAPE), dtype=np.uint8))
     layout = Layout(SHAPE, unit, LEVELS)
-    cuts = tuple(Cut(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
+    cuts = tuple(StreamedMask(encoded(maps(kind), layout), layout, t, order) for kind in kinds for t in LEVELS)
     return ExchangedImages(pixels, cuts, FILL, unit, seeded(seed))
 
 
@@ -134,7 +134,7 @@ def test_streamed_images_are_those_held_in_memory(t, order, unit, tmp_path):
         array.tofile(path)
     pixels = _map(tmp_path / "pixels", np.uint8, streamed._pixels.shape)
     removed = np.memmap(tmp_path / "removed", np.uint8, "r", shape=streamed._removed.shape)
-    assert _mapping(pixels) and _mapping(removed) and not _mapping(streamed._pixels)
+    assert _find_mapping(pixels) and _find_mapping(removed) and not _find_mapping(streamed._pixels)
     for images in (streamed, StreamedImages(pixels, removed, held.fill, unit, CPU)):
         assert len(images) == len(held)
         for index, read in zip(batches, images.read(batches), strict=True):
@@ -169,8 +169,8 @@ def test_what_is_larger_than_its_share_of_memory_is_streamed(tmp_path, monkeypat
     bits = (TRAIN + TEST) * 24  # bytes: 192 features each
     for memory, streams in ((bits / inputs.SHARE, False), (bits / inputs.SHARE - 1, True)):
         monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
-        assert inputs.fits(work.images, 24) is not streams
-        assert inputs.fits(work.images, 0)  # pixels stay in their file
+        assert inputs.fits_in_memory(work.images, 24) is not streams
+        assert inputs.fits_in_memory(work.images, 0)  # pixels stay in their file
     monkeypatch.setattr(inputs, "_memory", lambda: -1.0)
     made = []
     monkeypatch.setattr(inputs, "StreamedImages", lambda *rest: made.append(rest) or StreamedImages(*rest))
@@ -197,8 +197,8 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
     for memory, sent in ((2 * pixels.nbytes / inputs.SHARE, True), (2 * pixels.nbytes / inputs.SHARE - 1, False)):
         monkeypatch.setattr(inputs, "_memory", lambda memory=memory: memory)
         if sent:
-            assert inputs.placed_pixels(images, Split.TRAIN) == "sent to the GPU"
+            assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue
         redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
-        swapped = common_networks.exchanged(images, [], Unit.SCALAR, 1)
+        swapped = common_networks.make_exchanged_images(images, [], Unit.SCALAR, 1)
         assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]

@@ -10,11 +10,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from roarbench.enums import PAPER_LEVELS, Order, Unit
 from roarbench.errors import CallerError, RunError
 from roarbench.kernels import device_ranking
-from roarbench.kernels.bit_planes import Layout, encode, removed_bits
-from roarbench.kernels.ranking import features, rank, removed_count, tie_order
-from roarbench.terms import PAPER_LEVELS, Order, Unit
+from roarbench.kernels.bit_planes import Layout, encode, find_removed_bits
+from roarbench.kernels.ranking import count_removed, features, rank, tie_order
 from tests.helpers.fake_gpu import GPU
 from tests.helpers.slow_pipeline import features_of, ranking
 from tests.helpers.streamed import CPU, encoded
@@ -80,13 +80,13 @@ def test_ranking_is_that_of_sorted(importance):
     ],
 )
 def test_count_of_removed_features(t, d, count):
-    assert removed_count(t, d) == count
+    assert count_removed(t, d) == count
 
 
 @pytest.mark.parametrize("t", [-0.1, 1.1, math.nan])
 def test_levels_outside_0_and_1_are_refused(t):
     with pytest.raises(ValueError, match=r"level t must be in \[0, 1\], got .*; 30% is written 0.3"):
-        removed_count(t, 10)
+        count_removed(t, 10)
 
 
 def test_planes_by_hand():
@@ -96,35 +96,35 @@ def test_planes_by_hand():
     np.testing.assert_array_equal(
         planes[0], [[0b00000_111, 0b11_000000], [0b00011_001, 0b11_000000], [0b01100_000, 0b01_000000]]
     )
-    np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.MORF, layout), [[0b11100000, 0]])
-    np.testing.assert_array_equal(removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
+    np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.MORF, layout), [[0b11100000, 0]])
+    np.testing.assert_array_equal(find_removed_bits(planes, 0.3, Order.LERF, layout), [[0b00000001, 0b11_000000]])
     with pytest.raises(CallerError, match=r"level 0.4 is not in these rankings; stored: 0.1, .* \(0 and 1 always\)"):
-        removed_bits(planes, 0.4, Order.MORF, layout)
+        find_removed_bits(planes, 0.4, Order.MORF, layout)
 
 
 @given(ROWS, st.lists(st.integers(1, 99).map(lambda k: k / 100), max_size=12), st.sampled_from(Order), st.data())
 def test_any_set_of_levels_can_be_stored(importance, levels, order, data):
     (n, d), t = importance.shape, data.draw(st.sampled_from([0.0, *levels, 1.0]))
     layout = Layout((1, 1, d), Unit.PIXEL, tuple(levels))
-    packed = removed_bits(encoded(importance[:, None, None], layout), t, order, layout)
+    packed = find_removed_bits(encoded(importance[:, None, None], layout), t, order, layout)
     assert packed.shape == (n, layout.width)
     expected = np.zeros((n, 8 * layout.width), bool)
     for image in range(n):
         places = ranking(importance[image].tolist(), image)
-        expected[image, (places if order is Order.MORF else places[::-1])[: removed_count(t, d)]] = True
+        expected[image, (places if order is Order.MORF else places[::-1])[: count_removed(t, d)]] = True
     np.testing.assert_array_equal(np.unpackbits(packed, axis=1), expected)
 
 
 @pytest.fixture
 def as_on_gpu(monkeypatch):
     """Take the way of maps on a GPU, wherever they are."""
-    own = device_ranking._on_gpu
+    own = device_ranking._is_on_gpu
 
     class Claimed:
         def __init__(self, maps):
             self.is_cuda, self.shape = True, maps.shape
 
-    monkeypatch.setattr(device_ranking, "_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
+    monkeypatch.setattr(device_ranking, "_is_on_gpu", lambda maps, layout: own(Claimed(maps), layout))
     monkeypatch.setattr(device_ranking, "_ROWS", 2)
 
 

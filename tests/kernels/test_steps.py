@@ -9,7 +9,7 @@ from torch import nn
 from roarbench.errors import NoRoom
 from roarbench.kernels import train
 from roarbench.kernels.degrade import RedrawnImages
-from roarbench.kernels.held import MOVING
+from roarbench.kernels.input_cache import MOVING
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training
 from tests.helpers.networks import Small

@@ -11,18 +11,18 @@ import torch
 from torch import nn
 
 from roarbench.devices import uses_bf16
+from roarbench.enums import Order, Precision, Unit
 from roarbench.errors import Diverged
 from roarbench.kernels import train
 from roarbench.kernels.augment import augment, shrink
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import RedrawnImages
-from roarbench.kernels.exchange import Cut, ExchangedImages
+from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import normalise
-from roarbench.kernels.scoring import predict, scored_at_once
+from roarbench.kernels.scoring import count_scored_at_once, predict
 from roarbench.kernels.train import fit
 from roarbench.plan.recipe import Augmentation, Optimiser, learning_rate, side
 from roarbench.plan.recipes import find_recipe
-from roarbench.terms import Order, Precision, Unit
 from tests.helpers.streamed import encoded, seeded
 from tests.helpers.trainings import NORM, RECIPE, linear, network, pictures
 
@@ -53,7 +53,7 @@ def test_predict_is_the_network_on_normalised_batches(drawing):
 
     What is published was scored 128 at once, large images 32: another batch may round to other answers.
     """
-    assert [scored_at_once(size) for size in (64, 65)] == [128, 32]
+    assert [count_scored_at_once(size) for size in (64, 65)] == [128, 32]
     fixed, _ = pictures(300)
     one, other = (fixed, fixed) if drawing == "fixed" else (redrawn_of(fixed), redrawn_of(fixed))
     model = network().to(memory_format=torch.channels_last).eval()
@@ -152,7 +152,7 @@ def test_from_any_checkpoint_the_training_ends_with_the_same_weights(monkeypatch
     monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)  # after every step
     recipe = replace(RECIPE, epochs=3, micro_batch=micro_batch)
     (fixed, labels), layout = pictures(20), Layout((3, 16, 16), Unit.PIXEL, (0.5,))
-    cuts = (Cut(encoded(np.random.default_rng(1).random((20, 16, 16)), layout), layout, 0.5, Order.MORF),)
+    cuts = (StreamedMask(encoded(np.random.default_rng(1).random((20, 16, 16)), layout), layout, 0.5, Order.MORF),)
 
     def train_from(checkpoint):
         model, inputs = network(), fixed if drawing == "fixed" else redrawn_of(fixed)

@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
+from roarbench.enums import Precision
 from roarbench.kernels.train import fit
 from roarbench.kernels.weight_gradients import RightGradients, has_idle_taps
 from roarbench.models.build import build
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import SUITES
-from roarbench.terms import Precision
 from tests.helpers.streamed import seeded
 from tests.helpers.trainings import NORM, RECIPE, pictures
 

@@ -8,20 +8,20 @@ import pytest
 import torch
 from PIL import Image
 
-from leaderboard.pictures import Makes, pictures_file, read_pictures, save_pictures
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.shown_images import answers_of, chosen, pictured_protocol
+from leaderboard.pictures import PictureMaker, pictures_file, read_pictures, save_pictures
+from roarbench.analysis.shown_images import answers_of, choose_images, find_pictured_protocol
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Split, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.execution import jobs
-from roarbench.execution.placed_inputs import matched_bits
-from roarbench.kernels.fill import change_numbers
-from roarbench.kernels.matching import changes
+from roarbench.execution.device_inputs import match_bits
+from roarbench.kernels.fill import removal_magnitude
+from roarbench.kernels.mask_matching import compute_changes
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SIBLINGS, Block
 from roarbench.protocols import SHOWN
 from roarbench.protocols.own_network import OWN_NETWORK
-from roarbench.store.result import pack_answers
-from roarbench.terms import Split, Unit
+from roarbench.store.run_result import pack_answers
 from tests.helpers.board_store import results as made_results
 from tests.helpers.tiny_suite import SUITE, TEST, make_work, rank_all, ranked_by, rankings_of, removed
 
@@ -55,13 +55,13 @@ def test_masks_are_those_that_runs_score_and_a_file_keeps_the_pictures(ranked, t
     """The row's own, another image's, and the matched one, which a run makes with torch."""
     found = stored(MATCHED, ranked.images.fingerprint)
     numbers = np.array([3, 0, 5])
-    makes = Makes(ranked.images, numbers, MATCHED, 0.5)
+    makes = PictureMaker(ranked.images, numbers, MATCHED, 0.5)
     point = next(p for p in found.results if p.cell.estimator == "grad~matched" and p.cell.t == 0.5 and p.seed == 0)
     run = found.results[point].run
     rankings = rankings_of(ranked, run)
     own = removed(rankings, Split.TEST, 0.5, MATCHED.order)
-    others = jobs._pairing(ranked.images, Split.TEST, 0, same_class=False)
-    matched = matched_bits(ranked.images, run, rankings, np.packbits(own, axis=1), others)
+    others = jobs._pair_images(ranked.images, Split.TEST, 0, same_class=False)
+    matched = match_bits(ranked.images, run, rankings, np.packbits(own, axis=1), others)
     matched = np.unpackbits(matched, axis=1, count=own.shape[1]).astype(bool)
     for kind, bits in (("own", own), ("other", own[others]), ("matched", matched)):
         assert (makes.mask(rankings, kind) == bits[numbers]).mean() > 0.999, kind
@@ -86,8 +86,8 @@ def test_what_removal_changes_is_what_runs_take(unit):
     """Within one of 256, where float32 sums differ."""
     pixels = np.random.default_rng(0).integers(0, 256, (2, 3, 30, 30)).astype(np.uint8)
     fill = np.array([120.4, 110.0, 99.7], np.float32)[:, None, None]
-    slow = change_numbers(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
-    for one, other in zip(changes(pixels, fill, unit), slow, strict=True):
+    slow = removal_magnitude(torch.from_numpy(pixels), torch.from_numpy(fill), unit)
+    for one, other in zip(compute_changes(pixels, fill, unit), slow, strict=True):
         assert one.shape == other.shape
         assert np.abs(one.astype(int) - other).max() <= 1 and (one == other).mean() > 0.99
 
@@ -107,14 +107,14 @@ def test_images_are_chosen_by_what_masks_cost_or_without_second_answers_by_what_
     """By hand: of six images, 1 to 5 are known untouched; grad's own mask costs 4 six answers, and gives 2 six."""
     own = {CLEAN: [1, 2, 3, 4, 5], "grad": [1, 2, 3], "random": []}
     found = answered(SPECIFIC, own | {"grad~other-image": [1, 3, 4], "random~other-image": [5]})
-    numbers, rule = chosen(found, SPECIFIC, UNIT, 5)
+    numbers, rule = choose_images(found, SPECIFIC, UNIT, 5)
     assert numbers.tolist() == [4, 1, 3, 5, 2] and "5 test images" in rule
-    assert chosen(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
+    assert choose_images(found, SPECIFIC, UNIT, 3)[0].tolist() == [4, 3, 2]
     assert answers_of(found, SPECIFIC, UNIT, "grad", [4, 2]) == ((0, 6), (6, 0), 6, "right")
     found = answered(ROAR, {CLEAN: [1, 2, 3], "grad": [1], "random": [1, 2, 3]})
-    assert chosen(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
+    assert choose_images(found, ROAR, UNIT, 3)[0].tolist() == [2, 3, 1]
     assert answers_of(found, ROAR, UNIT, "grad", [1, 2]) == ((6, 0), (), 6, "right")
-    assert not len(chosen(replace(found, results={}), ROAR, UNIT)[0])
+    assert not len(choose_images(replace(found, results={}), ROAR, UNIT)[0])
 
 
 def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_path):
@@ -127,7 +127,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
         bits = np.isin(np.arange(row.total), [0, 1] if own else [1, 2])
         rows[point] = replace(row, bits=pack_answers(bits), correct=2) if point.cell.estimator == "grad" else row
     found = replace(found, results=rows)
-    assert pictured_protocol(found) is OWN_NETWORK
+    assert find_pictured_protocol(found) is OWN_NETWORK
     assert answers_of(found, OWN_NETWORK, UNIT, "grad", [0, 1, 2, 3]) == ((6, 6, 0, 0), (0, 6, 6, 0), 6, "kept")
     work = make_work(tmp_path, networks)
     for explained in work.explained[:2]:
@@ -136,7 +136,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
     rank_all(work, "grad", number=1)
     pictures = read_pictures(replace(found, data=work.images.fingerprint), tmp_path)
     assert pictures.kinds == ("map", "own", "sibling") and pictures.rows == ("random", "grad")
-    makes, both = Makes(work.images, np.array([0, 1]), OWN_NETWORK, 0.5), ("own", "sibling")
+    makes, both = PictureMaker(work.images, np.array([0, 1]), OWN_NETWORK, 0.5), ("own", "sibling")
     own, sibling = makes.lines(ranked_by(work, "grad"), both, ranked_by(work, "grad", 1))
     assert (own != sibling).any(3).mean() > 0.2
     own, sibling = makes.lines(ranked_by(work, "random"), both, ranked_by(work, "random", 1))
@@ -144,7 +144,7 @@ def test_under_own_network_gain_a_map_of_the_next_network_is_shown_beside(tmp_pa
 
 
 def test_what_is_left_by_slow_loops(ranked):
-    makes = Makes(ranked.images, np.array([2, 4]), MORF, 0.9)
+    makes = PictureMaker(ranked.images, np.array([2, 4]), MORF, 0.9)
     rankings = ranked.rankings.open(ranked.ranking_spec(find_estimator("grad"), UNIT))
     (left,) = makes.lines(rankings, ["own"])
     gone = makes.mask(rankings, "own").reshape(makes.pixels.shape)

@@ -7,17 +7,17 @@ import pytest
 
 from leaderboard.headline import headline, two_questions
 from leaderboard.page.board import key_of
-from leaderboard.page.method import both_true, doubts_of, sentence
+from leaderboard.page.estimator import doubts_of, explain_disagreement, sentence
 from leaderboard.records import BoardRow
 from roarbench.analysis.evidence import Evidence
 from roarbench.protocols import SHOWN
-from roarbench.report import doubts
-from roarbench.report.doubts import Doubt
+from roarbench.report import warning_text
+from roarbench.report.warning_text import Doubt
 from roarbench.stats.board import Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
 from roarbench.stats.own_network import OwnNetworkTest, OwnNetworkVerdict
-from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating, Comparison, Verdict
+from roarbench.stats.rank_intervals import Place
+from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from tests.helpers.made_up import SUITE, held, leaky, one_seed
 
 MATCHED, ROAR = SHOWN["matched"], SHOWN["roar"]
@@ -27,7 +27,7 @@ WORDS = {"yes": Verdict.BETTER, "<": Verdict.WORSE, "≈": Verdict.SAME}
 
 
 def beside(over, verdict):
-    return Beating({"contrast": Comparison(verdict, 0.01, 0.01, over)})
+    return ControlComparison({"contrast": Comparison(verdict, 0.01, 0.01, over)})
 
 
 def row(word, name="e", **more):
@@ -138,7 +138,7 @@ def test_a_page_counts_places_among_the_rows_of_the_suite():
 def test_a_page_says_why_a_row_may_win_on_one_board_and_lose_under_roar():
     def said(**words):
         boards = ((SimpleNamespace(protocol=SHOWN[name]), row(word)) for name, word in words.items())
-        return both_true([(None, *each) for each in boards])
+        return explain_disagreement([(None, *each) for each in boards])
 
     why = said(matched="yes", roar="<")
     assert why.startswith("It beats every control under Matched gain and is below Local contrast under ROAR.")
@@ -178,7 +178,7 @@ BARE = Row("var-grad", 3, NONE, (), (), NONE, NONE, None)
 
 def texts(results, protocol=MATCHED, **row):
     """Doubts in short, in full and whether grave, with plain spaces, as they are read."""
-    found = doubts.doubts_of(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
+    found = warning_text.doubts_of(Evidence.of(results, Bootstrap(200)), protocol, replace(BARE, **row))
     return [
         (*(text.replace("\u202f", " ").replace("−", "-") for text in (d.short, d.sentence)), d.grave) for d in found
     ]

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from PIL import Image
 
-from leaderboard import words
+from leaderboard import page_text
 from leaderboard.figure import card
 from leaderboard.links import Address, Site, address
 from leaderboard.page import share
@@ -24,10 +24,10 @@ from leaderboard.render import templates
 from leaderboard.report import report_html, write_report
 from leaderboard.views import SuiteView, read_views
 from roarbench.errors import CallerError
-from roarbench.plan.suites import SUITES, VERSIONS, with_entries
+from roarbench.plan.suites import SUITES, VERSIONS, add_estimators
 from roarbench.report.table_notes import methods
-from roarbench.store.entries import keep_entry
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.submissions import keep_entry
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from roarbench.text import interval
@@ -67,7 +67,7 @@ def test_the_figure_has_every_row_and_hostile_names_are_text(view):
 
 
 def changes(suite):
-    return share.changes(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
+    return share.list_changes(SimpleNamespace(results=SimpleNamespace(suite=suite)), {})
 
 
 def test_what_changed_since_the_last_version_is_said():
@@ -88,8 +88,8 @@ def test_submit_has_the_commands_of_the_readme_and_links_a_file(monkeypatch, add
     package["Project-URL"] = "Homepage, https://x.invalid"
     if address:
         package["Project-URL"] = f"Repository, {address}/"
-    monkeypatch.setattr(words, "metadata", lambda name: package)
-    monkeypatch.setattr(share, "REPOSITORY", words._repository())
+    monkeypatch.setattr(page_text, "metadata", lambda name: package)
+    monkeypatch.setattr(share, "REPOSITORY", page_text._repository())
     fields, readme = share.submit(Site({}), Address("submit")), (ROOT / "README.md").read_text("utf-8")
     assert not fields["example"] and [command in readme for command, _ in fields["commands"]] == [True] * 4 + [False]
     link, _, query = fields["pull"].partition("?")
@@ -160,7 +160,7 @@ def test_what_is_added_leaves_the_rest_as_it_was(tmp_path):
     """A shipped store of the first version, with pictures, and one of the second with a submission."""
     demo, store, mine = tmp_path / "demo", tmp_path / "store", check_source(FILE)
     make_store(demo, VERSIONS["quick", 1], images=20)
-    make_store(store, with_entries(VERSIONS["quick", 2], [mine.id]), images=20)
+    make_store(store, add_estimators(VERSIONS["quick", 2], [mine.id]), images=20)
     with ResultsStore.open(default_url(store)) as worked_on, ResultsStore.open(default_url(demo)) as theirs:
         made = Pictures((7,), "By hand.", 0.5, ("map", "own"), 64, ("grad",), (), {"grad": 2.0}, str.encode)
         save_pictures(made, pictures_file(read_views(theirs, demo)["quick-v1"].results, demo))

@@ -7,15 +7,15 @@ from xml.etree import ElementTree
 
 import pytest
 
-from leaderboard.links import NotThere, Site, address, file_name
-from leaderboard.render import PAGES, export, known, message, render
+from leaderboard.links import PageNotFound, Site, address, file_name
+from leaderboard.render import PAGES, export, list_addresses, message, render
 from leaderboard.views import read_views
 from roarbench.errors import CallerError
-from roarbench.plan.suites import SUITES, with_entries
+from roarbench.plan.suites import SUITES, add_estimators
 from roarbench.protocols.roar import ROAR
 from roarbench.report.table_formats import render as as_format
-from roarbench.store.entries import keep_entry
 from roarbench.store.results import DEFAULT_FILE, ResultsStore, default_url
+from roarbench.store.submissions import keep_entry
 from roarbench.submissions.file import check_source
 from tests.helpers import hostile
 from tests.helpers.board_store import make_store
@@ -65,11 +65,11 @@ def test_every_page_has_what_a_page_needs_and_every_link_leads_to_a_file(site):
 
 
 def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what_the_command_writes(site, views):
-    for at in known(views):
+    for at in list_addresses(views):
         if at.page == "board" and not at.chosen("unit"):
             view, name = views[at.suite], at.chosen("protocol")
             board = next(b for b in view.boards if b.protocol.name == (name or view.leading.name))
-            html = (site / ("index.html" if at == known(views)[0] else file_name(at))).read_text()
+            html = (site / ("index.html" if at == list_addresses(views)[0] else file_name(at))).read_text()
             body = html.partition("<tbody")[2].partition("</tbody>")[0]
             assert re.findall(r"<code>(.*?)</code>", body) == [row.id for row in board.rows]
             places = re.findall(r'<td class="place">(.*?)</td>', body)
@@ -79,13 +79,13 @@ def test_a_board_shows_the_rows_of_its_table_in_order_and_its_downloads_are_what
     assert tables == [json.loads(as_format(table, "json")) for table in view.tables]
     lines = (site / "quick-v2.csv").read_text().splitlines()
     assert len(lines) == 1 + sum(len(table.rows) for table in view.tables)
-    app = Site(views, known(views), live=True)
+    app = Site(views, list_addresses(views), live=True)
     render(app, address("board", "quick-v2", protocol="roar"))
     assert app.files["board-quick-v2-roar-scalar.csv"].decode() == f"{as_format(view.table(ROAR), 'csv')}\n"
 
 
 def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_in_a_sentence(views):
-    app = Site(views, known(views), live=True)
+    app = Site(views, list_addresses(views), live=True)
     for asked, where in (
         ({"page": "wurst"}, "here"),
         ({"suite": "wurst"}, "here"),
@@ -94,13 +94,13 @@ def test_levels_are_a_choice_where_a_program_runs_and_what_is_not_there_is_said_
         ({"page": "method", "estimator": "nobody"}, "here"),
     ):
         *_, (what, name) = asked.items()
-        with pytest.raises(NotThere, match=re.escape(f"There is no {what} '{name}' {where}.")):
+        with pytest.raises(PageNotFound, match=re.escape(f"There is no {what} '{name}' {where}.")):
             render(app, address(**asked))
     assert "&lt;b&gt;" in message("<b>", Site({}, live=True)).html
     html = render(app, address("board", "quick-v2", level="0.5")).html
     shown = re.findall(r'<a href="([^"]+)" aria-current="page">50% removed', html)
     assert shown == ["?page=board&amp;suite=quick-v2&amp;level=0.5"]
-    there = {at.page for at in known(views)}
+    there = {at.page for at in list_addresses(views)}
     labels = [label for name, (label, _) in PAGES.items() if label and name in there]
     header = html.partition("<header>")[2].partition("</header>")[0]
     assert "images" not in there and re.findall(r">([^<]+)</a>", header) == ["roarbench", *labels]
@@ -129,7 +129,7 @@ def estimate(model, images, targets, generator):
 def test_hostile_text_stays_text(tmp_path, monkeypatch):
     """Names, descriptions, a network, a data set, a failure and a submission that would do harm as HTML."""
     site, entry = tmp_path / "site", check_source(HOSTILE_FILE.encode())
-    suite = with_entries(hostile.install(monkeypatch.setitem), [entry.id])
+    suite = add_estimators(hostile.install(monkeypatch.setitem), [entry.id])
     with ResultsStore.open(make_store(tmp_path, suite, images=60)) as store:
         keep_entry(store.database, entry)
         views = read_views(store, tmp_path)

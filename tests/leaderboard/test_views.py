@@ -6,22 +6,22 @@ from pathlib import Path
 
 import pytest
 
-from leaderboard import first
+from leaderboard import page_cache
 from leaderboard.figure import figure
-from leaderboard.first import Shown
-from leaderboard.page.method import figures
+from leaderboard.page.estimator import figures
+from leaderboard.page_cache import Shown
 from leaderboard.views import LiveStore, live_store, read_views
 from roarbench.datasets.catalogue import PINNED, find_dataset
-from roarbench.datasets.origin import describe_source
+from roarbench.datasets.locations import describe_source
 from roarbench.errors import StoreError
 from roarbench.identity import record
-from roarbench.plan.keys import bind
+from roarbench.plan.run_keys import build_run
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suites import SUITES, VERSIONS
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.store.entries import ReproductionOutcome, note_reproduction
-from roarbench.store.image_notes import LOCAL, ImageNote, note_images, source_files
+from roarbench.store.image_sources import LOCAL, ImageNote, note_images, source_fingerprint
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.submissions import ReproductionOutcome, note_reproduction
 from tests.helpers.board_store import make_store, results, views_of
 
 QUICK, PLANTED = VERSIONS["quick", 1], SUITES["planted"]
@@ -119,13 +119,13 @@ def test_images_references_and_small_versions_have_boards_of_their_own(call, tmp
     photos.mkdir()
     (photos / "train.parquet").write_bytes(b"somebody's")
     about, own = find_dataset(QUICK.dataset), PINNED[QUICK.dataset]
-    origin = source_files(record(about), describe_source(about, photos))
+    origin = source_fingerprint(record(about), describe_source(about, photos))
     other, weights = "07e4" * 8, "file@0a1b2c3d4e5f"
     made = results(QUICK, 40)
     with ResultsStore.open(default_url(tmp_path)) as store:
         note_images(store.database, [ImageNote(other, QUICK.dataset, None, LOCAL, str(photos), origin)])
         for suite, data in ((QUICK, own), (QUICK, other), (replace(QUICK, given=weights), own)):
-            store.add_all(replace(row, run=bind(suite, point, data, None)) for point, row in made.items())
+            store.add_all(replace(row, run=build_run(suite, point, data, None)) for point, row in made.items())
         store.add_all(results(PLANTED, 20, limit=40).values())
 
     def read(data="", reference=""):
@@ -159,7 +159,7 @@ def test_a_curve_of_one_level_says_so_and_no_curve_is_shown_twice(views):
 def page_of(**query):
     from streamlit.testing.v1 import AppTest  # half a second, which collecting need not take
 
-    app = AppTest.from_file(str(Path(first.__file__).with_name("app.py")), default_timeout=60)
+    app = AppTest.from_file(str(Path(page_cache.__file__).with_name("app.py")), default_timeout=60)
     app.query_params.update(query)
     app.run()
     assert not app.exception
@@ -171,12 +171,12 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     """By this code, and in a process that has not judged."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     shown = Shown(make_store(tmp_path, PLANTED, early, images=40), str(tmp_path))
-    monkeypatch.setenv(first.ASKED, json.dumps(shown))
-    monkeypatch.setattr(first, "judged", first.Event())
-    monkeypatch.setattr(first, "code_version", lambda: "1")
-    assert first.recall(shown) is None
+    monkeypatch.setenv(page_cache.ASKED, json.dumps(shown))
+    monkeypatch.setattr(page_cache, "judged", page_cache.Event())
+    monkeypatch.setattr(page_cache, "code_version", lambda: "1")
+    assert page_cache.recall(shown) is None
     page = page_of()
-    kept = first.recall(shown)
+    kept = page_cache.recall(shown)
     assert kept and kept.html == page and kept.files and 'class="board"' in page
     with monkeypatch.context() as closed:
         closed.setattr(LiveStore, "views", None)
@@ -184,19 +184,19 @@ def test_the_first_page_is_shown_without_judging_until_a_result_comes(tmp_path, 
     assert "Suites" in page_of(page="trust") != page
     with ResultsStore.open(shown.url) as store:
         store.add(late(PLANTED)[0])
-    assert first.recall(shown) is None
+    assert page_cache.recall(shown) is None
     again = page_of()
-    assert again != page and first.recall(shown).html == again
-    assert first.recall(shown._replace(data="07e4")) is None
+    assert again != page and page_cache.recall(shown).html == again
+    assert page_cache.recall(shown._replace(data="07e4")) is None
     with monkeypatch.context() as other:
-        other.setattr(first, "code_version", lambda: "0")
-        assert first.recall(shown) is None
-    first.judged.set()
-    assert first.recall(shown) is None
-    first.judged.clear()
-    first.place(shown).write_text("{")
-    assert first.recall(shown) is None
-    monkeypatch.setattr(first, "code_version", lambda: "1+dirty")  # one version for many changes
+        other.setattr(page_cache, "code_version", lambda: "0")
+        assert page_cache.recall(shown) is None
+    page_cache.judged.set()
+    assert page_cache.recall(shown) is None
+    page_cache.judged.clear()
+    page_cache.place(shown).write_text("{")
+    assert page_cache.recall(shown) is None
+    monkeypatch.setattr(page_cache, "code_version", lambda: "1+dirty")  # one version for many changes
     with ResultsStore.open(shown.url) as store:
-        first.keep(shown, store.state(), kept)
-    assert first.recall(shown) is None
+        page_cache.keep(shown, store.state(), kept)
+    assert page_cache.recall(shown) is None

@@ -10,8 +10,8 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from roarbench.errors import CallerError
-from roarbench.estimators.stem import folded
-from roarbench.models import MODELS, vision
+from roarbench.estimators.stem import fold_batchnorm
+from roarbench.models import MODELS, torchvision_models
 from roarbench.models.build import build
 from roarbench.models.checks import find_logits
 from roarbench.models.cost import network_cost
@@ -40,7 +40,7 @@ def test_weights_are_drawn_as_the_protocol_says(name):
 def test_large_networks_compute_what_torchvision_does(name, size):
     ours = build(name, 11, 3, size, seeded(0)).eval()
     nn.init.uniform_(ours.layer1[0].bn2.weight, generator=seeded(1))  # a block that does more than its shortcut
-    theirs = getattr(vision.resnet, name)(num_classes=11).eval()
+    theirs = getattr(torchvision_models.resnet, name)(num_classes=11).eval()
     theirs.load_state_dict(ours.state_dict())
     images = torch.randn(1, 3, size, size, generator=seeded(2))
     torch.testing.assert_close(ours(images), theirs(images), rtol=0, atol=0)
@@ -169,7 +169,7 @@ def test_the_logits_of_an_output_are_what_a_network_returns_also_copied_and_trac
     for made in (model, copy.deepcopy(model)):
         assert torch.equal(made(images), expected)
         assert torch.equal(find_logits(made, images), expected)
-    torch.testing.assert_close(folded(model)(images), expected)  # rounding of batch norms that are folded
+    torch.testing.assert_close(fold_batchnorm(model)(images), expected)  # rounding of batch norms that are folded
     assert next(iter(model.state_dict())) == "conv.weight"
     program = build("net.program@0", 5, 3, 8, seeded(0), LIKE_HUGGING_FACE)  # which takes no hooks
     assert program(images).shape == (2, 5)

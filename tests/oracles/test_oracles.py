@@ -11,15 +11,15 @@ import torch
 from captum import attr
 from torch import nn
 
-from roarbench.estimators.base import MapInput
+from roarbench.enums import Order, Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.families.occlusion import squares
-from roarbench.kernels.bit_planes import Layout, removed_bits
+from roarbench.estimators.inputs import MapInput
+from roarbench.kernels.bit_planes import Layout, find_removed_bits
 from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.fill import interpolated
+from roarbench.kernels.fill import interpolate
 from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.kernels.scoring import predict
-from roarbench.terms import Order, Unit
 from tests.helpers.networks import assert_near, images_like_photographs, residual_network
 from tests.helpers.streamed import encoded, seeded
 
@@ -85,7 +85,7 @@ def make_network():
 def logits_at(importance, t, unit=Unit.SCALAR, order=Order.MORF):
     """The network's answers to images from which our kernels removed the fraction t."""
     layout = Layout((3, SIDE, SIDE), unit, (t,))
-    removed = torch.from_numpy(removed_bits(encoded(importance, layout), t, order, layout))
+    removed = torch.from_numpy(find_removed_bits(encoded(importance, layout), t, order, layout))
     degraded = DegradedImages(PIXELS, removed, torch.tensor(NORM.mean), unit)
     return predict(make_network(), degraded, NORM, batch=128)
 
@@ -128,7 +128,7 @@ def test_road_s_imputation_is_the_fill_linear_without_its_noise():
     rng = np.random.default_rng(4)
     grey = rng.integers(0, 256, (5, 9, 9)).astype(np.float32)
     gone = rng.random((5, 81)) < np.array([[0.1, 0.3, 0.5, 0.7, 0.9]]).T
-    ours = interpolated(torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9), torch.zeros(1, 9, 9))
+    ours = interpolate(torch.from_numpy(grey)[:, None], torch.from_numpy(gone).view(5, 1, 9, 9), torch.zeros(1, 9, 9))
     impute = pytest.importorskip("quantus").functions.perturb_func.noisy_linear_imputation
     for image, removed, found in zip(grey, gone, ours[:, 0].numpy(), strict=True):
         theirs = impute(image[None].astype(float), np.flatnonzero(removed), noise=0.0)[0]

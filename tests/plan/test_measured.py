@@ -4,15 +4,15 @@ from dataclasses import replace
 
 import pytest
 
+from roarbench.enums import Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.plan.choosing import measured_by
+from roarbench.plan.selection import set_fill_and_unit
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.terms import Unit
 from tests.helpers.made_up import SUITE
 
 ROWS = ("random", "grad")
@@ -24,52 +24,52 @@ def suite(*blocks):
 
 def test_every_block_has_the_fill_and_the_unit_and_masks_alone_no_fill():
     whole = suite(Block(ROAR, ROWS, (0.5,), 2), Block(MASK_ONLY, ROWS, (0.9,), 1))
-    found = measured_by(whole, "linear", Unit.PIXEL)
+    found = set_fill_and_unit(whole, "linear", Unit.PIXEL)
     assert found.blocks == (
         Block(ROAR, ROWS, (0.5,), 2, Unit.PIXEL, "linear"),
         Block(MASK_ONLY, ROWS, (0.9,), 1, Unit.PIXEL),
     )
     assert found.title == "made-up v1, fill linear, unit pixel"
-    assert measured_by(whole, "mean", Unit.SCALAR) == measured_by(whole) == whole
-    assert measured_by(whole, "mean").title == whole.title
+    assert set_fill_and_unit(whole, "mean", Unit.SCALAR) == set_fill_and_unit(whole) == whole
+    assert set_fill_and_unit(whole, "mean").title == whole.title
 
 
 def test_black_and_zero_are_one_fill():
     whole = suite(Block(ROAR, ROWS, (0.5,), 2))
-    assert measured_by(whole, "black") == measured_by(whole, "zero")
-    assert measured_by(whole, "black").blocks[0].fill == "zero"
+    assert set_fill_and_unit(whole, "black") == set_fill_and_unit(whole, "zero")
+    assert set_fill_and_unit(whole, "black").blocks[0].fill == "zero"
 
 
 def test_cells_that_a_protocol_has_are_taken_as_they_are():
     """ROAR by the linear fill has other levels; KAR has none and gets those of its mean."""
     own = Block(ROAR, ROWS, (0.9,), 1, Unit.SCALAR, "linear")
     whole = suite(Block(ROAR, ROWS, (0.5,), 2), own, Block(KAR, ROWS, (0.5,), 1))
-    found = measured_by(whole, "linear")
+    found = set_fill_and_unit(whole, "linear")
     assert found.blocks == (own, Block(KAR, ROWS, (0.5,), 1, Unit.SCALAR, "linear"))
-    assert measured_by(suite(*whole.blocks[:2]), "linear").title == "made-up v1"  # all of it is the suite's own
+    assert set_fill_and_unit(suite(*whole.blocks[:2]), "linear").title == "made-up v1"  # all of it is the suite's own
 
 
 def test_what_a_protocol_cannot_have_is_left_out_and_told():
     whole = suite(Block(MATCHED, ROWS, (0.5,), 1), Block(ROAR, (*ROWS, "random-redrawn"), (0.5,), 1))
-    found = measured_by(whole, "linear")
+    found = set_fill_and_unit(whole, "linear")
     assert [block.protocol for block in found.blocks] == [ROAR]
     assert found.title == "made-up v1, fill linear, without matched"
     with pytest.raises(CallerError, match="fill 'linear' is too slow .* write mean, black, blur or noise"):
-        measured_by(suite(whole.blocks[0]), "linear")
-    assert measured_by(suite(whole.blocks[1]), "", Unit.SUPERPIXEL).blocks[0].estimators == ROWS
+        set_fill_and_unit(suite(whole.blocks[0]), "linear")
+    assert set_fill_and_unit(suite(whole.blocks[1]), "", Unit.SUPERPIXEL).blocks[0].estimators == ROWS
     with pytest.raises(CallerError, match="roar-recursive cannot take the unit 'superpixel'; write another"):
-        measured_by(suite(Block(ROAR_RECURSIVE, ROWS, (0.5,), 1)), "", Unit.SUPERPIXEL)
+        set_fill_and_unit(suite(Block(ROAR_RECURSIVE, ROWS, (0.5,), 1)), "", Unit.SUPERPIXEL)
 
 
 def test_a_table_has_neither_pixels_nor_fills_of_neighbours():
     table = find_suite("breast-cancer")
-    assert {block.fill for block in measured_by(table, "black").blocks} <= {"zero", "mean"}
+    assert {block.fill for block in set_fill_and_unit(table, "black").blocks} <= {"zero", "mean"}
     with pytest.raises(CallerError, match="a table has no pixels, so no unit 'pixel'; its unit is scalar"):
-        measured_by(table, "", Unit.PIXEL)
+        set_fill_and_unit(table, "", Unit.PIXEL)
     with pytest.raises(CallerError, match="a table has mean, black, noise"):
-        measured_by(table, "blur")
+        set_fill_and_unit(table, "blur")
 
 
 def test_an_unknown_fill_has_a_suggestion():
     with pytest.raises(UnknownName, match="no fill 'liner'; did you mean 'linear'"):
-        measured_by(SUITE, "liner")
+        set_fill_and_unit(SUITE, "liner")

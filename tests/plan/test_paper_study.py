@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.plan.keys import stored_levels
+from roarbench.plan.run_keys import list_stored_levels
 from roarbench.plan.suites import find_suite
 from roarbench.stats.bootstrap import Estimate
 from studies.paper.make import SETS, Step, part, steps
@@ -25,7 +25,7 @@ def test_the_steps_cover_every_run_of_every_suite():
 @pytest.mark.parametrize("protocol", ["own-network", "matched", "roar"])
 def test_all_steps_store_rankings_of_the_same_levels(protocol):
     suite = find_suite("benchmark-imagenette64")
-    assert stored_levels(part(suite, Step("imagenette64", (protocol,)))) == stored_levels(suite)
+    assert list_stored_levels(part(suite, Step("imagenette64", (protocol,)))) == list_stored_levels(suite)
 
 
 def test_the_front_by_hand():

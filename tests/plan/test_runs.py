@@ -7,25 +7,25 @@ from dataclasses import replace
 
 import pytest
 
-from roarbench.identity import canonical, fingerprint, record
-from roarbench.plan.keys import bind, needs_reference, reference_of, stored_levels
-from roarbench.plan.points import Point, expand, select, with_seeds
-from roarbench.plan.runs import CLEAN, Cell, Reference, Run, missing, run_of
+from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
+from roarbench.identity import encode_canonically, fingerprint, record
+from roarbench.plan.points import Point, expand_points, select, select_seeds
+from roarbench.plan.run_keys import build_run, list_stored_levels, needs_reference, reference_of
+from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, run_of
 from roarbench.plan.suite import REFERENCE_SEED, Block
-from roarbench.plan.suites import find_suite, with_given
+from roarbench.plan.suites import find_suite, set_explained_weights
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import PAPER_LEVELS, Making, Order, Retrain, Unit
 from tests.helpers import tiny_suite
 
-PIXELS = Cell("planted", "resnet8", "var-grad", Order.LERF, Retrain.MASKS, "mean", Unit.PIXEL, 0.9)
+PIXELS = Cell("planted", "resnet8", "var-grad", Order.LERF, ScoredNetwork.MASKS, "mean", Unit.PIXEL, 0.9)
 DEGRADED = Run(PIXELS, 3, "quick@1", data="da7a", estimator="e571", reference="4ef")
-WHOLE = Cell("imagenette64", "resnet-quick", CLEAN, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, 0.0)
+WHOLE = Cell("imagenette64", "resnet-quick", CLEAN, Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.0)
 UNTOUCHED = Run(WHOLE, 0, "quick@1", data="da7a", estimator="", reference="", limit=40)
 CHANGES = [{"seed": 4}, {"limit": 40}, {"given": "file@0ther"}, {"maps": Making.BF16}]
 CHANGES += [{name: "0ther"} for name in ("recipe", "data", "estimator", "reference", "network")]
-CELL_CHANGES = [{"order": Order.MORF}, {"retrain": Retrain.IMAGES}, {"unit": Unit.SCALAR}, {"t": 0.7}]
+CELL_CHANGES = [{"order": Order.MORF}, {"retrain": ScoredNetwork.IMAGES}, {"unit": Unit.SCALAR}, {"t": 0.7}]
 CELL_CHANGES += [{name: "other"} for name in ("dataset", "model", "estimator", "fill")]
 OTHERS = [replace(DEGRADED, **change) for change in CHANGES]
 OTHERS += [replace(DEGRADED, cell=replace(PIXELS, **change)) for change in CELL_CHANGES]
@@ -37,12 +37,12 @@ def test_a_key_is_the_hash_of_a_text_that_can_be_written_by_hand():
         '"retrain":"masks","t":0.9,"unit":"pixel"},"data":"da7a","estimator":"e571","recipe":"quick@1",'
         '"reference":"4ef","seed":3}'
     )
-    assert canonical(record(DEGRADED)) == text
+    assert encode_canonically(record(DEGRADED)) == text
     assert hashlib.sha256(text.encode()).hexdigest()[:32] == DEGRADED.key
     # written down once: a key that changes makes every stored row a stranger
-    reference = Reference("planted", "da7a", "resnet8", "planted@1", 1000)
+    reference = ReferenceSpec("planted", "da7a", "resnet8", "planted@1", 1000)
     assert (UNTOUCHED.key, reference.key) == ("d81bc379a5bccc9924224e45209b1edf", "933f84712788fc34f22f8890f38859b4")
-    assert canonical({"b": 1, "a": [0.1, None, "é"]}) == '{"a":[0.1,null,"\\u00e9"],"b":1}'
+    assert encode_canonically({"b": 1, "a": [0.1, None, "é"]}) == '{"a":[0.1,null,"\\u00e9"],"b":1}'
 
 
 def test_every_field_is_in_the_key_and_comes_back_from_the_stored_text():
@@ -50,7 +50,7 @@ def test_every_field_is_in_the_key_and_comes_back_from_the_stored_text():
     fields = {name for change in (*CHANGES, *CELL_CHANGES) for name in change} | {"cell"}
     assert fields == {*Run.__dataclass_fields__, *Cell.__dataclass_fields__}
     for run in (UNTOUCHED, *OTHERS):
-        found = run_of(json.loads(canonical(record(run))))
+        found = run_of(json.loads(encode_canonically(record(run))))
         assert found == run
         for name in ("order", "retrain", "unit"):  # a text would be equal, too, and `is` is asked elsewhere
             assert getattr(found.cell, name) is getattr(run.cell, name)
@@ -80,70 +80,72 @@ SMALL = replace(
 
 
 def test_expand_gives_each_point_once():
-    points = expand(SMALL)
+    points = expand_points(SMALL)
     assert len(points) == len(set(points))
     assert Counter((point.cell.retrain, point.cell.order, point.cell.t) for point in points) == {
-        (Retrain.IMAGES, Order.MORF, 0.0): 2,  # shared by ROAR and KAR
-        (Retrain.IMAGES, Order.MORF, 0.5): 4,
-        (Retrain.IMAGES, Order.MORF, 0.9): 4,
-        (Retrain.IMAGES, Order.LERF, 0.9): 1,
-        (Retrain.MASKS, Order.MORF, 0.9): 1,  # an empty removal mask is no cell
-        (Retrain.NONE, Order.MORF, 0.0): 1,  # shared by both orders
-        (Retrain.NONE, Order.MORF, 0.9): 2,
-        (Retrain.NONE, Order.LERF, 0.9): 1,
+        (ScoredNetwork.IMAGES, Order.MORF, 0.0): 2,  # shared by ROAR and KAR
+        (ScoredNetwork.IMAGES, Order.MORF, 0.5): 4,
+        (ScoredNetwork.IMAGES, Order.MORF, 0.9): 4,
+        (ScoredNetwork.IMAGES, Order.LERF, 0.9): 1,
+        (ScoredNetwork.MASKS, Order.MORF, 0.9): 1,  # an empty removal mask is no cell
+        (ScoredNetwork.NONE, Order.MORF, 0.0): 1,  # shared by both orders
+        (ScoredNetwork.NONE, Order.MORF, 0.9): 2,
+        (ScoredNetwork.NONE, Order.LERF, 0.9): 1,
     }
     block = Block(KAR, ("grad",), (0.5,), seeds=1, unit=Unit.PIXEL, fill="blur")
-    clean, degraded = (point.cell for point in expand(replace(SMALL, blocks=(block,))))
-    assert clean == Cell("planted", "resnet-planted", CLEAN, Order.MORF, Retrain.IMAGES, "mean", Unit.SCALAR, 0.0)
-    assert degraded == Cell("planted", "resnet-planted", "grad", Order.LERF, Retrain.IMAGES, "blur", Unit.PIXEL, 0.5)
+    clean, degraded = (point.cell for point in expand_points(replace(SMALL, blocks=(block,))))
+    assert clean == Cell("planted", "resnet-planted", CLEAN, Order.MORF, ScoredNetwork.IMAGES, "mean", Unit.SCALAR, 0.0)
+    assert degraded == Cell(
+        "planted", "resnet-planted", "grad", Order.LERF, ScoredNetwork.IMAGES, "blur", Unit.PIXEL, 0.5
+    )
 
 
 def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_suite_has_or_what_the_store_has():
     part = select(SMALL, ["ig", "grad"])
     assert [block.protocol for block in part.blocks] == [ROAR, MASK_ONLY, MORF, LERF]
     assert (part.estimators, part.title) == (("grad", "ig"), "small v3")
-    assert {point.cell.estimator for point in expand(part)} == {CLEAN, "grad", "ig"}
+    assert {point.cell.estimator for point in expand_points(part)} == {CLEAN, "grad", "ig"}
     seeds = {block.protocol.name: block.seeds for block in select(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
-    part = with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2, (Retrain.IMAGES, "random"): 9})
-    assert set(expand(part)) == set(expand(SMALL))  # it has two of these, and one of all others
-    bare = expand(with_seeds(SMALL, {}))
+    part = select_seeds(SMALL, {(ScoredNetwork.IMAGES, "grad"): 2, (ScoredNetwork.IMAGES, "random"): 9})
+    assert set(expand_points(part)) == set(expand_points(SMALL))  # it has two of these, and one of all others
+    bare = expand_points(select_seeds(SMALL, {}))
     assert {point.seed for point in bare} == {0}
-    assert {point.cell for point in bare} == {point.cell for point in expand(SMALL)}
-    one = expand(with_seeds(SMALL, {(Retrain.IMAGES, "grad"): 2}))
+    assert {point.cell for point in bare} == {point.cell for point in expand_points(SMALL)}
+    one = expand_points(select_seeds(SMALL, {(ScoredNetwork.IMAGES, "grad"): 2}))
     assert {p.cell.estimator for p in one if p.seed == 1} == {CLEAN, "grad"}
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
-    assert missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
+    assert find_missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
 
 
 QUICK = find_suite("quick@1")
 FILE, OTHER = f"file@{'0a1b' * 8}", f"file@{'2c3d' * 8}"
 
 
-def cell(estimator, retrain=Retrain.IMAGES, t=0.9):
+def cell(estimator, retrain=ScoredNetwork.IMAGES, t=0.9):
     return Cell("imagenette64", "resnet-quick", estimator, Order.MORF, retrain, "mean", Unit.SCALAR, t)
 
 
 def bound(point, seed=0, suite=QUICK, limit=None):
     """The run of a cell, or of an estimator's cell."""
-    return bind(suite, Point(cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
+    return build_run(suite, Point(cell(point) if isinstance(point, str) else point, seed), "da7a", limit)
 
 
 def runs_of(suite):
-    return [bind(suite, point, "da7a", None) for point in expand(suite)]
+    return [build_run(suite, point, "da7a", None) for point in expand_points(suite)]
 
 
 def test_a_run_names_the_reference_where_its_outcome_depends_on_it():
     reference = reference_of(QUICK, "da7a")
-    assert reference == Reference("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
+    assert reference == ReferenceSpec("imagenette64", "da7a", "resnet-quick", "quick-reference@1", REFERENCE_SEED)
     assert max(run.seed for name in ("quick", "imagenette64") for run in runs_of(find_suite(name))) < REFERENCE_SEED
     for one, needed in (
         (cell("grad"), True),
-        (cell("grad", Retrain.MASKS), True),
+        (cell("grad", ScoredNetwork.MASKS), True),
         (cell("grad~untrained"), True),  # its targets are the reference's
         (cell("random"), False),
-        (cell("random", Retrain.NONE), True),
-        (cell(CLEAN, Retrain.NONE, 0.0), True),
+        (cell("random", ScoredNetwork.NONE), True),
+        (cell(CLEAN, ScoredNetwork.NONE, 0.0), True),
         (cell(CLEAN, t=0.0), False),
     ):
         assert needs_reference(one) == needed
@@ -162,7 +164,7 @@ def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
         ("somebody@01234567", Making.FLOAT32),  # a sandbox explains in float32
         (CLEAN, Making.FLOAT32),
     ):
-        for one in (cell(estimator), cell(estimator, Retrain.NONE)):
+        for one in (cell(estimator), cell(estimator, ScoredNetwork.NONE)):
             run, exact = bound(one, suite=short), bound(one)
             assert (run.maps, exact.maps) == (maps, Making.FLOAT32)
             assert (run.key == exact.key) == (maps is Making.FLOAT32)
@@ -170,10 +172,10 @@ def test_the_precision_of_maps_is_part_of_a_run_that_depends_on_them():
 
 
 def test_rankings_are_stored_for_the_papers_levels_or_more():
-    assert stored_levels(QUICK) == PAPER_LEVELS  # so that it shares them with the whole suite
+    assert list_stored_levels(QUICK) == PAPER_LEVELS  # so that it shares them with the whole suite
     finer = replace(QUICK, blocks=(Block(ROAR, ("grad",), (0.05, 0.9), seeds=1), Block(MORF, ("grad",), (0.95,), 1)))
-    assert stored_levels(finer) == (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
-    assert stored_levels(replace(QUICK, blocks=(Block(LERF, ("grad",), (0.9, 0.1), seeds=1),))) == PAPER_LEVELS
+    assert list_stored_levels(finer) == (0.05, 0.1, 0.3, 0.5, 0.7, 0.9, 0.95)
+    assert list_stored_levels(replace(QUICK, blocks=(Block(LERF, ("grad",), (0.9, 0.1), seeds=1),))) == PAPER_LEVELS
 
 
 def test_keys_with_one_given_network_are_those_from_before_there_could_be_several():
@@ -182,22 +184,24 @@ def test_keys_with_one_given_network_are_those_from_before_there_could_be_severa
         ("planted@1", "203d3917f97e33ab45845f3a25a52a2c"),
         ("imagenet-noretrain@2", "c6a23f68ad33e08d930c36a6695359d5"),
     ):
-        assert fingerprint(sorted(run.key for run in runs_of(with_given(find_suite(suite), FILE)))) == pinned, suite
+        assert (
+            fingerprint(sorted(run.key for run in runs_of(set_explained_weights(find_suite(suite), FILE)))) == pinned
+        ), suite
 
 
 def test_each_given_network_explains_its_seeds_in_place_of_the_suites_own_whatever_else_is_given():
-    both = with_given(QUICK, f"{FILE},{OTHER}")
+    both = set_explained_weights(QUICK, f"{FILE},{OTHER}")
     assert (both.references, both.title) == (2, QUICK.title)
     for seed, alone in ((0, FILE), (1, OTHER), (2, FILE)):
         for estimator in ("grad", "random"):
-            assert bound(estimator, seed, both) == bound(estimator, seed, with_given(QUICK, alone))
-    scored = [run for run in runs_of(both) if run.cell == cell("grad", Retrain.NONE)]
+            assert bound(estimator, seed, both) == bound(estimator, seed, set_explained_weights(QUICK, alone))
+    scored = [run for run in runs_of(both) if run.cell == cell("grad", ScoredNetwork.NONE)]
     assert {run.seed: run.given for run in scored} == {0: FILE, 1: OTHER}
     suite = find_suite("quick@2")  # has three of its own
-    one = with_given(suite, FILE)
+    one = set_explained_weights(suite, FILE)
     assert (suite.references, one.references) == (3, 1)
     assert {run.given for run in runs_of(one)} == {"", FILE}
-    assert with_given(one, "") == suite
-    four = with_given(suite, ",".join(f"file@{number}" for number in range(4)))
+    assert set_explained_weights(one, "") == suite
+    four = set_explained_weights(suite, ",".join(f"file@{number}" for number in range(4)))
     assert [block.seeds for block in four.blocks] == [4 if block.seeds == 3 else block.seeds for block in suite.blocks]
     assert {run.given for run in runs_of(four)} >= {f"file@{n}" for n in range(4)}

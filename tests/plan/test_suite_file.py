@@ -9,21 +9,21 @@ from types import SimpleNamespace
 import pytest
 
 from roarbench.datasets import TABLE
+from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError, DataError
-from roarbench.execution.fitness import fitted
-from roarbench.identity import canonical
+from roarbench.execution.network_check import drop_inapplicable_estimators
+from roarbench.identity import encode_canonically
 from roarbench.plan import new_suite
-from roarbench.plan.controls import few_controls
-from roarbench.plan.custom_suite import suite_of, suite_record, without
-from roarbench.plan.points import expand
-from roarbench.plan.preprocessing import published_preprocessing
+from roarbench.plan.controls import describe_missing_controls
+from roarbench.plan.custom_suite import drop_estimators, suite_of, suite_record
+from roarbench.plan.points import expand_points
+from roarbench.plan.preprocessing import read_published
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import parse_suite, read_suite
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import MORF
-from roarbench.terms import Split, Unit
 from tests.helpers.own_photos import CLASSES, TEXT, write_pictures, write_suite, write_table
 from tests.helpers.tiny_set import TINY_LABELS, tiny_images, write_split
 
@@ -69,20 +69,20 @@ def test_a_file_with_fewer_controls_than_new_suite_writes_says_so(path, estimato
     path.write_text(path.read_text().replace('"roar"', '"matched", "roar"').replace('"grad"', estimators))
     suite = changed(path, "size = 8", f"size = 8\n{more}")
     said = f"{count} controls under matched, and fewer are easier to beat; add {', '.join(lacking)} to `estimators`, "
-    assert few_controls(suite, MATCHED) == (f"{said}as `new-suite` does" if lacking else "")
-    assert few_controls(suite, ROAR) == "", "new-suite writes the same three"
+    assert describe_missing_controls(suite, MATCHED) == (f"{said}as `new-suite` does" if lacking else "")
+    assert describe_missing_controls(suite, ROAR) == "", "new-suite writes the same three"
 
 
 def test_a_table_of_numbers_lacks_two_controls(on_table):
     said = "1 control under specific, and fewer are easier to beat; add deviation, linear-classifier to `estimators`, "
-    assert few_controls(read_suite(on_table), SPECIFIC) == f"{said}as `new-suite` does"
+    assert describe_missing_controls(read_suite(on_table), SPECIFIC) == f"{said}as `new-suite` does"
 
 
 @pytest.mark.parametrize("write", [lambda at: write_table(at / "rows.csv"), lambda at: write_pictures(at / "photos")])
 def test_a_file_of_new_suite_lacks_no_control(write, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     suite = read_suite(new_suite.write_suite(write(tmp_path)))
-    assert suite.blocks[0].protocol == MATCHED and few_controls(suite, MATCHED) == ""
+    assert suite.blocks[0].protocol == MATCHED and describe_missing_controls(suite, MATCHED) == ""
 
 
 def changed(path, old, new):
@@ -102,16 +102,16 @@ def test_a_suite_is_what_its_file_says_and_comes_back_from_plain_values(path):
     data = suite.dataset_record
     assert (data.classes, data.train_images, data.test_images, data.size) == (3, 18, 6, 8)  # a quarter of 8, thrice
     assert suite.title == f"pictures@{suite.version}"
-    assert len(expand(suite)) == 5
-    plain = canonical(suite_record(suite))
+    assert len(expand_points(suite)) == 5
+    plain = encode_canonically(suite_record(suite))
     assert str(path.parent) not in plain  # where its data lie is nobody's business
     found = suite_of(json.loads(plain))
     assert replace(found, own=suite.own) == suite
     assert found.own == replace(suite.own, dataset=suite.own.dataset.anywhere)
-    part = without(suite, {"grad": "no gradient"})
+    part = drop_estimators(suite, {"grad": "no gradient"})
     assert part.called == suite.called
     assert suite_of(suite_record(part)).blocks == part.blocks
-    assert without(part, {}).blocks == suite.blocks
+    assert drop_estimators(part, {}).blocks == suite.blocks
 
 
 def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_another(path, tmp_path):
@@ -134,7 +134,7 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
         suite = changed(path, old, new)
         assert suite.version != usual.version, new
     assert (usual.tuned_on, suite.tuned_on) == (Split.TRAIN, Split.TEST)
-    assert suite_of(json.loads(canonical(suite_record(suite)))).tuned_on is Split.TEST
+    assert suite_of(json.loads(encode_canonically(suite_record(suite)))).tuned_on is Split.TEST
     assert "tuned_on" not in suite_record(usual)  # versions of suites that were made before it stay
 
 
@@ -160,7 +160,7 @@ def test_a_suite_that_trains_nothing_needs_no_training_image(protocol, path):
     assert (data.classes, data.train_images, data.test_images, data.test_only) == (12, 24, 24, True)
     assert suite.why_not("linear-classifier") == "it is fitted to training images, and the suite has none"
     assert not suite.why_not("deviation")
-    assert suite_of(json.loads(canonical(suite_record(suite)))).dataset_record.numbered
+    assert suite_of(json.loads(encode_canonically(suite_record(suite)))).dataset_record.numbered
 
 
 def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
@@ -172,7 +172,7 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     assert (data.size, data.resize, data.interpolation, data.crop) == (8, 10, "bilinear", 1.0)
     assert (data.mean, data.std) == ((127.5, 127.5, 127.5), (127.5, 102.0, 51.0))
     assert changed(path, SIZE, f"{said}\nrange = 1").called == suite.called != usual.called
-    kept = json.loads(canonical(suite_record(suite)))
+    kept = json.loads(encode_canonically(suite_record(suite)))
     assert suite_of(kept).dataset_record == replace(data, folder="")
     kept["dataset"] |= {"interpolation": "cubist"}
     with pytest.raises(CallerError, match="interpolation is 'cubist', expected nearest, "):
@@ -184,10 +184,10 @@ def test_a_network_says_how_its_photographs_are_prepared(path, monkeypatch):
     about |= {"mean": (0.5,) * 3, "std": (0.5,) * 3}
     timm = SimpleNamespace(is_model=lambda name: True, get_pretrained_cfg=lambda name: SimpleNamespace(**about))
     monkeypatch.setitem(sys.modules, "timm", timm)
-    assert published_preprocessing("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
+    assert read_published("timm:net") == (248, 224, "bicubic", (127.5,) * 3, (127.5,) * 3)
     about["crop_mode"] = "squash"
     with pytest.raises(CallerError, match="timm:net crops by squash; write size, resize"):
-        published_preprocessing("timm:net")
+        read_published("timm:net")
 
 
 def test_a_data_set_of_the_hub_and_a_network_of_a_file_which_has_the_hash_of_the_file(path):
@@ -209,10 +209,12 @@ def test_on_a_table_what_needs_neighbours_is_left_out(on_table):
     data = suite.dataset_record
     assert (data.own, data.shape, data.classes, data.train_images, data.test_images) == (TABLE, (4, 1, 1), 2, 30, 10)
     assert (suite.placed[:2], suite.controls) == (("random", "grad"), ("random",))  # the only control comes by itself
-    fit = fitted(suite).suite
+    fit = drop_inapplicable_estimators(suite).suite
     assert fit.left_out == dict.fromkeys(("sobel", "random-blurred", "gradcam", "ig(baseline=blur)"), NO_NEIGHBOURS)
     assert fit.estimators == ("random", "grad")
-    part = fitted(changed(on_table, "label_column", 'columns = ["two", "one"], label_column')).suite
+    part = drop_inapplicable_estimators(
+        changed(on_table, "label_column", 'columns = ["two", "one"], label_column')
+    ).suite
     kept = suite_of(suite_record(part))
     assert kept.dataset_record.columns == ("two", "one")
     assert (kept.called, kept.dataset_record) == (part.called, part.dataset_record.anywhere)

@@ -5,22 +5,22 @@ from dataclasses import replace
 import pytest
 
 from roarbench.datasets.catalogue import DATASETS, find_dataset
+from roarbench.enums import Unit
 from roarbench.errors import CallerError, UnknownName
-from roarbench.estimators import NOISY
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.kernels.ranking import removed_count
+from roarbench.estimators.estimator import NOISY
+from roarbench.kernels.ranking import count_removed
 from roarbench.models import MODELS
-from roarbench.plan.choosing import part_of
-from roarbench.plan.keys import keys_of
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.recipe import Augmentation, Decay, Recipe, learning_rate, side
-from roarbench.plan.recipes import RECIPES, changed, find_recipe
-from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_suite, leading
+from roarbench.plan.recipes import RECIPES, change_recipe, find_recipe
+from roarbench.plan.run_keys import keys_of
+from roarbench.plan.selection import select_part
+from roarbench.plan.suites import FAST, SUITES, VERSIONS, find_leading_protocols, find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
-from roarbench.terms import Unit
 
 MINE = "mine@1a2b3c4d"
 MATCHED, EXCHANGED = find_suite("quick-matched"), find_suite("quick-exchanged")
@@ -48,10 +48,10 @@ def test_a_suite_is_made_of_things_that_exist_and_can_be_judged(suite):
     judged = [block for block in suite.blocks if block.protocol is not MASK_ONLY]  # masks of Random say nothing
     held = {(block.protocol, block.unit) for block in judged if "random" in block.estimators}
     assert held == {(block.protocol, block.unit) for block in judged}
-    for cell in {point.cell for point in expand(suite)}:
+    for cell in {point.cell for point in expand_points(suite)}:
         record = find_dataset(suite.dataset)
         d = record.size**2 * (record.channels if cell.unit is Unit.SCALAR else 1)
-        assert cell.t == 0 or 0 < removed_count(cell.t, d) < d  # something goes, and something stays
+        assert cell.t == 0 or 0 < count_removed(cell.t, d) < d  # something goes, and something stays
         estimator = cell.estimator_record  # twins of other images, which paired protocols ask for, among them
         assert estimator is None or estimator.id == cell.estimator
         assert estimator is None or cell.ranked_by or estimator.form == "redrawn"
@@ -97,23 +97,23 @@ def test_second_versions_retrain_with_moved_images_by_as_many_references_as_seed
             siblings = any(block.protocol is OWN_NETWORK for block in suite.blocks)
             assert suite.references >= (seeds := max(block.seeds for block in trained)) >= 3
             assert siblings or suite.references == seeds
-    led = {name for name, suite in SUITES.items() if SPECIFIC in leading(suite)}
+    led = {name for name, suite in SUITES.items() if SPECIFIC in find_leading_protocols(suite)}
     assert led == {"quick-specific"}, "it has rows; elsewhere matched gain leads, which |image - fill| does not earn"
 
 
 def test_a_part_has_every_control_beside_what_is_named_or_submitted_or_one_protocol_and_fewer_seeds():
-    assert part_of(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
-    assert part_of(MATCHED, ["deviation"]).estimators == CONTROLS
-    assert part_of(MATCHED) == MATCHED
-    assert part_of(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
-    assert {*part_of(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators, MINE, f"{MINE}~untrained"}
-    added = set(part_of(EXCHANGED, [], [MINE]).estimators) - set(part_of(EXCHANGED, []).estimators)
+    assert select_part(MATCHED, ["grad"]).estimators == (*CONTROLS, "grad")
+    assert select_part(MATCHED, ["deviation"]).estimators == CONTROLS
+    assert select_part(MATCHED) == MATCHED
+    assert select_part(MATCHED, [], [MINE]).estimators == (*CONTROLS, MINE, f"{MINE}~untrained")
+    assert {*select_part(MATCHED, None, [MINE]).estimators} == {*MATCHED.estimators, MINE, f"{MINE}~untrained"}
+    added = set(select_part(EXCHANGED, [], [MINE]).estimators) - set(select_part(EXCHANGED, []).estimators)
     assert added == {MINE, f"{MINE}~other-image", f"{MINE}~same-class"}
-    assert set(part_of(EXCHANGED, ["grad"]).estimators) == {"random", "random-blurred", "sobel", "grad"}
-    part = part_of(EXCHANGED, None, (), 2, "roar")
+    assert set(select_part(EXCHANGED, ["grad"]).estimators) == {"random", "random-blurred", "sobel", "grad"}
+    part = select_part(EXCHANGED, None, (), 2, "roar")
     assert {block.protocol.name for block in part.blocks} == {"roar"} and part.references == 2
     with pytest.raises(CallerError, match="--seeds 0 and 1 references: .* write --seeds 1 or more"):
-        part_of(MATCHED, seeds=0)
+        select_part(MATCHED, seeds=0)
 
 
 IMAGES = {"imagenet@1": 1_281_167, "food101@1": 75_750, "birdsnap@1": 47_386}  # protocol section 5
@@ -139,7 +139,7 @@ def test_linear_schedule_and_sides_by_hand_and_every_recipe_has_a_rate_for_each_
     line = Recipe("line", 1, 6, 10, 0.5, 1, Decay.LINEAR, Augmentation.NONE)  # 6 epochs, 1 of them to warm up
     for step, expected in ((0, 0.0), (5, 0.25), (10, 0.5), (35, 0.25), (59, 0.01), (60, 0.0)):
         assert learning_rate(line, step, steps_per_epoch=10) == pytest.approx(expected), step
-    assert learning_rate(changed(line, {"warmup": 0}), 0, steps_per_epoch=10) == 0.5
+    assert learning_rate(change_recipe(line, {"warmup": 0}), 0, steps_per_epoch=10) == 0.5
     for recipe in RECIPES.values():
         rates = [learning_rate(recipe, step, 3.7) for step in range(round(recipe.epochs * 3.7))]
         assert min(rates) >= 0 and 0 < max(rates) <= recipe.peak
@@ -153,7 +153,7 @@ def test_other_numbers_stand_in_the_title_in_one_order():
     assert recipe.title == "quick@2(epochs=6,sides=0.5+1)"
     assert find_recipe(recipe.title) == recipe
     assert (recipe.epochs, recipe.sides, recipe.peak) == (6, (0.5, 1.0), 0.4)
-    assert changed(RECIPES["quick@2"], {"sides": [0.5, 1], "epochs": 6}) == recipe
+    assert change_recipe(RECIPES["quick@2"], {"sides": [0.5, 1], "epochs": 6}) == recipe
     for title, said in (
         ("quick@2(epoch=3)", "no setting of a recipe 'epoch'; did you mean 'epochs'"),
         ("quick@2(epochs=nan)", "epochs is 'nan', expected a number from 0.01 to 10000"),

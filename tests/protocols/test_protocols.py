@@ -4,23 +4,23 @@ from itertools import product
 from pathlib import Path
 
 from roarbench import protocols
+from roarbench.enums import ScoredNetwork
 from roarbench.protocols import PROTOCOLS, SHOWN
-from roarbench.protocols.declaration import Protocol
-from roarbench.terms import Retrain
+from roarbench.protocols.protocol import Protocol
 
 SAID = ("name", "title", "tab", "dot", "question", "method", "gain", "meaning", "zero", "limits", "use")
 
 
 def test_every_protocol_says_everything_in_words_of_its_own():
     silent = {(name, field) for name, of in SHOWN.items() for field in SAID if not getattr(of, field).strip()}
-    masks = [name for name, of in SHOWN.items() if of.retrain is Retrain.MASKS]
+    masks = [name for name, of in SHOWN.items() if of.retrain is ScoredNetwork.MASKS]
     assert silent == set(product(masks, ("gain", "meaning", "zero")))  # these have no gain
     for field in ("title", "tab", "question", "method", "dot"):
         assert len({getattr(protocol, field) for protocol in SHOWN.values()}) == len(SHOWN), field
 
 
 def test_every_file_declares_protocols_that_are_run_or_made_of_two_that_are():
-    files = {path.stem for path in Path(protocols.__file__).parent.glob("*.py")} - {"__init__", "declaration"}
+    files = {path.stem for path in Path(protocols.__file__).parent.glob("*.py")} - {"__init__", "protocol"}
     for file in files:
         declared = [value for value in vars(getattr(protocols, file)).values() if isinstance(value, Protocol)]
         assert declared and [SHOWN[protocol.name] for protocol in declared] == declared, file

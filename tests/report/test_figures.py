@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from roarbench.analysis.boards import SuiteResults
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.paper_curves import published_curves
+from roarbench.analysis.paper_curves import read_published_curves
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Order
 from roarbench.errors import CallerError
 from roarbench.plan.suite import Block
 from roarbench.protocols.unretrained import MORF
 from roarbench.report.curve_chart import chart
+from roarbench.report.figure_panel import Curve, spread
 from roarbench.report.figures import Axis, Chart, make_figure, save_figure
-from roarbench.report.panels import Curve, spread
-from roarbench.terms import Order
 from tests.helpers.made_up import LEVELS, MAIN, SUITE, held
 from tests.helpers.tables import table_of
 
@@ -42,7 +42,7 @@ def test_a_curve_is_its_row_from_the_untouched_images_on_and_without_points_ther
 
 def test_published_curves_are_those_of_the_rows_that_are_shown_and_of_retrained_networks_alone(whole):
     found = {curve.estimator: curve for curve in chart(table_of(whole, "kar", MAIN), "imagenet").published}
-    published = published_curves("imagenet", Order.LERF)
+    published = read_published_curves("imagenet", Order.LERF)
     assert set(found) == set(MAIN) & set(published)
     for name, curve in found.items():
         assert dict(zip(curve.levels, curve.accuracy, strict=True)) == published[name]

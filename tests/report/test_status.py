@@ -6,19 +6,19 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from roarbench.analysis.collecting import collect
-from roarbench.analysis.load import Question, load_from
-from roarbench.plan.keys import bind, reference_of
-from roarbench.plan.points import describe, expand
+from roarbench.analysis.load import ResultsQuery, load_from
+from roarbench.analysis.stored_results import collect
+from roarbench.plan.points import describe, expand_points
+from roarbench.plan.run_keys import build_run, reference_of
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
 from roarbench.protocols.roar import ROAR
 from roarbench.report.status import activity_line, activity_record, run_states, status_record
 from roarbench.report.suite_list import suite_records
-from roarbench.store.leases import Owner, Wanted
-from roarbench.store.result import pack_answers
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.run_result import pack_answers
 from roarbench.store.transfer import export_results
 from roarbench.text import duration
 from tests.helpers.command_line import publish
@@ -27,11 +27,11 @@ from tests.helpers.store_rows import lease
 
 
 def run_of(point):
-    return bind(SUITE, point, DATA, None)
+    return build_run(SUITE, point, DATA, None)
 
 
 def test_each_run_is_in_one_state(store):
-    points = expand(SUITE)
+    points = expand_points(SUITE)
     done, running, failed, repaired = points[:4]
     results = held().results
     store.add_all([results[done], results[repaired]])
@@ -50,7 +50,7 @@ def test_each_run_is_in_one_state(store):
 
 def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     def status(limit=None):
-        record = status_record(load_from(store, SUITE, Question(tmp_path, limit=limit)), store)
+        record = status_record(load_from(store, SUITE, ResultsQuery(tmp_path, limit=limit)), store)
         return record["preparing"], record["running"]
 
     folder = tmp_path / "data" / "planted-x"
@@ -58,18 +58,20 @@ def test_before_any_run_is_done_it_is_seen_what_is_under_way(store, tmp_path):
     manifest = {"record": {"name": "planted"}, "source": {"kind": "generated"}, "limit": None, "fingerprint": DATA}
     (folder / "manifest.json").write_text(json.dumps(manifest))
     assert status() == (False, 0)
-    store.claim([Wanted((reference_of(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
-    lease(store, [run_of(expand(SUITE)[0]).key], Owner.here())
+    store.claim([LeaseRequest((reference_of(SUITE, DATA).key,), "reference", DATA)], Owner.here(), 1)
+    lease(store, [run_of(expand_points(SUITE)[0]).key], Owner.here())
     assert status() == (True, 1) and status(limit=40) == (False, 0)
 
 
 def test_the_pace_is_that_of_the_last_hour_and_shards_are_one_worker_each(store):
-    points, results, now = expand(SUITE), held().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
+    points, results, now = expand_points(SUITE), held().results, datetime(2026, 1, 1, 12, tzinfo=UTC)
     ends = [now - timedelta(days=3), *(now - timedelta(minutes=minutes) for minutes in (30, 20, 10, 0))]
     store.add_all(replace(results[point], created=end) for point, end in zip(points, ends, strict=False))
     owner, run = Owner.here(), run_of(points[9])
-    store.claim([Wanted(("a", "b", "c"), "rank trained test 0", DATA), Wanted((run.key,), "", DATA)], owner, 2)
-    store.claim([Wanted(("d",), "rank of other images", "other")], owner, 1)
+    store.claim(
+        [LeaseRequest(("a", "b", "c"), "rank trained test 0", DATA), LeaseRequest((run.key,), "", DATA)], owner, 2
+    )
+    store.claim([LeaseRequest(("d",), "rank of other images", "other")], owner, 1)
     store.failures.add(run_of(points[8]), "loss nan")
     suite_results = collect(SUITE, store, data=DATA)
     found = status_record(suite_results, store)

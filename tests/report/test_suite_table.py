@@ -5,9 +5,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect, with_kept
+from roarbench.analysis.stored_results import add_prediction_stability, collect
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import panel
+from roarbench.enums import Order, ScoredNetwork, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.runs import find_protocol
 from roarbench.plan.suite import Block
@@ -19,14 +20,13 @@ from roarbench.report.table_formats import render
 from roarbench.report.table_notes import remarks
 from roarbench.report.validity_panel import doubts
 from roarbench.stats.bootstrap import Bootstrap
-from roarbench.store.entries import keep_entry
+from roarbench.store.annotations import note_findings
 from roarbench.store.provenance import Provenance
-from roarbench.store.remarks import note_findings
-from roarbench.store.result import pack_answers
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.run_result import pack_answers
+from roarbench.store.submissions import keep_entry
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import Warned, check_source
-from roarbench.terms import Order, Retrain, Unit
 from tests.helpers.made_up import DATA, IMAGES, LEVELS, MAIN, SUITE, held, result
 from tests.helpers.tables import rows_of, table_of, words_of
 
@@ -96,8 +96,8 @@ def test_the_hash_is_that_of_the_bits_that_a_table_is_made_from(whole):
 
     before = hashes(whole.results)
     assert before == hashes(dict(reversed(whole.results.items()))) and before[0] != before[1]
-    assert not set(before) & set(hashes(flipped(Retrain.IMAGES)))
-    assert before == hashes(flipped(Retrain.NONE))
+    assert not set(before) & set(hashes(flipped(ScoredNetwork.IMAGES)))
+    assert before == hashes(flipped(ScoredNetwork.NONE))
     table = table_of(whole, "roar")
     assert all(before[0] in text for text in (render(table, "csv"), render(table, "latex"), words_of(table)))
 
@@ -134,7 +134,7 @@ def test_every_mark_holds_under_every_protocol_and_in_every_format(tmp_path, pro
     suite = replace(SUITE, blocks=(Block(protocol, (*MAIN, ENTRY.id), LEVELS, seeds=2),))
 
     def seen(store):
-        return with_kept(collect(suite, store, data=DATA), tmp_path)
+        return add_prediction_stability(collect(suite, store, data=DATA), tmp_path)
 
     with (
         ResultsStore.open(default_url(tmp_path / "a")) as here,

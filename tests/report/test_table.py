@@ -6,21 +6,21 @@ from html import unescape
 
 import pytest
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.marks import Flag, Grade, Mark
+from roarbench.analysis.row_warnings import Flag, Grade, Mark
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.cli.commands.terminal import print_table
+from roarbench.enums import Unit
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.plan.suite_file import read_suite
 from roarbench.protocols import SHOWN
-from roarbench.report.latex import escaped, latex_table
+from roarbench.report.latex import escape, latex_table
 from roarbench.report.table import SuiteTable
 from roarbench.report.table_formats import as_html, as_text, render
-from roarbench.report.table_notes import advice, brief, faults_of, remarks
-from roarbench.stats.board import Board, Covers, Row
+from roarbench.report.table_notes import advice, faults_of, remarks, summarize_notes
+from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.places import Place
-from roarbench.stats.verdicts import Beating, Comparison, Verdict
-from roarbench.terms import Unit
+from roarbench.stats.rank_intervals import Place
+from roarbench.stats.verdicts import Comparison, ControlComparison, Verdict
 from roarbench.text import interval, percent, place_interval
 from tests.helpers.made_up import SUITE, TWINS
 from tests.helpers.own_photos import TEXT, write_suite
@@ -50,7 +50,7 @@ ROWS = (
     make_row("sobel", LOW, Estimate(3.0, 1.0, 5.0), Place(2, 2, 2), BETTER),
 )
 CHECK = make_row("ig~blurred", (Estimate(0.7), Estimate(0.4)), Estimate(20.0, 18.0, 22.0), check=True)
-BOARD = Board(SHOWN["roar"], (0.5, 0.9), ROWS, 2000, Bootstrap(), Covers.BOTH, detectable=2.25, family=12)
+BOARD = Board(SHOWN["roar"], (0.5, 0.9), ROWS, 2000, Bootstrap(), IntervalScope.BOTH, detectable=2.25, family=12)
 TABLE = SuiteTable(
     SuiteResults(SUITE, "da7a", None, {}),
     BOARD,
@@ -126,7 +126,7 @@ def test_csv_says_the_same_and_nothing_that_a_spreadsheet_would_compute():
 
 def test_markdown_is_a_table_with_its_caption():
     lines = render(TABLE, "markdown", notes=True).splitlines()
-    assert render(TABLE, "markdown").splitlines() == [*lines[:-1], " ".join(brief(TABLE))]
+    assert render(TABLE, "markdown").splitlines() == [*lines[:-1], " ".join(summarize_notes(TABLE))]
     assert lines == [
         "**made-up v1: ROAR**",
         "",
@@ -188,7 +188,7 @@ def test_an_added_row_has_its_place_in_brackets_in_every_format(style):
 def test_a_table_with_fewer_controls_than_new_suite_writes_says_so_where_rows_have_to_beat_them(tmp_path):
     suite = read_suite(write_suite(tmp_path, TEXT.replace('["roar"]', '["matched", "roar"]')))
     found = Comparison(Verdict.BETTER, 0.01, 0.01, Estimate(1.0, 0.5, 1.5))
-    beats = replace(ROWS[3], beating=Beating({"random": found}))
+    beats = replace(ROWS[3], beating=ControlComparison({"random": found}))
     for name, row, faults in (("matched", beats, 1), ("matched", ROWS[3], 0), ("roar", beats, 0)):
         table = with_board(protocol=SHOWN[name], rows=(row,))
         table = replace(table, suite_results=replace(table.suite_results, suite=suite))
@@ -229,13 +229,13 @@ def test_a_strong_mark_has_a_sign_of_its_own_and_the_command_that_says_why_can_b
     assert "| 1 | var-grad (!!) |" in render(strong, "markdown")
     assert [row["grade"] for row in rows_of(strong).values()] == ["strong", None, None, None, None]
     monkeypatch.setattr("sys.argv", ["roarbench", "table", "--suite", "made-up", "--store", f"{'long ' * 20}name"])
-    command = f"`roarbench validity --suite made-up --store '{'long ' * 20}name'`"
+    command = f"`roarbench diagnose --suite made-up --store '{'long ' * 20}name'`"
     print_table(TABLE, "text", notes=True)
     assert f"(!) {command} explains the doubts." in capsys.readouterr().out.splitlines()
 
 
 def test_latex_has_the_same_cells():
-    advised = "(!) `roarbench validity --suite made-up` explains the doubts."
+    advised = "(!) `roarbench diagnose --suite made-up` explains the doubts."
     lines = render(with_board(rows=(*ROWS, CHECK)), "latex", advised).splitlines()
     top, bottom = lines.index(r"\midrule") + 1, lines.index(r"\bottomrule")
     assert lines[top - 4] == r"\begin{tabular}{rlrlllrlrrr}"
@@ -247,15 +247,15 @@ def test_latex_has_the_same_cells():
     assert lines[bottom - 1].startswith(r"-- & ig\textasciitilde{}blurred & $+20.0$ [$+18.0$, $+22.0$] & --")
     assert bottom - top == len(ROWS) + 1
     assert r"networks that score the masks 90.0\% on untouched images (t=0); chance 25.0\%. Gain: the area" in lines[-2]
-    assert r"\texttt{roarbench validity -{}-suite made-up}" in lines[-2]
+    assert r"\texttt{roarbench diagnose -{}-suite made-up}" in lines[-2]
 
 
 def test_letters_that_mean_something_to_latex_are_escaped_and_numbers_have_a_minus():
-    assert escaped(r"50%_\input{x}$&#~^") == (
+    assert escape(r"50%_\input{x}$&#~^") == (
         r"50\%\_\textbackslash{}input\{x\}\$\&\#\textasciitilde{}\textasciicircum{}"
     )
-    assert escaped("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
-    assert escaped("--limit – 3") == "-{}-limit -- 3"
+    assert escape("<a|b>") == r"\textless{}a\textbar{}b\textgreater{}"
+    assert escape("--limit – 3") == "-{}-limit -- 3"
     assert r"x-2@1a-3 4-6 $-1.5$ [$-2.0$, $+3$] \\" in latex_table({"a": "l"}, [["x-2@1a-3 4-6 -1.5 [-2.0, +3]"]], "")
 
 
@@ -278,10 +278,10 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
 
     assert "95% intervals over images and seeds (2000 paired resamples, seed 0)" in said()
     assert "At the floor: var-grad (t = 0.9)" in remarks(TABLE)
-    assert "no intervals, no verdicts" in said(covers=Covers.NOTHING)
-    assert said(covers=Covers.NOTHING, images=0) == "Nothing has been run yet."
-    assert "intervals over images (2000" in said(covers=Covers.IMAGES, detectable=None)
-    three = said(covers=Covers.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
+    assert "no intervals, no verdicts" in said(covers=IntervalScope.NOTHING)
+    assert said(covers=IntervalScope.NOTHING, images=0) == "Nothing has been run yet."
+    assert "intervals over images (2000" in said(covers=IntervalScope.IMAGES, detectable=None)
+    three = said(covers=IntervalScope.REFERENCES, references=3, reference_rows=5, reference_freedom=8.09)
     assert "over images, references and seeds" in three and "5 rows (8.1 degrees of freedom)" in three
     assert TABLE.caption == (
         "ROAR on planted with resnet-planted; levels 0.5, 0.9; complete at 2 seeds of 3; 2000 test images; "
@@ -293,7 +293,7 @@ def test_caption_and_footnote_say_what_the_numbers_are_of_and_what_the_intervals
         ((*one, *ROWS), "1 or 2 seeds, complete at 1 of 3"),
         ((*whole, replace(ROWS[0], estimator=TWINS[0], seeds=1)), "1 or 3 seeds"),  # asked for once
         ((*whole, replace(ROWS[0], seeds=0)), "3 seeds"),  # of rows that are here
-        ((*whole, replace(ROWS[0], seeds=2, looks=3)), "2 or 3 seeds"),  # on purpose
+        ((*whole, replace(ROWS[0], seeds=2, interim_analyses=3)), "2 or 3 seeds"),  # on purpose
         ((), "no seeds"),
     ):
         assert f"; {said}; " in with_board(rows=rows).caption
@@ -305,7 +305,7 @@ def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on
     rows = (off, replace(ROWS[3], against={"random": BETTER, "random-blurred": SAME}))
     table = with_board(protocol=SHOWN["matched"], rows=rows)
     assert remarks(table).startswith("Doubt on this table: not 0 as they should be: random-blurred +3.0 [+1.0, +5.0].")
-    assert len(brief(table)) == 4 and brief(table)[2].startswith("Doubt on this table: ")
+    assert len(summarize_notes(table)) == 4 and summarize_notes(table)[2].startswith("Doubt on this table: ")
     assert table.knows(rows[1]) == (), "no better than a map that knows nothing"
     calm = with_board(protocol=SHOWN["matched"], rows=(replace(off, against={"random": SAME}), rows[1]))
     assert "Doubt on" not in remarks(calm) and calm.knows(rows[1]) == ("image",)
@@ -314,17 +314,17 @@ def test_a_control_that_should_have_0_and_has_not_is_a_doubt_on_the_table_and_on
 @pytest.mark.parametrize("protocol", SHOWN.values(), ids=SHOWN)
 def test_three_lines_stand_below_a_table_whatever_it_is_of(protocol):
     """On a terminal of 80 columns; the rest, with what each sign means, stands in the notes."""
-    for covers, references in ((Covers.REFERENCES, 3), (Covers.BOTH, 1), (Covers.NOTHING, 0)):
+    for covers, references in ((IntervalScope.REFERENCES, 3), (IntervalScope.BOTH, 1), (IntervalScope.NOTHING, 0)):
         table = with_board(protocol=protocol, covers=covers, references=references)
         below = text(table, notes=False).rstrip().splitlines()[-3:]
-        assert [line.rstrip() for line in below] == brief(table)
-        assert [len(line) <= 80 for line in brief(table)] == [True] * 3
-    gain, sure, more = brief(with_board(covers=Covers.REFERENCES))
+        assert [line.rstrip() for line in below] == summarize_notes(table)
+        assert [len(line) <= 80 for line in summarize_notes(table)] == [True] * 3
+    gain, sure, more = summarize_notes(with_board(covers=IntervalScope.REFERENCES))
     assert gain == "Gain: the area between Random's accuracy curve and the row's."
     assert sure == "95% intervals over images, references and seeds; ≈: not significant."
     assert more == "(!), 1 warning and more: table --notes; how to read it: docs/how-it-works.md"
     bare = replace(TABLE, flags={}, floors={})
-    assert brief(bare)[-1] == "More: table --notes; how to read it: docs/how-it-works.md"
+    assert summarize_notes(bare)[-1] == "More: table --notes; how to read it: docs/how-it-works.md"
 
 
 def test_a_row_that_somebody_added_says_so_and_a_submission_has_the_name_of_its_author():

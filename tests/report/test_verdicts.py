@@ -8,11 +8,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from roarbench.analysis.boards import SuiteResults
-from roarbench.analysis.collecting import collect
 from roarbench.analysis.evidence import Evidence
-from roarbench.analysis.marks import flag_of
+from roarbench.analysis.row_warnings import flag_of
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
 from roarbench.analysis.validity import panel, twins_of
+from roarbench.enums import ScoredNetwork, Unit
 from roarbench.plan.points import select
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import Block
@@ -29,11 +30,10 @@ from roarbench.report.claim_table import (
 from roarbench.report.replication_table import compare, replication_record, replication_text
 from roarbench.report.validity_panel import as_json, as_markdown, as_text, sections
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.drawn import Drawn
-from roarbench.stats.network_board import Kept
+from roarbench.stats.own_network_board import Kept
+from roarbench.stats.sampled_gains import Drawn
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.transfer import import_results
-from roarbench.terms import Retrain, Unit
 from roarbench.text import interval
 from tests.helpers.made_up import DATA, LEVELS, MAIN, SUITE, held, leaky, usual
 from tests.helpers.tables import printed
@@ -127,7 +127,7 @@ def test_own_network_gain_answers_the_claims_about_estimators(monkeypatch):
 )
 def test_whether_retraining_matters_is_judged_by_random_beside_half_of_the_untouched_accuracy(kept, verdict):
     """Random retrained is .6 at t = .9, well above half of .9."""
-    true = {Retrain.IMAGES: 0.6, Retrain.NONE: kept}
+    true = {ScoredNetwork.IMAGES: 0.6, ScoredNetwork.NONE: kept}
     made = judged(lambda cell: 0.9 if cell.estimator == CLEAN else true.get(cell.retrain, 0.25))
     record = next(row for row in claim_records(made) if row["claim"] == "retraining-matters")
     assert record["ours"]["verdict"] == verdict

@@ -14,7 +14,7 @@ from torch import nn
 
 from roarbench.sandbox import channel
 from roarbench.sandbox.channel import HEADER, new_answer, read_answer, read_request, write_map
-from roarbench.sandbox.conventions import NoEstimate, estimate_of
+from roarbench.sandbox.entry_points import NoEstimate, estimate_of
 from roarbench.sandbox.faults import LINE, SubmissionFault, fault
 
 ARRAYS = {

@@ -12,8 +12,8 @@ import torch
 
 from roarbench.errors import SandboxError
 from roarbench.models.build import build
+from roarbench.sandbox import cgroups, launch, preflight, watch
 from roarbench.sandbox import explain as module
-from roarbench.sandbox import groups, launch, preflight, watch
 from roarbench.sandbox.explain import Task, explain, seeds
 from roarbench.sandbox.faults import HarnessFault, SubmissionFault
 from roarbench.sandbox.limits import CHECK, SCRATCH, Limits
@@ -145,11 +145,11 @@ def test_what_does_not_show_in_one_process_is_limited(code, kind):
 
 def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkeypatch):
     """Where groups can be made, whether or not they limit anything there."""
-    if not (groups._MOUNT / "cgroup.procs").exists():
-        monkeypatch.setattr(groups, "_MOUNT", groups._MOUNT / "unified")
-    monkeypatch.setattr(groups, "_NEEDED", set())
-    monkeypatch.setattr(groups, "group_parent", groups.group_parent.__wrapped__)
-    if not (parent := groups.group_parent()):
+    if not (cgroups._MOUNT / "cgroup.procs").exists():
+        monkeypatch.setattr(cgroups, "_MOUNT", cgroups._MOUNT / "unified")
+    monkeypatch.setattr(cgroups, "_NEEDED", set())
+    monkeypatch.setattr(cgroups, "group_parent", cgroups.group_parent.__wrapped__)
+    if not (parent := cgroups.group_parent()):
         pytest.skip("no cgroup v2 that this user may write to")
     burn = "import os, time\nif os.fork() == 0:\n    while time.process_time() < 3: pass\n    os._exit(0)\nos.wait()\n"
     answer = explain(make_task(burn + GRADIENT), CHECK)
@@ -159,7 +159,7 @@ def test_a_control_group_counts_all_processor_time_and_is_gone_afterwards(monkey
 
 
 def test_a_control_group_holds_memory_while_nobody_looks(monkeypatch):
-    if groups.group_parent() is None:
+    if cgroups.group_parent() is None:
         pytest.skip("no cgroup v2 with memory and pids that this user may write to")
     monkeypatch.setattr(watch, "_LOOK", 5.0)
     takes = "import os, time\nfor _ in range(2):\n    os.fork()\nkept = b'x' * 2**28\ntime.sleep(20)\n"
@@ -195,8 +195,8 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     tmp_path, monkeypatch
 ):
     monkeypatch.setattr(launch, "_gpus", lambda: ["/dev/nvidia0"])
-    assert "/dev/nvidia0" not in launch.sandboxed("inside.py", [], 3)
-    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.sandboxed("inside.py", [], 3, gpu=True))
+    assert "/dev/nvidia0" not in launch.make_sandbox_command("inside.py", [], 3)
+    assert "--dev-bind /dev/nvidia0 /dev/nvidia0" in " ".join(launch.make_sandbox_command("inside.py", [], 3, gpu=True))
     user, base = (str(tmp_path / name) for name in ("user", "base"))
     monkeypatch.setattr("site.ENABLE_USER_SITE", True)
     monkeypatch.setattr("site.getusersitepackages", lambda: user)
@@ -204,12 +204,16 @@ def test_a_gpu_is_inside_only_where_it_was_asked_for_and_packages_of_the_user_an
     assert user not in launch.packages()  # there is none
     for folder in (user, base):
         Path(folder).mkdir()
-    assert launch.packages()[-2:] == [user, base] and {user, base} <= {*launch.sandboxed("inside.py", [], 3)}
+    assert launch.packages()[-2:] == [user, base] and {user, base} <= {*launch.make_sandbox_command("inside.py", [], 3)}
 
 
 def test_canaries_are_out_of_reach_and_found_where_nothing_holds(monkeypatch):
     check_sandbox.__wrapped__()
-    monkeypatch.setattr(preflight, "sandboxed", lambda script, arguments, policy: launch.trusted(script, arguments))
+    monkeypatch.setattr(
+        preflight,
+        "make_sandbox_command",
+        lambda script, arguments, policy: launch.make_trusted_command(script, arguments),
+    )
     walls = "a file, a TCP socket, a Unix socket, another process"
     with pytest.raises(SandboxError, match=f"^leak: inside the sandbox there is {walls}"):
         check_sandbox.__wrapped__()
@@ -229,11 +233,11 @@ def test_each_missing_wall_is_seen(monkeypatch, flag):
         pytest.skip("an ordinary user's namespaces come with one flag")
 
     def weak(script, arguments, policy):
-        command = launch.sandboxed(script, arguments, policy)
+        command = launch.make_sandbox_command(script, arguments, policy)
         at = command.index(flag)
         return [*command[:at], *command[at + (2 if flag == "--seccomp" else 1) :]]
 
-    monkeypatch.setattr(preflight, "sandboxed", weak)
+    monkeypatch.setattr(preflight, "make_sandbox_command", weak)
     with pytest.raises(SandboxError, match=WALLS[flag]):
         check_sandbox.__wrapped__()
 

@@ -9,19 +9,19 @@ from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.protocols.unretrained import MORF
-from roarbench.stats.board import RANDOM, Covers, unjudged
+from roarbench.stats.board import RANDOM, IntervalScope, drop_verdicts
 from roarbench.stats.bootstrap import Bootstrap, Estimate
-from roarbench.stats.curves import UNTOUCHED, Scores
-from roarbench.stats.draws import draw
-from roarbench.stats.judging import Judge, board
-from roarbench.stats.places import Place
-from roarbench.stats.spread import spread_of
+from roarbench.stats.compute_board import Judge, compute_board
+from roarbench.stats.curves import UNTOUCHED, Correctness
+from roarbench.stats.rank_intervals import Place
+from roarbench.stats.resampling import draw
+from roarbench.stats.variance_components import spread_of
 from roarbench.stats.verdicts import Verdict, compare
 from tests.helpers.synthetic_boards import BOOTSTRAP, IMAGES, MAIN, row, synthetic
 
 
 def test_verdicts_places_and_gains_come_out_as_built():
-    judged = board(synthetic(3), ROAR, BOOTSTRAP)
+    judged = compute_board(synthetic(3), ROAR, BOOTSTRAP)
     words = {one.estimator: one.random.verdict for one in judged.rows if one.random}
     assert words == {"sobel": Verdict.BETTER, "good": Verdict.BETTER, "bad": Verdict.WORSE, "same": Verdict.SAME}
     places = {one.estimator: one.place[:3] for one in judged.rows}
@@ -31,13 +31,13 @@ def test_verdicts_places_and_gains_come_out_as_built():
     assert row(judged, "random").gain == (0.0, 0.0, 0.0)
     assert row(judged, "sobel").sobel is None and row(judged, "random").sobel is not None
     assert row(judged, "sobel").over_sobel == (0.0, 0.0, 0.0)  # paired, draw by draw
-    assert (judged.covers, judged.images, judged.bootstrap) == (Covers.BOTH, IMAGES, BOOTSTRAP)
+    assert (judged.covers, judged.images, judged.bootstrap) == (IntervalScope.BOTH, IMAGES, BOOTSTRAP)
     assert 0.5 < judged.detectable < 10
 
 
 def test_numbers_of_a_row_by_loops_and_none_above_1():
     scores = synthetic(2)
-    good = row(board(scores, ROAR, BOOTSTRAP), "good")
+    good = row(compute_board(scores, ROAR, BOOTSTRAP), "good")
     mean = {point: sum(float(bit) for bit in bits.ravel()) / bits.size for point, bits in scores.correct.items()}
     assert (good.seeds, good.clean.value) == (2, pytest.approx(mean[UNTOUCHED], rel=1e-12))
     good_area, random_area = (
@@ -51,13 +51,13 @@ def test_numbers_of_a_row_by_loops_and_none_above_1():
     nearly = {point: np.ones_like(bits) for point, bits in scores.correct.items()}
     nearly["good", 0.5] = scores.correct["good", 0.5]
     nearly["bad", 0.5][0, :3] = False
-    assert row(board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
+    assert row(compute_board(replace(scores, correct=nearly), ROAR, BOOTSTRAP), "bad").accuracies[0].high == 1.0
 
 
 def test_a_missing_cell_is_missing():
     scores, exchanged = synthetic(2), paired()
     del scores.correct["good", 0.9]
-    judged = board(scores, ROAR, BOOTSTRAP)
+    judged = compute_board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert good.gain == good.over_sobel == good.accuracies[1] == good.differences[1] == (None, None, None)
     assert (good.place, good.random, good.sobel, good.seeds) == (None, None, None, 0)
@@ -65,36 +65,41 @@ def test_a_missing_cell_is_missing():
     assert sorted(one.place.place for one in judged.rows if one.place) == [1, 2, 3, 4]
     for left in (exchanged.differences.correct, exchanged.differences.references):
         del left["good", 0.9]  # answers to hold it against
-    judged = board(exchanged, AUGMENTED, BOOTSTRAP)
+    judged = compute_board(exchanged, AUGMENTED, BOOTSTRAP)
     assert row(judged, "good").gain.value is None and row(judged, "good").accuracies[1].value is not None
     assert row(judged, "bad").gain.value is not None
 
 
 def test_one_training_has_intervals_where_the_spread_is_borrowed_or_nothing_is_trained():
     """There chance is that of the images and the networks."""
-    judged = board(synthetic(1), ROAR, BOOTSTRAP)
+    judged = compute_board(synthetic(1), ROAR, BOOTSTRAP)
     good = row(judged, "good")
-    assert (judged.covers, judged.detectable) == (Covers.NOTHING, None)
+    assert (judged.covers, judged.detectable) == (IntervalScope.NOTHING, None)
     assert good.gain.value is not None and good.gain.low is None and good.accuracies[0].high is None
     assert good.random is None and good.place == Place(1)
-    judged, own = board(synthetic(1), ROAR, BOOTSTRAP, spread_of([synthetic(4)])), board(synthetic(4), ROAR, BOOTSTRAP)
-    assert judged.covers is Covers.BOTH
+    judged, own = (
+        compute_board(synthetic(1), ROAR, BOOTSTRAP, spread_of([synthetic(4)])),
+        compute_board(synthetic(4), ROAR, BOOTSTRAP),
+    )
+    assert judged.covers is IntervalScope.BOTH
     one, four = row(judged, "good").gain, row(own, "good").gain
     assert one.high - one.low > four.high - four.low
-    judged = board(synthetic(1), MORF, BOOTSTRAP)
-    assert judged.covers is Covers.IMAGES
+    judged = compute_board(synthetic(1), MORF, BOOTSTRAP)
+    assert judged.covers is IntervalScope.IMAGES
     assert row(judged, "good").random.verdict is Verdict.BETTER
-    assert board(synthetic(1), MORF, BOOTSTRAP, spread_of([synthetic(3)])) == judged  # trainings mean nothing here
-    for networks, covers in ((("r0", "r1"), Covers.NETWORKS), (("r0",), Covers.IMAGES)):
+    assert (
+        compute_board(synthetic(1), MORF, BOOTSTRAP, spread_of([synthetic(3)])) == judged
+    )  # trainings mean nothing here
+    for networks, covers in ((("r0", "r1"), IntervalScope.NETWORKS), (("r0",), IntervalScope.IMAGES)):
         scores = synthetic(len(networks))
-        judged = board(replace(scores, references=dict.fromkeys(scores.correct, networks)), MORF, BOOTSTRAP)
+        judged = compute_board(replace(scores, references=dict.fromkeys(scores.correct, networks)), MORF, BOOTSTRAP)
         assert (judged.covers, judged.one_network) == (covers, len(networks) == 1)
     assert row(judged, "good").predicted == (None, None, None)
 
 
 def test_choosing_rows_changes_none_of_their_numbers():
     scores = synthetic(2)
-    whole, shown = board(scores, ROAR, BOOTSTRAP), board(scores, ROAR, BOOTSTRAP, shown=("bad", "good"))
+    whole, shown = compute_board(scores, ROAR, BOOTSTRAP), compute_board(scores, ROAR, BOOTSTRAP, shown=("bad", "good"))
     assert shown.rows == (row(whole, "good"), row(whole, "bad")) and row(whole, "bad").place.place == 5
     # 5 rows against Random and against Sobel, but no control against itself
     assert replace(shown, rows=()) == replace(whole, rows=()) and whole.family == 8
@@ -106,9 +111,9 @@ def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(see
     names = (*MAIN, "added-1", "added-2")
     scores = synthetic(seeds, names)
     copies = {(name, t): scores.correct["good", t] for name in names[-2:] for t in scores.levels}
-    scores = replace(scores, correct={**scores.correct, **copies}, strangers=frozenset(names[-2:]))
+    scores = replace(scores, correct={**scores.correct, **copies}, submitted=frozenset(names[-2:]))
     for shown in (None, ("added-1", "bad", "added-2")):
-        found = {each.estimator: each.place for each in board(scores, ROAR, BOOTSTRAP, shown=shown).rows}
+        found = {each.estimator: each.place for each in compute_board(scores, ROAR, BOOTSTRAP, shown=shown).rows}
         assert {name for name, place in found.items() if place.joining} == {"added-1", "added-2"}
         assert (found["added-1"].place, found["added-2"].place, found["bad"].place) == (1, 1, len(MAIN))
 
@@ -116,29 +121,29 @@ def test_an_added_row_joins_the_others_alone_and_says_so_whichever_are_shown(see
 def test_checks_have_gains_and_change_nothing_of_the_rows_that_are_compared():
     scores = synthetic(2, (*MAIN, "best~blurred", "another~blurred"))
     spread = spread_of([scores])
-    judged = board(replace(scores, checks=frozenset(scores.estimators) - {*MAIN}), ROAR, BOOTSTRAP, spread)
-    alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread)
+    judged = compute_board(replace(scores, checks=frozenset(scores.estimators) - {*MAIN}), ROAR, BOOTSTRAP, spread)
+    alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread)
     assert judged.rows[: len(MAIN)] == alone.rows
     assert judged.detectable == alone.detectable
     for check in judged.rows[len(MAIN) :]:
         assert check.check and check.gain.low is not None
         assert (check.place, check.random, check.sobel, check.random_blurred) == (None, None, None, None)
-    together = board(scores, ROAR, BOOTSTRAP, spread)
+    together = compute_board(scores, ROAR, BOOTSTRAP, spread)
     assert row(together, "same").place != row(alone, "same").place  # as rows they would have changed it
 
 
 def test_a_row_is_held_against_its_maps_of_other_images():
     twin = "good~other-image"
     scores = replace(synthetic(2, (*MAIN, twin)), checks=frozenset({twin}))
-    judged = board(scores, ROAR, BOOTSTRAP)
+    judged = compute_board(scores, ROAR, BOOTSTRAP)
     good = row(judged, "good")
     assert good.over_other_image.value == pytest.approx(good.gain.value - row(judged, twin).gain.value)
     assert good.over_other_image.low > 0 and good.other_image.verdict is Verdict.BETTER
     for name in ("random", "sobel", "bad", twin):
         assert (row(judged, name).over_other_image, row(judged, name).other_image) == ((None, None, None), None)
-    alone = board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread_of([scores]))
+    alone = compute_board(replace(scores, estimators=MAIN), ROAR, BOOTSTRAP, spread_of([scores]))
     assert judged.family == alone.family + 1 and row(alone, "good").other_image is None
-    assert {one.other_image for one in unjudged(judged).rows} == {None}
+    assert {one.other_image for one in drop_verdicts(judged).rows} == {None}
 
 
 def judge(scores, protocol=ROAR):
@@ -149,9 +154,9 @@ def judge(scores, protocol=ROAR):
 @pytest.mark.parametrize(("scores", "protocol"), [(synthetic(3, (*MAIN, "good~untrained")), ROAR), (None, SPECIFIC)])
 def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(scores, protocol):
     """A table has it for a control or a twin; the pair of two others joins the same comparisons alone."""
-    scores = replace(scores or paired(), silent=frozenset({"random", "sobel", "bad"}))
+    scores = replace(scores or paired(), model_free_controls=frozenset({"random", "sobel", "bad"}))
     scores = replace(scores, checks=frozenset(name for name in scores.estimators if "~" in name))
-    judged, judging = board(scores, protocol, BOOTSTRAP), judge(scores, protocol)
+    judged, judging = compute_board(scores, protocol, BOOTSTRAP), judge(scores, protocol)
     for one in judged.rows:
         for rival, found in one.against.items():
             assert judging.compare(one.estimator, rival) == found, (one.estimator, rival)
@@ -173,7 +178,7 @@ def test_two_rows_have_one_verdict_wherever_it_is_asked_and_from_whichever_side(
 def test_a_verdict_of_the_table_is_adjusted_and_not_read_off_the_interval_of_one_pair():
     """With 40 controls as good as Random some interval of one pair alone excludes 0, as one in twenty does."""
     names = ("random", "good", *(f"control-{number}" for number in range(40)))
-    scores = replace(synthetic(2, names), silent=frozenset(names) - {"good"})
+    scores = replace(synthetic(2, names), model_free_controls=frozenset(names) - {"good"})
     found = judge(scores).comparisons
     open_ = [one for one in found.values() if one.verdict is Verdict.SAME]
     assert any(one.p <= 0.05 and one.difference.low > 0 or one.difference.high < 0 for one in open_)
@@ -189,10 +194,10 @@ def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_ano
         scores = synthetic(3, (*MAIN, *strangers))
         fixed = {at: np.repeat(bits[:1], 3, 0) for at, bits in scores.correct.items() if at[0] in names[2:]}
         looks = {name: watched[name] for name in strangers if name in watched}
-        scores = replace(scores, correct=scores.correct | fixed, watched=looks, strangers=frozenset(strangers))
+        scores = replace(scores, correct=scores.correct | fixed, watched=looks, submitted=frozenset(strangers))
         explained = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
         scores = replace(scores, references=dict.fromkeys(explained, ("r0", "r1", "r2")))
-        found = board(scores, ROAR, BOOTSTRAP)
+        found = compute_board(scores, ROAR, BOOTSTRAP)
         return replace(found, rows=[replace(each, place=each.place[:3]) for each in found.rows])  # without tie groups
 
     alone, one, every = judged(), judged(names[1]), judged(*names)
@@ -200,7 +205,7 @@ def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_ano
     before, after = (row(found, names[1]) for found in (one, every))
     assert (before.random, before.gain, before.place) == (after.random, after.gain, after.place)
     assert (alone.family, alone.detectable) == (every.family, every.detectable)
-    assert (alone.covers, alone.one_network) == (Covers.REFERENCES, False)
+    assert (alone.covers, alone.one_network) == (IntervalScope.REFERENCES, False)
     assert (alone.references, alone.reference_rows) == (3, 3) and every.reference_rows == 3
     assert alone.reference_deviation is not None and 2 <= alone.reference_freedom <= 3 * 2
 
@@ -209,25 +214,25 @@ def test_a_watched_row_has_the_interval_of_its_look_and_the_others_keep_theirs()
     """The error of 5% is shared by five looks; places hold at the narrowest share of all rows."""
     scores = synthetic(3)
     strict = Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99)
-    plain, wide = (board(scores, ROAR, bootstrap) for bootstrap in (BOOTSTRAP, strict))
-    watched, all_seeds = (board(replace(scores, watched={"good": looks}), ROAR, BOOTSTRAP) for looks in (5, 3))
+    plain, wide = (compute_board(scores, ROAR, bootstrap) for bootstrap in (BOOTSTRAP, strict))
+    watched, all_seeds = (compute_board(replace(scores, watched={"good": looks}), ROAR, BOOTSTRAP) for looks in (5, 3))
     good, bad = row(watched, "good"), row(watched, "bad")
     assert good.gain == row(wide, "good").gain != row(plain, "good").gain
     assert (good.differences, good.predicted) == (row(wide, "good").differences, row(wide, "good").predicted)
     assert bad == replace(row(plain, "bad"), place=bad.place)
-    assert (good.looks, good.stopped, bad.looks, bad.stopped) == (5, True, 0, False)
+    assert (good.interim_analyses, good.stopped, bad.interim_analyses, bad.stopped) == (5, True, 0, False)
     assert not row(all_seeds, "good").stopped
     assert [one.place for one in watched.rows] == [one.place for one in wide.rows]
     assert watched.detectable == wide.detectable != plain.detectable
 
 
 def test_controls_and_rows_beside_unfinished_ones_have_no_verdict_over_all_controls():
-    scores = replace(synthetic(3, (*MAIN, "weak")), silent=frozenset({"random", "bad", "weak"}))
-    found = {one.estimator: one.beating for one in board(scores, ROAR, BOOTSTRAP).rows}
-    assert {name for name, beating in found.items() if beating is None} == scores.silent
+    scores = replace(synthetic(3, (*MAIN, "weak")), model_free_controls=frozenset({"random", "bad", "weak"}))
+    found = {one.estimator: one.beating for one in compute_board(scores, ROAR, BOOTSTRAP).rows}
+    assert {name for name, beating in found.items() if beating is None} == scores.model_free_controls
     assert found["sobel"].verdict and found["sobel"].nearest == "weak"  # no row has to beat the best one
     del scores.correct["weak", 0.9]
-    assert {one.beating for one in board(scores, ROAR, BOOTSTRAP).rows} == {None}
+    assert {one.beating for one in compute_board(scores, ROAR, BOOTSTRAP).rows} == {None}
 
 
 SEEDS, LEVELS = 3, (0.5, 0.9)
@@ -251,14 +256,14 @@ def paired(luck=0.05, random_luck=0.0):
             own[name, t] = difficulty < 0.8 - t / 2 - costs + networks + noise[1]
             differences[name, t] = own[name, t].astype(np.int8) - other
     explained = {(name, t): ("A", "B", "C") for name in ("good", "bad", "idle") for t in LEVELS}
-    held, against = (Scores(tuple(KNOWS), LEVELS, cells, references={**explained}) for cells in (own, differences))
+    held, against = (Correctness(tuple(KNOWS), LEVELS, cells, references={**explained}) for cells in (own, differences))
     return replace(held, differences=against)
 
 
 @pytest.mark.parametrize(("protocol", "sign"), [(SPECIFIC, -1), (SPECIFIC_LERF, 1)])
 def test_a_gain_is_the_area_of_the_differences_by_hand(protocol, sign):
     scores = paired()
-    judged = board(scores, protocol, BOOTSTRAP)
+    judged = compute_board(scores, protocol, BOOTSTRAP)
     for name in KNOWS:
         at = [float(scores.differences.correct[name, t].mean()) for t in LEVELS]
         area = sign * 100 * (0.5 * (0 + at[0]) / 2 + 0.4 * (at[0] + at[1]) / 2) / 0.9
@@ -273,14 +278,14 @@ def test_the_luck_of_a_network_widens_no_gain_and_randoms_own_chance_decides_no_
 
     Random's specific gain is 0 by construction: what was measured of it is shown and held against nobody.
     """
-    calm, lucky = (board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
+    calm, lucky = (compute_board(paired(luck), SPECIFIC, BOOTSTRAP) for luck in (0.0, 0.08))
     for name in ("good", "bad", "idle"):
         wide, narrow = (row(judged, name).gain for judged in (lucky, calm))
         assert wide.high - wide.low < 1.6 * (narrow.high - narrow.low)
         wide, narrow = (row(judged, name).accuracies[0] for judged in (lucky, calm))
         assert wide.high - wide.low > 2 * (narrow.high - narrow.low)
-    lucky = board(paired(random_luck=0.05), SPECIFIC, BOOTSTRAP)
-    calm = board(paired(), SPECIFIC, BOOTSTRAP)
+    lucky = compute_board(paired(random_luck=0.05), SPECIFIC, BOOTSTRAP)
+    calm = compute_board(paired(), SPECIFIC, BOOTSTRAP)
     assert row(lucky, RANDOM).gain.value == pytest.approx(row(calm, RANDOM).gain.value + 3.6, abs=1.0)
     for one, other in ((row(calm, name), row(lucky, name)) for name in ("good", "bad", "idle")):
         assert (one.random.verdict, one.gain.value) == (other.random.verdict, other.gain.value)
@@ -291,7 +296,7 @@ def test_what_is_held_against_itself_cannot_vary_and_says_nothing_about_spread()
     scores = paired()
     zeros = {(RANDOM, t): np.zeros((SEEDS, IMAGES), np.int8) for t in LEVELS}
     itself = replace(scores.differences, correct={**scores.differences.correct, **zeros})
-    assert row(board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP), RANDOM).gain == (0.0, 0.0, 0.0)
+    assert row(compute_board(replace(scores, differences=itself), AUGMENTED, BOOTSTRAP), RANDOM).gain == (0.0, 0.0, 0.0)
     without = {at: bits for at, bits in itself.correct.items() if at[0] not in (RANDOM, "none")}
     kept, fewer = (spread_of([each]).trainings for each in (itself, replace(itself, correct=without)))
     assert kept.variance == fewer.variance

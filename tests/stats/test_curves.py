@@ -3,26 +3,26 @@
 import numpy as np
 import pytest
 
-from roarbench.stats.curves import UNTOUCHED, Scores
-from roarbench.stats.probability import probability_drop
+from roarbench.stats.curves import UNTOUCHED, Correctness
+from roarbench.stats.probability_drop import probability_drop
 
 
 def test_scores_say_what_is_wrong_with_them_and_which_curves_are_complete():
     bits, more = np.ones((2, 5), dtype=bool), np.ones((2, 6), dtype=bool)
     for levels in ((30.0,), (0.0, 0.5), (0.5, 0.5)):
         with pytest.raises(ValueError, match="levels must ascend"):
-            Scores(("random",), levels, {})
+            Correctness(("random",), levels, {})
     for cells in ({UNTOUCHED: bits, ("random", 0.5): more}, {UNTOUCHED: bits[0]}):
         with pytest.raises(ValueError, match="same images"):
-            Scores(("random",), (0.5,), cells)
+            Correctness(("random",), (0.5,), cells)
     with pytest.raises(ValueError, match="2 rows of bits and 1 references"):
-        Scores(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
+        Correctness(("a",), (0.5,), {("a", 0.5): bits}, references={("a", 0.5): ("r0",)})
     cells = {UNTOUCHED: bits[:1], ("random", 0.5): bits[:1], ("random", 0.9): bits}
-    assert Scores(("random",), (0.5, 0.9), cells).complete("random")
-    assert not Scores(("random",), (0.5, 0.7, 0.9), cells).complete("random")
+    assert Correctness(("random",), (0.5, 0.9), cells).complete("random")
+    assert not Correctness(("random",), (0.5, 0.7, 0.9), cells).complete("random")
     del cells[UNTOUCHED]
-    assert not Scores(("random",), (0.5, 0.9), cells).complete("random")
-    assert Scores((), (0.5,), {}).images == 0
+    assert not Correctness(("random",), (0.5, 0.9), cells).complete("random")
+    assert Correctness((), (0.5,), {}).images == 0
 
 
 def test_probabilities_by_hand():

@@ -6,9 +6,9 @@ from math import isclose
 import numpy as np
 import pytest
 
+from roarbench.enums import Order
 from roarbench.stats.bootstrap import Bootstrap, estimate
 from roarbench.stats.own_network import own_network_gain, own_network_verdicts, predict_again
-from roarbench.terms import Order
 
 FEW = Bootstrap(resamples=400)
 

@@ -7,11 +7,20 @@ import pytest
 from scipy.stats import false_discovery_control
 
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.stats.board import Board, Covers, Row
+from roarbench.stats.board import Board, IntervalScope, Row
 from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
-from roarbench.stats.pairs import Pairs
+from roarbench.stats.pairwise_differences import Pairs
 from roarbench.stats.replication import replication
-from roarbench.stats.verdicts import Beating, Comparison, Verdict, compare, detectable, holm, q_values, verdict_of
+from roarbench.stats.verdicts import (
+    Comparison,
+    ControlComparison,
+    Verdict,
+    compare,
+    detect_difference,
+    holm,
+    q_values,
+    verdict_of,
+)
 
 
 def normal(value, deviation=1.0, resamples=2000, seed=0):
@@ -51,9 +60,9 @@ def test_twelve_standard_errors_are_significant_among_two_hundred_rows_and_a_p_o
 def test_detectable_is_two_point_eight_standard_errors():
     """(1.96 + 0.84) times the error of a difference, which is sqrt(2) for two independent ones."""
     samples = [normal(float(index), resamples=50_000, seed=index) for index in range(5)]
-    assert detectable(Pairs.of(samples, 0.95)) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
-    assert detectable(Pairs.of(samples[:1], 0.95)) is None
-    assert detectable(Pairs.of([Sample(0.0, np.zeros(500))] * 2, 0.95)) is None
+    assert detect_difference(Pairs.of(samples, 0.95)) == pytest.approx(2.8016 * np.sqrt(2), rel=0.02)
+    assert detect_difference(Pairs.of(samples[:1], 0.95)) is None
+    assert detect_difference(Pairs.of([Sample(0.0, np.zeros(500))] * 2, 0.95)) is None
 
 
 def test_q_values_are_scipys_to_the_bit_and_one_of_five_percent_is_significant_but_not_more():
@@ -96,7 +105,7 @@ def test_a_row_beats_all_controls_if_it_is_better_than_each(words):
     """An interval of one pair alone says nothing: all of these exclude 0."""
     verdict, nearest, held = BESIDE[words]
     made = {name: Comparison(word, p, p, Estimate(d, d - 0.1, d + 0.1)) for name, (word, p, d) in held.items()}
-    found = Beating(made)
+    found = ControlComparison(made)
     assert (found.words, found.verdict, found.nearest, found.over) == (
         words,
         verdict,
@@ -116,7 +125,7 @@ def row(name, gain, half, *words):
 
 
 def board(*rows):
-    return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), Covers.REFERENCES, 1.0, 0.5, 6)
+    return Board(ROAR, (0.5, 0.9), rows, 3925, Bootstrap(), IntervalScope.REFERENCES, 1.0, 0.5, 6)
 
 
 ONE = board(

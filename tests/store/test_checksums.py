@@ -9,9 +9,9 @@ from sqlalchemy import delete, insert, select
 
 from roarbench import files
 from roarbench.errors import StoreError
-from roarbench.store.checksums import Artifact, Checksums, Noted
+from roarbench.store.checksums import Artifact, Checksums, RecordedChecksum
 from roarbench.store.layout import Workspace
-from roarbench.store.leases import Owner, Wanted
+from roarbench.store.leases import LeaseRequest, Owner
 from roarbench.store.schema import checksums, imports, leases
 from tests.helpers.store_rows import make_result, make_run
 
@@ -67,7 +67,7 @@ def test_what_one_folder_is_to_make_no_other_one_makes_meanwhile(store, folders,
     first.note([REFERENCE])
     assert noted(store) == {REFERENCE.key: REFERENCE.checksum, RANKING.key: ""}
     monkeypatch.setattr("roarbench.store.checksums.SILENCE", timedelta())
-    store.claim([Wanted(("c" * 32,))], Owner.here(), 1)
+    store.claim([LeaseRequest(("c" * 32,))], Owner.here(), 1)
     with refused:
         second.check([RANKING])
     store.database.change(lambda connection: connection.execute(delete(leases)))
@@ -97,8 +97,8 @@ def test_what_was_lost_and_made_again_may_differ_until_a_result_of_this_store_re
 def test_what_results_say_is_held_against_the_folder_unless_they_were_imported(store, folders):
     here, (run, other) = folders[0], RUNS
     store.add_all(map(make_result, RUNS))
-    unlike = Noted(other.key, "ranking", "2", "1")
-    here.check([RANKING], [Noted(run.key, "ranking", "1", "1"), unlike])  # one of them fits
+    unlike = RecordedChecksum(other.key, "ranking", "2", "1")
+    here.check([RANKING], [RecordedChecksum(run.key, "ranking", "1", "1"), unlike])  # one of them fits
     here.check([RANKING], [unlike._replace(here="")])
     with pytest.raises(StoreError, match=f"has another ranking than the one of {other.key}, on which "):
         here.check([REFERENCE], [unlike])

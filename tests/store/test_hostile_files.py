@@ -14,13 +14,13 @@ import pytest
 from sqlalchemy import func, select
 
 from roarbench.errors import StoreError
-from roarbench.identity import canonical
+from roarbench.identity import encode_canonically
 from roarbench.plan.suite_file import read_suite
-from roarbench.store import exported, schema
+from roarbench.store import export_file, schema
 from roarbench.store import transfer as exchange
-from roarbench.store.entries import keep_entry
-from roarbench.store.kept_suites import keep_suite, kept_suites
 from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.stored_suites import keep_suite, read_suites
+from roarbench.store.submissions import keep_entry
 from roarbench.store.transfer import export_results, import_results
 from roarbench.submissions.file import check_source
 from tests.helpers.own_photos import write_suite
@@ -66,7 +66,7 @@ def recorded(cell=None, **changes):
 
     def change(row):
         record = json.loads(row["record"])
-        row["record"] = canonical({**record, **changes, "cell": {**record["cell"], **(cell or {})}})
+        row["record"] = encode_canonically({**record, **changes, "cell": {**record["cell"], **(cell or {})}})
         row["key"] = hashlib.sha256(row["record"].encode()).hexdigest()[:32]
 
     return altered(change)
@@ -74,7 +74,7 @@ def recorded(cell=None, **changes):
 
 def note(**changes):
     values = {"data": "1", "dataset": "photos", "limit": None, "kind": "local", "folder": "photos"}
-    return altered(roarbench_images=canonical([{**values, **changes}]))
+    return altered(roarbench_images=encode_canonically([{**values, **changes}]))
 
 
 def suite(*place, **changes):
@@ -83,7 +83,7 @@ def suite(*place, **changes):
     def spoil(path):
         records = json.loads(pq.read_schema(path).metadata[b"roarbench_suites"])
         reduce(getitem, place, records[0]).update(changes)
-        altered(roarbench_suites=canonical(records))(path)
+        altered(roarbench_suites=encode_canonically(records))(path)
 
     return spoil
 
@@ -155,7 +155,7 @@ def column(name, values):
     ],
 )
 def test_a_file_is_refused_with_all_that_it_holds(made, tmp_path, monkeypatch, spoil, words):
-    monkeypatch.setattr(exported, "_ROWS", 1000)
+    monkeypatch.setattr(export_file, "_ROWS", 1000)
     file = Path(shutil.copy(made, tmp_path))
     spoil(file)
     with ResultsStore.open(default_url(tmp_path)) as store:
@@ -173,5 +173,5 @@ def test_a_suite_that_is_stored_under_a_path_hides_no_other(second, tmp_path):
     own = read_suite(write_suite(tmp_path))
     for each in (own, replace(own, name="../x")):
         keep_suite(second.database, each)
-    assert kept_suites(second.database) == [own]
+    assert read_suites(second.database) == [own]
     assert export_results(second, tmp_path / "file.parquet") == 0

@@ -16,7 +16,7 @@ from roarbench.errors import LostLease, StoreError
 from roarbench.store import database as database_module
 from roarbench.store import leases as leases_module
 from roarbench.store import results as results_module
-from roarbench.store.leases import SILENCE, Owner, Wanted, is_alive
+from roarbench.store.leases import SILENCE, LeaseRequest, Owner, is_alive
 from roarbench.store.results import ResultsStore
 from roarbench.store.schema import leases
 from tests.helpers.store_rows import lease, make_result, make_run
@@ -45,7 +45,7 @@ def age(store, owner, age):
 
 def number_of(store, key, owner):
     """Lease a run; the number of that lease."""
-    (number,) = store.claim([Wanted((key,))], owner, 1).granted.values()
+    (number,) = store.claim([LeaseRequest((key,))], owner, 1).granted.values()
     return number
 
 
@@ -53,7 +53,7 @@ def test_each_run_that_is_not_done_has_one_owner_who_alone_gives_it_up(store):
     one, two = Owner.here(), Owner.here()
     store.add(make_result(RUNS[5]))
     assert lease(store, KEYS[:3], one) == set(KEYS[:3])
-    answer = store.claim([Wanted((key,)) for key in KEYS], two, 1)
+    answer = store.claim([LeaseRequest((key,)) for key in KEYS], two, 1)
     assert [wish.keys for wish in answer.granted] == [(KEYS[3],)], "no more than can be done"
     assert (answer.done, answer.held) == ({KEYS[5]}, set(KEYS[:3]))
     assert lease(store, KEYS, two) == {KEYS[4]}, "its own leases are not given twice"
@@ -85,7 +85,7 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
     store.failures.add(RUNS[0], "\x1b[31mred\r\n\tleft\u202eright\ud800", number)
     reason = "[31mred left right"  # one clean line
     assert store.running() == []
-    answer = store.claim([Wanted((key,)) for key in KEYS[:2]], owner, 9)
+    answer = store.claim([LeaseRequest((key,)) for key in KEYS[:2]], owner, 9)
     assert (answer.stopped, [wish.keys for wish in answer.granted]) == ({KEYS[0]: reason}, [(KEYS[1],)])
     assert store.failures.retry(KEYS, RUNS[0].data) == {KEYS[0]}
     assert lease(store, KEYS[:1], owner) == {KEYS[0]}
@@ -95,7 +95,11 @@ def test_a_failure_ends_the_lease_and_the_run_is_not_tried_until_somebody_asks_f
 
 def test_a_step_of_several_keys_is_leased_whole_and_once_it_failed_not_until_somebody_asks_for_its_images(store):
     one, two = Owner.here(), Owner.here()
-    first, both, shard = Wanted(KEYS[:1], "a"), Wanted(KEYS[:3], "b", "da7a"), Wanted(KEYS[3:5], "c", "da7a")
+    first, both, shard = (
+        LeaseRequest(KEYS[:1], "a"),
+        LeaseRequest(KEYS[:3], "b", "da7a"),
+        LeaseRequest(KEYS[3:5], "c", "da7a"),
+    )
     assert list(store.claim([first], one, 1).granted) == [first]
     answer = store.claim([both, shard], two, 9)
     assert (list(answer.granted), answer.held) == ([shard], {KEYS[0]})
@@ -115,14 +119,14 @@ def test_what_another_process_does_after_the_look_counts(store, monkeypatch):
     owner, insert, done = Owner.here(), leases_module.insert_new, iter([set(), {KEYS[0]}])
     one_alone = lambda connection, table, rows, same: insert(connection, table, rows[:1], same)  # noqa: E731
     monkeypatch.setattr(leases_module, "insert_new", one_alone)
-    assert store.claim([Wanted(KEYS[:2])], owner, 1).granted == {}
+    assert store.claim([LeaseRequest(KEYS[:2])], owner, 1).granted == {}
     monkeypatch.setattr(leases_module, "insert_new", insert)
-    monkeypatch.setattr(leases_module, "present", lambda connection, table, keys: next(done))
+    monkeypatch.setattr(leases_module, "find_present", lambda connection, table, keys: next(done))
     assert (lease(store, KEYS[:1], owner), store.running()) == (set(), [])
     monkeypatch.undo()
-    (number,) = store.claim([Wanted(KEYS[:1])], owner, 1).granted.values()
+    (number,) = store.claim([LeaseRequest(KEYS[:1])], owner, 1).granted.values()
     with store.database.write() as connection:
-        row = leases_module._row(Wanted(KEYS[:1]), ELSEWHERE, 7)
+        row = leases_module._row(LeaseRequest(KEYS[:1]), ELSEWHERE, 7)
         assert not leases_module._take_over(connection, KEYS[0], number + 1, row)
         assert leases_module._take_over(connection, KEYS[0], number, row)
 
@@ -156,7 +160,7 @@ def test_hosts_need_not_agree_on_the_time(store, monkeypatch, hours):
     assert lease(store, KEYS, Owner.here()) == set(KEYS[1:])
     store.beat(ELSEWHERE)
     monkeypatch.undo()
-    assert store.claim([Wanted(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
+    assert store.claim([LeaseRequest(KEYS[:1])], Owner.here(), 1).held == {KEYS[0]}
     assert store.add(make_result(RUNS[0]), number)
 
 

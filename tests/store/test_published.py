@@ -8,14 +8,14 @@ from pathlib import Path
 import pyarrow.parquet as pq
 import pytest
 
-from roarbench.analysis.collecting import collect
+from roarbench.analysis.stored_results import collect
 from roarbench.errors import CallerError, StoreError
 from roarbench.files import sha256
 from roarbench.plan.suites import find_suite
 from roarbench.report.pull_request import comment, prepare, write
-from roarbench.store.remarks import Kind, put_remarks
+from roarbench.store.annotations import Kind, put_remarks
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.results_folder import INDEX, add_file, check_folder, fetched
+from roarbench.store.results_folder import INDEX, add_file, check_folder, fetch_files
 from roarbench.store.schema import imports
 from roarbench.store.transfer import _checksum, export_results, import_results, read_results
 
@@ -115,7 +115,7 @@ def twice(folder):
 )
 def test_tampering_is_refused_in_one_line(folder, tamper, said):
     tamper(folder)
-    with pytest.raises(StoreError) as refused, fetched(str(folder)):
+    with pytest.raises(StoreError) as refused, fetch_files(str(folder)):
         pass
     assert said in str(refused.value) and "\n" not in str(refused.value)
 
@@ -165,13 +165,13 @@ def test_imported_rows_are_not_published_and_those_on_imported_rankings_as_such(
 
 
 def test_a_folder_gives_its_files_and_an_address_no_more_than_a_file_may_have(published, monkeypatch):
-    with fetched(str(published)) as files:
+    with fetch_files(str(published)) as files:
         assert files == [published / NAME]
-    with pytest.raises(StoreError, match="cannot fetch"), fetched("http://127.0.0.1:9/results.parquet"):
+    with pytest.raises(StoreError, match="cannot fetch"), fetch_files("http://127.0.0.1:9/results.parquet"):
         pass
     monkeypatch.setattr("roarbench.store.results_folder._FILE_BYTES", 10)
     monkeypatch.setattr("roarbench.store.results_folder.urlopen", lambda *_, **__: (ROOT / "README.md").open("rb"))
-    with pytest.raises(StoreError, match="more than 10 bytes"), fetched("https://example.org/results.parquet"):
+    with pytest.raises(StoreError, match="more than 10 bytes"), fetch_files("https://example.org/results.parquet"):
         pass
 
 

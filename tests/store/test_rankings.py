@@ -13,6 +13,7 @@ import pyarrow as pa
 import pytest
 from filelock import FileLock
 
+from roarbench.enums import PAPER_LEVELS, Making, Split, Unit
 from roarbench.errors import StoreError
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.ranking import sort_keys, tie_order
@@ -21,7 +22,6 @@ from roarbench.store.map_provenance import ExplainedBatches, MapProvenance
 from roarbench.store.ranking_parts import FORMAT
 from roarbench.store.ranking_spec import RankingSpec
 from roarbench.store.rankings import RankingsStore
-from roarbench.terms import PAPER_LEVELS, Making, Split, Unit
 from tests.helpers.damage import flip, halve
 
 SPEC = RankingSpec("d" * 32, "a" * 32, "e" * 32, "var-grad", Unit.SCALAR, PAPER_LEVELS, (3, 5, 6))

@@ -8,12 +8,12 @@ from datetime import datetime, timedelta, timezone
 import pytest
 
 from roarbench.errors import StoreError
-from roarbench.store import opening
+from roarbench.store import open_database
 from roarbench.store import provenance as provenance_module
+from roarbench.store.interim_analyses import WatchedRow, note_watched, read_planned_looks
 from roarbench.store.provenance import Provenance
-from roarbench.store.result import Result, pack_answers
 from roarbench.store.results import ResultsStore, default_url
-from roarbench.store.watched import WatchedRow, note_watched, watched_rows
+from roarbench.store.run_result import RunResult, pack_answers
 from tests.helpers.store_rows import ORIGIN, make_result, make_run
 
 
@@ -21,7 +21,7 @@ def test_a_row_by_hand(tmp_path):
     """What another program finds in the file, column by column."""
     run = make_run(seed=4, t=0.3)
     moment = datetime(2026, 1, 2, 5, 4, 5, 600, tzinfo=timezone(timedelta(hours=2)))
-    result = Result(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
+    result = RunResult(run, 3, 10, bytes([0b10100000, 0b01000000]), 2.5, ORIGIN, created=moment)
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(result)
         with store.database.read() as connection:
@@ -54,7 +54,7 @@ def test_an_outcome_that_contradicts_itself_is_refused():
         (1, 2, b"\x80", b"\0" * 4),  # one probability for two images
     ):
         with pytest.raises(ValueError, match="packed|correct|probabilities"):
-            Result(make_run(), correct, total, bits, 1.0, ORIGIN, probability)
+            RunResult(make_run(), correct, total, bits, 1.0, ORIGIN, probability)
 
 
 def test_a_stored_row_never_changes_and_the_state_does_with_every_addition_alone(store):
@@ -100,8 +100,8 @@ def test_a_damaged_row_is_told_in_one_line(tmp_path):
 def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypatch):
     with ResultsStore.open(default_url(tmp_path)) as store:
         store.add(make_result(make_run()))
-    opened, connect = [], opening._connect
-    monkeypatch.setattr(opening, "_connect", lambda *place: opened.append(place) or connect(*place))
+    opened, connect = [], open_database._connect
+    monkeypatch.setattr(open_database, "_connect", lambda *place: opened.append(place) or connect(*place))
     with ResultsStore.open(default_url(tmp_path), read_only=True) as store:
         opened.clear()
         with store.database.at_once():
@@ -117,9 +117,9 @@ def test_what_was_watched_is_told_of_its_suite_and_data_alone(store):
     changes = ({"suite": "quick v1"}, {"data": "d47a"}, {"limit": 500}, {"given": "x@1"})
     note_watched(store.database, [row, replace(row, estimator="ig")])
     note_watched(store.database, [row, *(replace(row, **change, looks=9) for change in changes)])
-    found = watched_rows(store.database, "quick v2", "da7a", None, "")
+    found = read_planned_looks(store.database, "quick v2", "da7a", None, "")
     assert found == {("common", "grad"): 3, ("common", "ig"): 3}
-    assert watched_rows(store.database, "quick v2", "da7a", 500, "") == {("common", "grad"): 9}
+    assert read_planned_looks(store.database, "quick v2", "da7a", 500, "") == {("common", "grad"): 9}
 
 
 def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):

@@ -8,11 +8,11 @@ import pytest
 from sqlalchemy import inspect
 
 from roarbench.errors import StoreError
-from roarbench.store import opening, schema
-from roarbench.store.forgotten import forgotten_rows, known_keys
-from roarbench.store.image_notes import noted_images
+from roarbench.store import open_database, schema
+from roarbench.store.archived_rows import find_keys, read_forgotten
+from roarbench.store.image_sources import read_image_notes
+from roarbench.store.interim_analyses import read_planned_looks
 from roarbench.store.results import ResultsStore
-from roarbench.store.watched import watched_rows
 from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +41,7 @@ def run(store, *statements):
 
 
 def test_a_changed_table_has_a_new_number():
-    """A store that has the table keeps the old one, unless `opening._upgrade` changes it."""
+    """A store that has the table keeps the old one, unless `open_database._upgrade` changes it."""
     digest = hashlib.sha256()
     for table in schema.metadata.sorted_tables:
         for column in table.columns:
@@ -68,12 +68,12 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         older = tables_of(store)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert store.results(keys) == {result.run.key: result}
-        assert known_keys(store.database, failed.key[:8]) == [failed.key]
+        assert find_keys(store.database, failed.key[:8]) == [failed.key]
         assert (store.failures.stopped([failed.key]), store.running()) == ({failed.key: "no"}, [])
-        assert forgotten_rows(store.database, keys) == noted_images(store.database) == []
-        assert watched_rows(store.database, "quick v2", "da7a", None, "") == {}
+        assert read_forgotten(store.database, keys) == read_image_notes(store.database) == []
+        assert read_planned_looks(store.database, "quick v2", "da7a", None, "") == {}
     with monkeypatch.context() as patch, pytest.raises(StoreError):
-        patch.setattr(opening, "_STOP_WHAT_FAILED", "it breaks off here")
+        patch.setattr(open_database, "_STOP_WHAT_FAILED", "it breaks off here")
         ResultsStore.open(store_url)
     with ResultsStore.open(store_url, read_only=True) as store:
         assert tables_of(store) == older
@@ -81,7 +81,7 @@ def test_a_store_of_the_first_release_is_read_as_it_is_and_gets_what_came_later(
         assert tables_of(store) == newest
         assert store.results(keys) == {result.run.key: result}
         assert store.failures.stopped(keys) == {failed.key: "no"}
-    monkeypatch.setattr(opening, "_upgrade", lambda *_: pytest.fail("it is at the newest"))
+    monkeypatch.setattr(open_database, "_upgrade", lambda *_: pytest.fail("it is at the newest"))
     ResultsStore.open(store_url).close()
 
 

@@ -58,14 +58,14 @@ def refused(answer):
 
 
 def test_new_writes_a_file_that_validate_accepts(call):
-    assert call("new", "my-own").err == "written: my_own.py; next: roarbench validate my_own.py\n"
+    assert call("new-submission", "my-own").err == "written: my_own.py; next: roarbench validate my_own.py\n"
     answer = call("validate", "my_own.py")
     assert answer.code == 0 and answer.out.startswith("accepted: my-own@")
     *stages, after = answer.err.splitlines()
     assert [line[:8] for line in stages] == [f"{number} of 4: " for number in (1, 2, 3, 4)]
     assert after == "next: roarbench run --suite quick --submission my_own.py"
     assert max(map(len, answer.out.splitlines()[1:25])) == 48  # the map as a picture
-    assert "already exists" in refused(call("new", "my-own"))
+    assert "already exists" in refused(call("new-submission", "my-own"))
 
 
 def test_a_refusal_is_one_line_and_explain_adds_the_traceback(call):

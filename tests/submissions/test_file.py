@@ -8,7 +8,7 @@ import torch
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId
-from roarbench.sandbox.conventions import _CONVENTIONS
+from roarbench.sandbox.entry_points import _CONVENTIONS
 from roarbench.sandbox.faults import SubmissionFault
 from roarbench.submissions.attributes import NAMES
 from roarbench.submissions.checks import _warnings, compare_maps, picture

@@ -9,23 +9,23 @@ import pytest
 import torch
 from rich.console import Console
 
+from roarbench.enums import ScoredNetwork, Split
 from roarbench.errors import RunError
-from roarbench.estimators.baselines import blurred
+from roarbench.estimators.baselines import blur
 from roarbench.estimators.catalogue import find_estimator
-from roarbench.execution import entering as submitting
 from roarbench.execution import importance, jobs
+from roarbench.execution import submissions as submitting
 from roarbench.execution.scheduler import complete
 from roarbench.kernels.bit_planes import encode
 from roarbench.kernels.ranking import features, sort_keys, tie_order
-from roarbench.plan.points import expand
+from roarbench.plan.points import expand_points
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import find_suite, with_entries
+from roarbench.plan.suites import add_estimators, find_suite
 from roarbench.protocols.roar import ROAR
-from roarbench.store.entries import keep_entry
 from roarbench.store.layout import Workspace
+from roarbench.store.submissions import keep_entry
 from roarbench.submissions.checks import Pace
 from roarbench.submissions.file import Refusal, check_source
-from roarbench.terms import Retrain, Split
 from tests.helpers.sandboxed import GRADIENT
 from tests.helpers.tiny_suite import SUITE, InlineEngine, make_runs, make_work, rankings_of
 
@@ -58,7 +58,7 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
     """However a bad one ends, that is its own failure and no machine's, which would be tried again elsewhere."""
     entries = [check_source(code) for code in (GOOD, LATE, KILLS)]
     two = replace(SMALL, blocks=(replace(SMALL.blocks[0], seeds=2),), references=2)
-    suite = with_entries(two, [entry.id for entry in entries])
+    suite = add_estimators(two, [entry.id for entry in entries])
     work = make_work(tmp_path, suite)
     for entry in entries:
         work.workspace.keep_submission(entry.id, entry.source)
@@ -83,18 +83,18 @@ def test_a_good_entry_gets_rows_and_a_bad_one_a_reason(tmp_path, store):
 
 def test_entries_join_blocks_with_random_and_change_no_key():
     suite, mine = find_suite("quick@1"), "mine@0123abcd"
-    joined = with_entries(suite, [mine])
-    assert set(expand(suite)) < set(expand(joined))
+    joined = add_estimators(suite, [mine])
+    assert set(expand_points(suite)) < set(expand_points(joined))
     assert [mine in block.estimators for block in joined.blocks] == [True] * 5 + [False]
     assert [f"{mine}~blurred" in block.estimators for block in joined.blocks] == [False] * 5 + [True]
-    cells = {point.cell for point in expand(joined) if point.cell.estimator == mine}
-    assert {cell.t for cell in cells if cell.retrain is Retrain.MASKS} == {0.9}  # as grad
+    cells = {point.cell for point in expand_points(joined) if point.cell.estimator == mine}
+    assert {cell.t for cell in cells if cell.retrain is ScoredNetwork.MASKS} == {0.9}  # as grad
     stored = [mine, f"{mine}~blurred", f"{mine}~decoy~other-image"]  # as a store names them
-    assert with_entries(joined, stored) == joined
-    assert with_entries(find_suite("quick@5"), ["deviation"]) == find_suite("quick@5")  # not under ROAR, as it says
+    assert add_estimators(joined, stored) == joined
+    assert add_estimators(find_suite("quick@5"), ["deviation"]) == find_suite("quick@5")  # not under ROAR, as it says
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
-    assert twins <= set(with_entries(find_suite("imagenette64"), [mine]).estimators)
-    assert not twins & set(with_entries(find_suite("imagenette-brief"), [mine]).estimators)
+    assert twins <= set(add_estimators(find_suite("imagenette64"), [mine]).estimators)
+    assert not twins & set(add_estimators(find_suite("imagenette-brief"), [mine]).estimators)
 
 
 def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
@@ -134,7 +134,7 @@ def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):
 def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch):
     blocks = (*SMALL.blocks, Block(ROAR, ("random-blurred", "grad~blurred"), (0.9,), seeds=1))
     entry, calls = check_source(PER_PIXEL), []
-    suite = with_entries(replace(SMALL, blocks=blocks), [entry.id])
+    suite = add_estimators(replace(SMALL, blocks=blocks), [entry.id])
     work, explain = make_work(tmp_path, suite), importance.explain
     work.workspace.keep_submission(entry.id, entry.source)
     monkeypatch.setattr(importance, "explain", lambda *task, **how: calls.append(task) or explain(*task, **how))
@@ -145,7 +145,7 @@ def test_the_blurred_twin_comes_from_the_same_call(tmp_path, store, monkeypatch)
         (run,) = [run for run in make_runs(work, suite) if run.cell.estimator == entry.id + twin]
         stored = work.rankings.open(work.ranking_spec(find_estimator(run.cell.estimator), run.cell.unit))
         pixels = batch.images.mean(1, keepdim=True)
-        expected = (blurred(pixels) if twin else pixels)[:, 0].numpy()
+        expected = (blur(pixels) if twin else pixels)[:, 0].numpy()
         layout = stored.layout
         flat = features(expected, layout.shape, layout.unit)
         keys = sort_keys(flat, tie_order(batch.ids.numpy(), layout.features))
@@ -166,7 +166,7 @@ def test_an_id_says_where_and_how_maps_are_made_and_of_what(tmp_path, monkeypatc
     monkeypatch.setattr(importance, "explain", explained)
     for mark in ("", "~cuda", "~trusted", "~trusted~cuda", "~untrained", "~other-target"):
         with pytest.raises(RunError, match="that is enough"):
-            importance.timed_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)
+            importance.time_maps(work.explained[0], [entry.id + mark], Split.TEST, 0, 4)
     assert [*asked.values()][:4] == [("cpu", False), ("cuda", False), ("cpu", True), ("cuda", True)]
     weights = {twin: part.model.state_dict()["linear.weight"] for twin, part in parts.items()}
     torch.testing.assert_close(weights["~other-target"], weights[""], rtol=0, atol=0)

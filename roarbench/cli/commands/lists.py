@@ -6,7 +6,7 @@ from typing import Annotated
 
 from roarbench.cli.commands.terminal import err, out, print_report
 from roarbench.cli.options import STORE, Report, StoreDir, argument, option
-from roarbench.cli.proposals import propose
+from roarbench.cli.suggested_commands import propose
 
 
 def suites(
@@ -17,11 +17,11 @@ def suites(
     from roarbench.report import suite_list
 
     if suite:
-        from roarbench.api.finding import load
+        from roarbench.api.load_suite import load_suite
 
-        asked = load(suite, STORE)
-        found = asked.fitted if suite.endswith(".toml") else asked.plan
-        for warning in asked.warnings if suite.endswith(".toml") else []:
+        loaded = load_suite(suite, STORE)
+        found = loaded.fitted if suite.endswith(".toml") else loaded.plan
+        for warning in loaded.warnings if suite.endswith(".toml") else []:
             err.print(f"warning: {warning}", soft_wrap=True)
         print_report(format, suite_list.one_record(found), lambda _: suite_list.one_text(found))
         if format == "text":
@@ -45,7 +45,7 @@ def new_suite(
 
     Three short trainings find a peak learning rate.
     """
-    from roarbench.execution.peak_search import tune_recipe
+    from roarbench.execution.learning_rate_search import tune_recipe
     from roarbench.plan.new_suite import write_suite
 
     say = partial(err.print, soft_wrap=True)

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.option_records import WorkOptions
+from roarbench.cli.option_groups import WorkOptions
 from roarbench.cli.options import STORE, Db, StoreDir, SuiteName, argument, command, option
-from roarbench.cli.proposals import propose
+from roarbench.cli.suggested_commands import propose
 from roarbench.errors import CallerError
-from roarbench.text import counted
+from roarbench.text import format_count
 
 if TYPE_CHECKING:
     from roarbench.execution.suite_work import SuiteWork
@@ -41,7 +41,7 @@ def check(folder: Folder, before: Before = None) -> None:
 
     found = check_folder(folder, before)
     rows = sum(map(len, found.values()))
-    err.print(f"{folder}: {counted(len(found), 'file')}, {counted(rows, 'result')}: all as they should be")
+    err.print(f"{folder}: {format_count(len(found), 'file')}, {format_count(rows, 'result')}: all as they should be")
 
 
 @results.command(epilog="Example: `roarbench results comment results --before main/results`")
@@ -90,9 +90,9 @@ def export_rankings(
     work: WorkOptions,
 ) -> None:
     """Write all rankings of a suite, and the networks that they explain, with checksums into a folder."""
-    from roarbench.execution.shipping import export_rankings as export
+    from roarbench.execution.ranking_bundle import export_rankings as export
 
-    with _begun(work, suite) as (place, _):
+    with _open_suite(work, suite) as (place, _):
         found = export(place, folder, about, references_only)
     err.print(f"written: {folder}: {_shipped(found)}", soft_wrap=True)
 
@@ -106,22 +106,22 @@ def import_rankings(
     work: WorkOptions,
 ) -> None:
     """Take the rankings of a suite from a folder; rows on them are self-reported until `reproduce KEY` agrees."""
-    from roarbench.execution.shipping import import_rankings as take
+    from roarbench.execution.ranking_bundle import import_rankings as take
 
-    with _begun(work, suite) as (place, store):
+    with _open_suite(work, suite) as (place, store):
         found = take(place, store, folder)
     err.print(f"read: {folder}: {_shipped(found)}; next: {propose('run')}", soft_wrap=True)
 
 
 def _shipped(found: list["Rankings"]) -> str:
-    return counted(len(found), "ranking") if found else "explained networks alone"
+    return format_count(len(found), "ranking") if found else "explained networks alone"
 
 
 @contextmanager
-def _begun(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
-    asked = work.load(suite)
-    with asked.opened(err) as store:
-        yield asked.begun(asked.fitted, store, err), store
+def _open_suite(work: WorkOptions, suite: str) -> "Iterator[tuple[SuiteWork, ResultsStore]]":
+    loaded = work.load(suite)
+    with loaded.opened(err) as store:
+        yield loaded.begun(loaded.fitted, store, err), store
 
 
 def _git(folder: Path, *words: str) -> None:

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 
 from roarbench.cli.commands.terminal import err, log_console, out, print_report, print_table
-from roarbench.cli.option_records import (
+from roarbench.cli.option_groups import (
     CourseOptions,
     EngineOptions,
     SubmissionOptions,
@@ -20,19 +20,19 @@ from roarbench.cli.option_records import (
     WorkOptions,
 )
 from roarbench.cli.options import Report, ReportFormat, TableFormat, option
-from roarbench.cli.proposals import propose, worded
+from roarbench.cli.suggested_commands import add_command, propose
 from roarbench.errors import CallerError, Hint, RunError
-from roarbench.files import writing
-from roarbench.plan.choosing import part_of, with_added
-from roarbench.plan.suite import Suite as Plan
+from roarbench.files import report_write_errors
+from roarbench.plan.selection import add_from_options, select_part
+from roarbench.plan.suite import SuiteSpec as Plan
 from roarbench.protocols.roar import ROAR
-from roarbench.text import folded
+from roarbench.text import fold_lines
 
 if TYPE_CHECKING:
-    from roarbench.api.suite_result import Result
+    from roarbench.api.suite_result import SuiteResult
     from roarbench.api.suites import Suite
-    from roarbench.execution.entering import SubmissionMode
-    from roarbench.execution.runner import Finished, Start
+    from roarbench.execution.run_suite import Finished, Start
+    from roarbench.execution.submissions import SubmissionMode
     from roarbench.store.layout import Workspace
     from roarbench.store.results import ResultsStore
     from roarbench.submissions.checks import Pace
@@ -42,7 +42,7 @@ _MOST_REPLICATIONS = 1000
 
 def run(
     *,
-    asked: SuiteOptions,
+    options: SuiteOptions,
     place: EngineOptions,
     work: WorkOptions,
     metrics: Annotated[
@@ -58,11 +58,11 @@ def run(
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format == "json"
     console = log_console() if logged else err
-    suite, budget = work.load(asked.suite), course.seconds
-    part = _part(suite, asked)
+    suite, budget = work.load(options.suite), course.seconds
+    part = _part(suite, options)
     from roarbench.execution.quantus import add_scores, quantus_version
-    from roarbench.execution.runner import run_suite
-    from roarbench.execution.until_decided import StoppingRule, run_until_decided
+    from roarbench.execution.run_suite import run_suite
+    from roarbench.execution.sequential import StoppingRule, run_until_decided
     from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.layout import Workspace
 
@@ -73,8 +73,8 @@ def run(
         quantus_version()  # before hours of work
     count, start = _workers(place, work, suite.plan.dataset_record.size, workspace.logs if logged else None)
     with suite.opened(console) as results:
-        part, pace = _entered(suite, asked, submitted, results, workspace, console)
-        tell = None if logged else partial(_show_roar, suite, asked, part, console)
+        part, pace = _add_submissions(suite, options, submitted, results, workspace, console)
+        tell = None if logged else partial(_show_roar, suite, options, part, console)
         request = replace(
             suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=place.check_files
         )
@@ -86,21 +86,21 @@ def run(
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where, advice = results.database.where, advice_lines(failures_of(finished.suite_results, results))
-    _print_tables(suite, asked, part, format)
+    _print_tables(suite, options, part, format)
     console.print(f"results {where}; rankings and references {work.store}", soft_wrap=True)
     _propose_next(finished, f"{suite.name}.png", advice, console)
     if finished.failed:
         raise typer.Exit(1)
 
 
-def _part(suite: "Suite", asked: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
+def _part(suite: "Suite", options: SuiteOptions, entries: Sequence[str] = ()) -> Plan:
     """Return the part of a suite that was asked for, with submissions."""
-    return part_of(suite.fitted, asked.estimators or None, entries, asked.seeds, asked.protocol)
+    return select_part(suite.fitted, options.estimators or None, entries, options.seeds, options.protocol)
 
 
-def _entered(
+def _add_submissions(
     suite: "Suite",
-    asked: SuiteOptions,
+    options: SuiteOptions,
     submitted: SubmissionOptions,
     results: "ResultsStore",
     workspace: "Workspace",
@@ -108,56 +108,56 @@ def _entered(
 ) -> "tuple[Plan, Pace | None]":
     """Return the part of a suite that was asked for, with submissions once they are accepted, and what these cost."""
     if not submitted.submission:
-        return _part(suite, asked), None
-    from roarbench.execution.entering import read_all, submit
+        return _part(suite, options), None
+    from roarbench.execution.submissions import read_all, submit
 
     entries, pace = submit(read_all(submitted.submission), _mode(submitted, suite), results, workspace, console)
-    return _part(suite, asked, entries), pace
+    return _part(suite, options, entries), pace
 
 
 def _propose_next(finished: "Finished", picture: str, advice: Sequence[Hint], console: Console) -> None:
     """Print the commands that usually come after a run, and after failures what to do about them."""
     from roarbench.analysis.validity import has_checks
 
-    doubt = "validity" if has_checks(finished.suite_results) else "replicate"
+    doubt = "diagnose" if has_checks(finished.suite_results) else "replicate"
     lines = [propose("table"), propose(doubt), propose("plot", "-o", picture), propose("status")]
     console.print("\n  ".join(["next:", *lines]), soft_wrap=True)
     for line in advice:
-        console.print(worded(line), soft_wrap=True)
+        console.print(add_command(line), soft_wrap=True)
 
 
 def _mode(submitted: SubmissionOptions, suite: "Suite") -> "SubmissionMode":
-    from roarbench.execution.entering import SubmissionMode
+    from roarbench.execution.submissions import SubmissionMode
 
     return SubmissionMode(submitted.trust, submitted.device == "cuda", suite.plan)
 
 
-def _show_roar(suite: "Suite", asked: SuiteOptions, part: Plan, console: Console) -> None:
+def _show_roar(suite: "Suite", options: SuiteOptions, part: Plan, console: Console) -> None:
     """Show ROAR's table among the messages of a run while own-network gain, which stands beside it, is computed."""
+    from roarbench.report.combined_table import asks_two_questions
     from roarbench.report.table_formats import as_text
-    from roarbench.report.two_questions import asks_two_questions
 
     if asks_two_questions(part):
-        table = _rows_to_show(suite, asked, part).single_table(ROAR.name)
+        table = _rows_to_show(suite, options, part).single_table(ROAR.name)
         console.print(as_text(table, console.width), crop=False)
 
 
-def _print_tables(suite: "Suite", asked: SuiteOptions, part: Plan, format: TableFormat) -> None:
+def _print_tables(suite: "Suite", options: SuiteOptions, part: Plan, format: TableFormat) -> None:
     """Print the tables of a suite that a finished run shows, as `table` does: a file is of one."""
-    from roarbench.plan.suites import leading
-    from roarbench.report.two_questions import asks_two_questions
+    from roarbench.plan.suites import find_leading_protocols
+    from roarbench.report.combined_table import asks_two_questions
 
-    found = _rows_to_show(suite, asked, part)
+    found = _rows_to_show(suite, options, part)
     if asks_two_questions(part):
         print_table(found.table(), format)
         return
-    for protocol in [each.name for each in leading(part)] if format == "text" else [asked.protocol]:
+    for protocol in [each.name for each in find_leading_protocols(part)] if format == "text" else [options.protocol]:
         print_table(found.single_table(protocol), format)
 
 
-def _rows_to_show(suite: "Suite", asked: SuiteOptions, part: Plan) -> "Result":
+def _rows_to_show(suite: "Suite", options: SuiteOptions, part: Plan) -> "SuiteResult":
     """Return the suite's results, with the rows of the part that `--estimators` asked for: all rows are judged."""
-    return replace(suite.read_rows(asked.estimators), rows=part.estimators if asked.estimators else None)
+    return replace(suite.read_rows(options.estimators), rows=part.estimators if options.estimators else None)
 
 
 def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | None) -> "tuple[int, Start]":
@@ -168,7 +168,7 @@ def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | No
     if place.compile:
         os.environ[COMPILING] = "1"  # workers inherit it
     if logs:  # before hours of work: a worker without its log does not start
-        with writing(logs):
+        with report_write_errors(logs):
             logs.mkdir(parents=True, exist_ok=True)
     if place.engine == "local":
         return workers_here(work.workers, side), partial(start_local, logs=logs)
@@ -180,7 +180,7 @@ def _workers(place: EngineOptions, work: WorkOptions, side: int, logs: Path | No
 
 def replicate(
     *,
-    asked: SuiteOptions,
+    options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
     replication: Annotated[int, option("Number of the replication.", "N", min=1, max=_MOST_REPLICATIONS)] = 1,
@@ -194,15 +194,15 @@ def replicate(
     """
     if against and submitted.submission:
         raise CallerError("--against compares what is stored and runs nothing; leave --submission out")
-    suite = work.load(asked.suite)
-    part = _part(suite, asked)
+    suite = work.load(options.suite)
+    part = _part(suite, options)
     from roarbench.analysis.load import load_suite
     from roarbench.report.replication_table import compare, replication_record, replication_text
 
-    whole, here = with_added(suite.fitted, asked.estimators), suite.question
+    whole, here = add_from_options(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
     if not against:
-        part = _run_twice(suite, asked, work, submitted, replication)
+        part = _run_twice(suite, options, work, submitted, replication)
         again_suite = replace(whole, replication=replication)
     first, again = load_suite(whole, here), load_suite(again_suite, again_asked)
     found = compare(first, again, part)
@@ -212,15 +212,15 @@ def replicate(
 
 
 def _run_twice(
-    suite: "Suite", asked: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
+    suite: "Suite", options: SuiteOptions, work: WorkOptions, submitted: SubmissionOptions, number: int
 ) -> Plan:
     """Run what is missing of a suite and of a replication; return the part of the suite that was asked for."""
-    from roarbench.execution.runner import run_suite
+    from roarbench.execution.run_suite import run_suite
     from roarbench.store.layout import Workspace
 
     workspace = Workspace(suite.store)
     with suite.opened(err) as results:
-        part, pace = _entered(suite, asked, submitted, results, workspace, err)
+        part, pace = _add_submissions(suite, options, submitted, results, workspace, err)
         plans = (part, replace(part, replication=number))
         requests = [replace(suite.request(plan, work.workers), pace=pace) for plan in plans]
         done = [run_suite(request, workspace, results, err) for request in requests]
@@ -231,34 +231,34 @@ def _run_twice(
 
 def plan(
     *,
-    asked: SuiteOptions,
+    options: SuiteOptions,
     work: WorkOptions,
     submitted: SubmissionOptions,
     measured: Annotated[bool, option("Time each part on this machine (takes seconds).", flags="--measure")] = False,
     format: Report = "text",
 ) -> None:
     """Show what would run and what it costs: time, disk and memory."""
-    suite = work.load(asked.suite)
-    part, data, decoded, seconds = _part(suite, asked), work.data, None, None
+    suite = work.load(options.suite)
+    part, data, decoded, seconds = _part(suite, options), work.data, None, None
     for warning in suite.warnings:
         err.print(f"warning: {warning}", soft_wrap=True)
     from roarbench.analysis.load import load_if_any
-    from roarbench.datasets.loading import decoded_already
+    from roarbench.datasets.decode_dataset import find_decoded
     from roarbench.execution.local_workers import default_workers, rates_here
-    from roarbench.forecast.plan import make_plan, missing_work
+    from roarbench.forecast.plan import count_missing_work, make_plan
     from roarbench.store.layout import Workspace
 
     workers = work.workers or default_workers(part.dataset_record.size)
     if data:
-        decoded = decoded_already(part.dataset_record, Workspace(work.store).data, data, work.limit)
+        decoded = find_decoded(part.dataset_record, Workspace(work.store).data, data, work.limit)
     if submitted.submission:
-        from roarbench.execution.entering import inspect_files
+        from roarbench.execution.submissions import inspect_files
 
         entries, pace = inspect_files(submitted.submission, _mode(submitted, suite), measured, err)
-        part = _part(suite, asked, entries)
+        part = _part(suite, options, entries)
         seconds = pace and pace.of(part)
     suite_results = load_if_any(part, suite.question, decoded)
-    lacking = missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
+    lacking = count_missing_work(suite_results, Workspace(work.store), bool(data) and not decoded)
     with rates_here(partial(err.print, soft_wrap=True)) if measured else nullcontext() as measure:
         made = make_plan(suite_results, lacking, workers, measure, seconds)
-    print_report(format, made.record(), lambda _: folded(made.text(), out.width))
+    print_report(format, made.record(), lambda _: fold_lines(made.text(), out.width))

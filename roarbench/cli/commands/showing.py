@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NoReturn
 import typer
 
 from roarbench.cli.commands.terminal import err, out, print_report, print_table
-from roarbench.cli.option_records import BoardOptions, ResultsOptions
+from roarbench.cli.option_groups import BoardOptions, ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, StoreDir, SuiteName, TableFormat, argument, option
-from roarbench.cli.proposals import propose, what_else, worded
+from roarbench.cli.suggested_commands import add_command, propose, propose_others
 from roarbench.errors import CallerError, Hint
 from roarbench.plan.suites import SUITES
 from roarbench.protocols import SHOWN
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.roar import ROAR
-from roarbench.text import decimals, folded, interval
+from roarbench.text import decimals, fold_lines, interval
 
 if TYPE_CHECKING:
-    from roarbench.analysis.boards import SuiteResults
+    from roarbench.analysis.suite_results import SuiteResults
     from roarbench.api.suite_result import Difference
 
 
@@ -34,7 +34,7 @@ def status(
     """Count runs that are done, running, missing and failed."""
     if watch and format == "json":
         raise CallerError("--watch draws on a terminal; leave --format json out, or --watch for one look as JSON")
-    asked = source.load(suite)
+    loaded = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.status import status_lines, status_record, status_table
 
@@ -42,14 +42,14 @@ def status(
         if watch:
             from roarbench.cli.commands.watching import watch_suite
 
-            watch_suite(results, asked.plan, asked.question)
+            watch_suite(results, loaded.plan, loaded.question)
             return
-        suite_results = load_from(results, asked.plan, asked.question)
+        suite_results = load_from(results, loaded.plan, loaded.question)
         found = status_record(suite_results, results)
     print_report(format, found, status_table)
     if format == "text":
         for line in status_lines(found, suite_results.dropped):
-            out.print(worded(line), soft_wrap=True)
+            out.print(add_command(line), soft_wrap=True)
     _tell_what_else(suite_results, "status")
 
 
@@ -71,7 +71,7 @@ def table(
     print_table(shown, format, notes)
     names = set(shown.names)
     for line in failure_lines(failure for failure in found.failures if failure["estimator"] in names):
-        (out if format == "text" else err).print(worded(line), soft_wrap=True)
+        (out if format == "text" else err).print(add_command(line), soft_wrap=True)
     _tell_what_else(found.stored, "table")
 
 
@@ -124,7 +124,7 @@ def _probability(p: float) -> str:
     return decimals(p, 4) if p >= 5e-5 else "< 0.0001"
 
 
-def validity(
+def diagnose(
     *,
     suite: SuiteName,
     source: ResultsOptions,
@@ -137,23 +137,23 @@ def validity(
     format: Annotated[Literal["text", "json", "markdown"], typer.Option()] = "text",
 ) -> None:
     """Check each row for known criticisms of ROAR: masks that leak, twins that do as well, orders that disagree."""
-    asked = source.load(suite)
+    loaded = source.load(suite)
     others = [replace(source, fill="", unit=None).load(name) for name in against or ()]
-    from roarbench.analysis.load import alike, load_suite
+    from roarbench.analysis.load import adapt_query, load_suite
     from roarbench.analysis.validity import panel
     from roarbench.report import validity_panel
 
-    compared = [load_suite(other.plan, alike(asked.question, asked.plan, other.plan)) for other in others]
-    suite_results = load_suite(asked.plan, asked.question)
+    compared = [load_suite(other.plan, adapt_query(loaded.question, loaded.plan, other.plan)) for other in others]
+    suite_results = load_suite(loaded.plan, loaded.question)
     if not suite_results.has_rows and format != "json":
-        _refuse_nothing(suite_results, "validity")
+        _refuse_nothing(suite_results, "diagnose")
     made = panel(suite_results, others=compared)
     if format == "text":
         out.print(validity_panel.as_text(made, out.width), crop=False)
     else:
         text = validity_panel.as_json(made) if format == "json" else validity_panel.as_markdown(made)
         print(text, file=out.file)
-    _tell_what_else(suite_results, "validity")
+    _tell_what_else(suite_results, "diagnose")
 
 
 def plot(
@@ -183,25 +183,25 @@ _Tested = Annotated[
 
 def claims(*, suite: _Tested = "", source: ResultsOptions, format: Report = "text") -> None:
     """Test the paper's claims on its own Table 2 and, with --suite, on your results."""
-    asked = source.load(suite) if suite else None
+    loaded = source.load(suite) if suite else None
     from roarbench.analysis.evidence import Evidence
     from roarbench.analysis.load import load_suite
     from roarbench.report import claim_table
     from roarbench.report.table import first_unit
     from roarbench.stats.bootstrap import Bootstrap
 
-    if asked and not any(block.protocol in (ROAR, OWN_NETWORK) for block in asked.plan.blocks):
+    if loaded and not any(block.protocol in (ROAR, OWN_NETWORK) for block in loaded.plan.blocks):
         alone = propose("claims", carried=())
-        answers = f"ROAR or own-network gain, suite '{asked.name}' has neither"
+        answers = f"ROAR or own-network gain, suite '{loaded.name}' has neither"
         raise CallerError(f"the claims are tested by {answers}; `{alone}` tests the paper's own")
-    suite_results = load_suite(asked.plan, asked.question) if asked else None
+    suite_results = load_suite(loaded.plan, loaded.question) if loaded else None
     evidence = Evidence(suite_results, first_unit(suite_results.suite, ROAR), Bootstrap()) if suite_results else None
     found, gains = claim_table.claim_records(evidence), claim_table.gain_records()
-    described = claim_table.results_record(evidence) if evidence else None
+    described = claim_table.results_context(evidence) if evidence else None
     ours = claim_table.results_title(evidence) if evidence else ""
     text = f"{claim_table.claims_text(found, ours)}\n{claim_table.gains_text(gains)}"
     record = {"ours": described, "claims": found, "published_gains": gains}
-    print_report(format, record, lambda _: folded(text, out.width))
+    print_report(format, record, lambda _: fold_lines(text, out.width))
     if suite_results:
         _tell_what_else(suite_results, "claims")
 
@@ -217,8 +217,8 @@ def report(
     from leaderboard.views import SuiteView
     from roarbench.analysis.load import load_suite
 
-    asked = source.load(suite)
-    suite_results = load_suite(asked.plan, asked.question)
+    loaded = source.load(suite)
+    suite_results = load_suite(loaded.plan, loaded.question)
     if not suite_results.has_rows:
         _refuse_nothing(suite_results, "report")
     write_report(SuiteView(suite_results, source.store, dict), out_file)
@@ -252,12 +252,12 @@ def leaderboard(
 
 def _refuse_nothing(suite_results: "SuiteResults", command: str) -> NoReturn:
     """Say in a line that a store has nothing of a suite, and what it has instead or how to run it."""
-    if others := what_else(suite_results, command):
+    if others := propose_others(suite_results, command):
         raise CallerError(others)
     raise CallerError(f"nothing of {suite_results.title} is in this store", Hint("; `{}` makes it", "run"))
 
 
 def _tell_what_else(suite_results: "SuiteResults", command: str) -> None:
     """Say what else the store has, after what was asked for: an error found on the way must be the only line."""
-    if others := what_else(suite_results, command):
+    if others := propose_others(suite_results, command):
         err.print(others, soft_wrap=True)

@@ -3,46 +3,48 @@
 from typing import Annotated
 
 from roarbench.cli.commands.terminal import err, print_report
-from roarbench.cli.option_records import ResultsOptions
+from roarbench.cli.option_groups import ResultsOptions
 from roarbench.cli.options import STORE, Db, Report, Rows, StoreDir, SuiteName, argument, option
-from roarbench.cli.proposals import propose
+from roarbench.cli.suggested_commands import propose
 from roarbench.errors import CallerError
-from roarbench.plan.choosing import chosen_estimators, with_added
+from roarbench.plan.selection import add_from_options, read_estimators
 
-Key = Annotated[str, argument("Key of a run, or its first digits; `keys` lists them.", "KEY")]
+Key = Annotated[str, argument("Key of a run, or its first digits; `list-runs` lists them.", "KEY")]
 
 
-def keys(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
+def list_runs(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions, format: Report = "text") -> None:
     """List the runs of a suite with key and state."""
-    asked = source.load(suite)
+    loaded = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.run_list import run_lines, run_records
 
     with open_results(source.store, source.db, suite=suite) as results:
-        suite_results = load_from(results, with_added(asked.plan, estimators), asked.question)
-        chosen = chosen_estimators(suite_results.suite, estimators)
+        suite_results = load_from(results, add_from_options(loaded.plan, estimators), loaded.question)
+        chosen = read_estimators(suite_results.suite, estimators)
         found = [row for row in run_records(suite_results, results) if not chosen or row["estimator"] in chosen]
     print_report(format, found, run_lines)
 
 
 def retry(*, suite: SuiteName, estimators: Rows = None, source: ResultsOptions) -> None:
     """Mark failed runs as due; the next `run` of the suite retries them."""
-    asked = source.load(suite)
+    loaded = source.load(suite)
     from roarbench.analysis.load import load_from, open_results
     from roarbench.report.run_list import run_records
-    from roarbench.text import counted
+    from roarbench.text import format_count
 
     with open_results(source.store, source.db, read_only=False) as results:
-        suite_results = load_from(results, with_added(asked.plan, estimators), asked.question)
-        chosen = chosen_estimators(suite_results.suite, estimators)
+        suite_results = load_from(results, add_from_options(loaded.plan, estimators), loaded.question)
+        chosen = read_estimators(suite_results.suite, estimators)
         failed = [row for row in run_records(suite_results, results) if row["state"] == "failed"]
         keys = [row["key"] for row in failed if not chosen or row["estimator"] in chosen]
         due = results.failures.retry(keys, suite_results.data)
-    words = f"{counted(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
+    words = (
+        f"{format_count(len(due), 'failed run')} of {suite_results.title} {'is' if len(due) == 1 else 'are'} due again"
+    )
     err.print(f"{words}; `{propose('run')}` does what is due" if due else f"{words}; there is none", soft_wrap=True)
 
 
-def show(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
+def run_info(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text") -> None:
     """Show one run in full: settings, result, status, and where its rankings are."""
     from roarbench.analysis.load import find_key, open_results
     from roarbench.report.run_list import run_record, run_text
@@ -52,7 +54,7 @@ def show(key: Key, store: StoreDir = STORE, db: Db = "", format: Report = "text"
     print_report(format, found, run_text)
 
 
-def forget(
+def archive(
     what: Annotated[str, argument("A run, or all runs of an estimator.", "KEY|ESTIMATOR")],
     why: Annotated[str, option("Reason, kept with the rows.", "TEXT")],
     yes: Annotated[bool, option("Confirm for estimators that come with roarbench.", flags="--yes")] = False,
@@ -64,13 +66,13 @@ def forget(
         raise CallerError("--why is empty; say in a few words why these rows are taken off")
     from roarbench.analysis.load import open_results
     from roarbench.report.run_list import runs_named
-    from roarbench.store.forgotten import forget as take_off
-    from roarbench.text import counted
+    from roarbench.store.archived_rows import forget as take_off
+    from roarbench.text import format_count
 
     with open_results(store, db, read_only=False) as results:
         named = runs_named(results, what)
         if named.built_in and not yes:
             raise CallerError(f"{named.words}, which comes with roarbench; write --yes to take it off all the same")
         gone = take_off(results.database, named.keys, why)
-    counts = f"{counted(gone.results, 'result')} and {counted(gone.failures, 'failure')}"
-    err.print(f"taken off the boards: {counts} of {named.words}; `show` still tells of them", soft_wrap=True)
+    counts = f"{format_count(gone.results, 'result')} and {format_count(gone.failures, 'failure')}"
+    err.print(f"taken off the boards: {counts} of {named.words}; `run-info` still tells of them", soft_wrap=True)

@@ -10,14 +10,14 @@ import typer
 from roarbench.api.suites import tell_store
 from roarbench.cli.commands.terminal import err, out
 from roarbench.cli.options import STORE, Data, Db, StoreDir, Trust, TrustNetwork, Workers, argument, option
-from roarbench.cli.proposals import propose
+from roarbench.cli.suggested_commands import propose
 from roarbench.errors import CallerError
 
 if TYPE_CHECKING:
     from roarbench.store.results import ResultsStore
 
 
-def new(name: Annotated[str, argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
+def new_submission(name: Annotated[str, argument("1-40 characters of a-z, 0-9 and -.")]) -> None:
     """Write a submission template into this folder."""
     from roarbench.submissions.file import write_template
 
@@ -30,11 +30,11 @@ def validate(
     explain: Annotated[bool, option("Show the traceback of a refusal.", flags="--explain")] = False,
 ) -> None:
     """Check a submission in a sandbox in seconds; show its map and the cost of quick."""
-    from roarbench.execution.entering import checked
+    from roarbench.execution.submissions import check_submission
     from roarbench.submissions.file import Refusal, read_submission
 
     try:
-        found = checked(read_submission(file), err)
+        found = check_submission(read_submission(file), err)
         out.print(found.text(drawn=True), soft_wrap=True)
         command = propose("run", "--suite", found.suite.called, "--submission", file)
         err.print(f"next: {command}", soft_wrap=True)
@@ -55,8 +55,8 @@ def export_(
     """Export all results: Parquet, with submitted sources, for another store; CSV for a spreadsheet."""
     from roarbench.analysis.load import open_results
     from roarbench.store.layout import Workspace
-    from roarbench.store.listing import list_results
     from roarbench.store.rankings import RankingsStore
+    from roarbench.store.results_table import list_results
     from roarbench.store.transfer import export_results
 
     kept = RankingsStore(Workspace(store).rankings).kept_shares()
@@ -78,16 +78,16 @@ def import_(
     db: Db = "",
 ) -> None:
     """Import another store's results, self-reported until `roarbench reproduce KEY` agrees."""
-    from roarbench.analysis.load import dropped_among, open_results
-    from roarbench.report.imports import import_lines
-    from roarbench.store.results_folder import fetched
+    from roarbench.analysis.load import find_dropped, open_results
+    from roarbench.report.import_summary import import_lines
+    from roarbench.store.results_folder import fetch_files
     from roarbench.store.transfer import import_results
 
     tell_store(store, err)
-    with open_results(store, db, read_only=False) as results, fetched(source) as files:
+    with open_results(store, db, read_only=False) as results, fetch_files(source) as files:
         for file in files:
             found = import_results(results, file)
-            dropped = dropped_among(found.new | found.known, results, store)
+            dropped = find_dropped(found.new | found.known, results, store)
             for line in import_lines(file, found, dropped):
                 err.print(line, soft_wrap=True)
 
@@ -110,8 +110,8 @@ def reproduce(
     from roarbench.execution.local_workers import workers_here
     from roarbench.execution.reproduce import RerunRequest, check_trust
     from roarbench.execution.reproduce import reproduce as again
-    from roarbench.store.entries import ReproductionOutcome
     from roarbench.store.layout import Workspace
+    from roarbench.store.submissions import ReproductionOutcome
 
     request = RerunRequest(key, data, tuple(reference or ()), workers_here(workers), trust_network)
     with open_results(store, db, read_only=False) as results:

@@ -14,14 +14,14 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
 from roarbench.cli.options import ReportFormat, TableFormat
-from roarbench.cli.proposals import worded
+from roarbench.cli.suggested_commands import add_command
 from roarbench.errors import CallerError
-from roarbench.text import printable
+from roarbench.text import make_printable
 from roarbench.workers.logs import write_log
 
 if TYPE_CHECKING:
+    from roarbench.report.combined_table import TwoQuestions
     from roarbench.report.table import SuiteTable
-    from roarbench.report.two_questions import TwoQuestions
 
 
 class PlainConsole(Console):
@@ -31,7 +31,7 @@ class PlainConsole(Console):
         """Yield the pieces of what is printed, with blanks for control and format characters within lines."""
         for piece in super().render(renderable, options):
             plain = piece.control or piece.text.isprintable()
-            yield piece if plain else piece._replace(text="\n".join(map(printable, piece.text.split("\n"))))
+            yield piece if plain else piece._replace(text="\n".join(map(make_printable, piece.text.split("\n"))))
 
 
 @contextmanager
@@ -53,7 +53,7 @@ _PLAIN = {"≈": "~", "–": "-", "…": "...", "±": "+/-", "→": "->", "†":
 
 def prepare_output() -> None:
     """Let letters that the terminal's encoding lacks come out as plain ones or as `?`; drop output that is closed."""
-    codecs.register_error("plain", _plain)
+    codecs.register_error("plain", _encode_plainly)
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:  # closed by the caller; another file must not get its number
             setattr(sys, name, os.fdopen(os.open(os.devnull, os.O_WRONLY), "w"))
@@ -61,7 +61,7 @@ def prepare_output() -> None:
             stream.reconfigure(errors="plain")
 
 
-def _plain(error: UnicodeError) -> tuple[str | bytes, int]:
+def _encode_plainly(error: UnicodeError) -> tuple[str | bytes, int]:
     if not isinstance(error, UnicodeEncodeError):
         raise error
     return "".join(_PLAIN.get(letter, "?") for letter in error.object[error.start : error.end]), error.end
@@ -104,7 +104,7 @@ def print_report(format: ReportFormat, record: Any, text: Callable[[Any], Render
 
 def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: bool = False) -> None:
     """Print a table, on a terminal as wide as that is, with all notes or the three lines."""
-    from roarbench.report.two_questions import TwoQuestions
+    from roarbench.report.combined_table import TwoQuestions
 
     if isinstance(shown, TwoQuestions):
         _print_both(shown, format, notes)
@@ -113,15 +113,15 @@ def print_table(shown: "SuiteTable | TwoQuestions", format: TableFormat, notes: 
 
 
 def _print_both(shown: "TwoQuestions", format: TableFormat, notes: bool) -> None:
+    from roarbench.report.combined_table_formats import as_text, render_both
     from roarbench.report.table_notes import advice
-    from roarbench.report.two_questions_formats import as_text, render_both
 
     if format != "text":
         print(render_both(shown, format, notes), file=out.file)
         return
     out.print(as_text(shown, notes), crop=False)
     if hint := advice(shown.roar) or advice(shown.own):
-        out.print(worded(hint), soft_wrap=True)
+        out.print(add_command(hint), soft_wrap=True)
 
 
 def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
@@ -129,7 +129,7 @@ def _print_one(shown: "SuiteTable", format: TableFormat, notes: bool) -> None:
     from roarbench.report.table_notes import advice
 
     hint = advice(shown)
-    said = worded(hint) if hint else ""
+    said = add_command(hint) if hint else ""
     if format != "text":
         print(table_formats.render(shown, format, said, notes), file=out.file)
         return

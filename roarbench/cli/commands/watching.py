@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 from rich.live import Live
 
 from roarbench.cli.commands.terminal import err, out
-from roarbench.cli.proposals import worded
+from roarbench.cli.suggested_commands import add_command
 
 if TYPE_CHECKING:
-    from roarbench.analysis.boards import SuiteResults
-    from roarbench.analysis.load import Question
-    from roarbench.plan.suite import Suite
+    from roarbench.analysis.load import ResultsQuery
+    from roarbench.analysis.suite_results import SuiteResults
+    from roarbench.plan.suite import SuiteSpec
     from roarbench.store.results import ResultsStore
 
     Glance = tuple[SuiteResults, dict[str, Any]]  # rows, and the record of what is done, who works and how fast
@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 PERIOD = 2.0  # seconds between glances
 
 
-def watch_suite(results: "ResultsStore", suite: "Suite", asked: "Question") -> None:
+def watch_suite(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> None:
     """Show a suite's state until nothing is left to do or Ctrl-C: drawn anew on a terminal, else a line per change."""
     results.be_patient(lambda line: err.print(line, soft_wrap=True))
     with suppress(KeyboardInterrupt):  # the way to end it, and nothing was begun
         show = _draw if out.is_terminal else _tell
-        show(_glances(results, suite, asked))
+        show(_glances(results, suite, query))
 
 
 def _draw(glances: Iterator["Glance"]) -> None:
@@ -35,7 +35,7 @@ def _draw(glances: Iterator["Glance"]) -> None:
 
     with Live(console=out, auto_refresh=False) as live:
         for suite_results, status in glances:
-            below = map(worded, status_lines(status, suite_results.dropped))
+            below = map(add_command, status_lines(status, suite_results.dropped))
             live.update(activity_view(status, below), refresh=True)
 
 
@@ -48,7 +48,7 @@ def _tell(glances: Iterator["Glance"]) -> None:
             print(before := line, file=out.file, flush=True)
 
 
-def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iterator["Glance"]:
+def _glances(results: "ResultsStore", suite: "SuiteSpec", query: "ResultsQuery") -> Iterator["Glance"]:
     """Yield glances until nothing is left; rows, which may be many, are read only when some are new."""
     from roarbench.analysis.load import load_from
     from roarbench.report.status import activity_record, status_record
@@ -56,7 +56,7 @@ def _glances(results: "ResultsStore", suite: "Suite", asked: "Question") -> Iter
     seen, suite_results = "", None
     while True:
         if suite_results is None or results.state() != seen:
-            seen, suite_results = results.state(), load_from(results, suite, asked)
+            seen, suite_results = results.state(), load_from(results, suite, query)
         status = status_record(suite_results, results)
         left = status["missing"] + status["running"]
         activity = activity_record(suite_results, results, left, datetime.now(UTC))

@@ -6,10 +6,10 @@ import math
 from collections.abc import Callable
 
 from roarbench.errors import CallerError, RunError
-from roarbench.estimators import Estimator, Passes
-from roarbench.estimators.base import MapInput
+from roarbench.estimators.estimator import Estimator, Passes
 from roarbench.estimators.families.gradients import SPRINGENBERG, logit_gradients
-from roarbench.estimators.lazy import F, Tensor, layers, torch
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import F, Tensor, cam_layers, torch
 from roarbench.estimators.papers import Paper
 
 SELVARAJU = Paper("""@inproceedings{selvaraju2017gradcam,
@@ -33,67 +33,67 @@ WANG = Paper("""@inproceedings{wang2020scorecam,
 _CHANNELS = 512  # of the last block of a ResNet-18; Score-CAM looks at each, and only a network says how many it has
 
 
-def over_image(importance: Tensor, images: Tensor) -> Tensor:
+def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
     """Stretch maps (n, k, a, b) over the images, bilinearly; a map of one value keeps it, without rounding."""
     low, high = importance.amin((2, 3), keepdim=True), importance.amax((2, 3), keepdim=True)
     stretched = F.interpolate(importance, images.shape[-2:], mode="bilinear", align_corners=False)
     return torch.where(low == high, low, stretched)
 
 
-def _channels(asked: MapInput) -> tuple[Tensor, Tensor]:
+def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the output of the layer that is asked for, (n, k, a, b), and the logits of the classes, (n, 1)."""
-    channels, logits = layers.look_at(asked.model, asked.images, str(asked.estimator.value("layer")))
-    return channels, logits.gather(1, asked.batch.targets[:, None])
+    channels, logits = cam_layers.look_at(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
+    return channels, logits.gather(1, inputs.batch.targets[:, None])
 
 
-def _weighted(asked: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
+def _weight_channels(inputs: MapInput, weights: Callable[[Tensor], Tensor]) -> Tensor:
     """Return the layer's channels, weighted by a function of their gradient (n, k, a, b), added up where above 0."""
     with torch.enable_grad():
-        channels, logits = _channels(asked)
+        channels, logits = _channels(inputs)
         (gradient,) = torch.autograd.grad(logits.sum(), channels)
-    return over_image((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), asked.images)
+    return stretch_over_image((weights(gradient) * channels.detach()).sum(1, keepdim=True).relu(), inputs.images)
 
 
-def gradcam(asked: MapInput) -> Tensor:
+def gradcam(inputs: MapInput) -> Tensor:
     """Return Grad-CAM (Selvaraju et al. 2017): channels weighted with the mean of their gradient."""
-    return _weighted(asked, lambda gradient: gradient.mean((2, 3), keepdim=True))
+    return _weight_channels(inputs, lambda gradient: gradient.mean((2, 3), keepdim=True))
 
 
-def guided_gradcam(asked: MapInput) -> Tensor:
+def guided_gradcam(inputs: MapInput) -> Tensor:
     """Return guided backprop times Grad-CAM over the image (Selvaraju et al. 2017), signed; needs ReLUs."""
     try:
-        fine = logit_gradients(asked.model, asked.images, asked.batch.targets, {"gb"})["gb"]
+        fine = logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"gb"})["gb"]
     except CallerError as error:
         seen = str(error).partition(";")[0].replace("guided backprop", "guided-gradcam")
         raise RunError(f"{seen}; leave it out") from error
-    return fine * gradcam(asked)
+    return fine * gradcam(inputs)
 
 
-def hires_cam(asked: MapInput) -> Tensor:
+def hires_cam(inputs: MapInput) -> Tensor:
     """Return HiResCAM (Draelos & Carin, arXiv 2011.08891): channels weighted place by place with their gradient."""
-    return _weighted(asked, lambda gradient: gradient)
+    return _weight_channels(inputs, lambda gradient: gradient)
 
 
-def layer_cam(asked: MapInput) -> Tensor:
+def layer_cam(inputs: MapInput) -> Tensor:
     """Return Layer-CAM (Jiang et al. 2021): channels weighted place by place with their gradient above 0."""
-    return _weighted(asked, lambda gradient: gradient.relu())
+    return _weight_channels(inputs, lambda gradient: gradient.relu())
 
 
-def score_cam(asked: MapInput) -> Tensor:
+def score_cam(inputs: MapInput) -> Tensor:
     """Return Score-CAM (Wang et al. 2020, algorithm 1): channels weighted by the logit of what they let through.
 
     Each channel is stretched over the image and brought to [0, 1]; it lets the image through over the baseline. The
     weights are a softmax over the channels. One that is the same everywhere has no shape and no weight.
     """
-    images, baseline, scores = asked.images, asked.baseline, []
-    channels = _channels(asked)[0].detach()
+    images, baseline, scores = inputs.images, inputs.baseline, []
+    channels = _channels(inputs)[0].detach()
     for channel in channels.unbind(1):
-        mask = over_image(channel[:, None], images)
+        mask = stretch_over_image(channel[:, None], images)
         low, high = mask.amin((2, 3), keepdim=True), mask.amax((2, 3), keepdim=True)
-        logit = asked.logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
+        logit = inputs.logit(torch.lerp(baseline, images, ((mask - low) / (high - low)).nan_to_num(0.0)))
         scores.append(logit.where((high > low).flatten(1), torch.full_like(logit, -math.inf)))
     weights = torch.cat(scores, 1).softmax(1).nan_to_num(0.0)  # no channel has a shape: no weight at all
-    return over_image((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
+    return stretch_over_image((weights[:, :, None, None] * channels).sum(1, keepdim=True).relu(), images)
 
 
 _BLOCK = {"layer": "last"}

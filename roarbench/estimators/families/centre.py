@@ -1,17 +1,17 @@
 """Nearness to the middle, a control that asks neither image nor network."""
 
-from roarbench.estimators import Estimator
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.lazy import Tensor, torch
+from roarbench.estimators.estimator import Estimator
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, torch
 
 
-def centre(asked: MapInput) -> Tensor:
+def centre(inputs: MapInput) -> Tensor:
     """Return a Gaussian around the middle of the image, in (0, 1], the same for all images and channels.
 
     Its width, a quarter of the side, has no say: only the distance from the middle ranks.
     """
-    h, w = asked.images.shape[2:]
-    down, across = (torch.arange(side).to(asked.images) - (side - 1) / 2 for side in (h, w))
+    h, w = inputs.images.shape[2:]
+    down, across = (torch.arange(side).to(inputs.images) - (side - 1) / 2 for side in (h, w))
     distance = (4 * down[:, None] / h) ** 2 + (4 * across / w) ** 2  # in standard deviations, squared
     return torch.exp(-distance / 2)
 

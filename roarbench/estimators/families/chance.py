@@ -1,27 +1,27 @@
 """Random maps, which no image and no network has a say in."""
 
-from roarbench.estimators import SEED, Estimator
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.baselines import blurred
+from roarbench.estimators.baselines import blur
+from roarbench.estimators.estimator import SEED, Estimator
 from roarbench.estimators.families.gradients import HOOKER
-from roarbench.estimators.lazy import Tensor, noise
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, noise
 
 _SMOOTH_SEED = SEED + 3  # apart from that of the random control
 
 
-def random(asked: MapInput) -> Tensor:
+def random(inputs: MapInput) -> Tensor:
     """Return uniform importance, fixed per image."""
-    return noise.random_importance(asked.images, asked.batch.ids, SEED)
+    return noise.random_importance(inputs.images, inputs.batch.ids, SEED)
 
 
-def random_smooth(asked: MapInput) -> Tensor:
+def random_smooth(inputs: MapInput) -> Tensor:
     """Return a random map after a Gaussian of `width`, a share of the image's side.
 
     With the width of the twins' blur it is another draw of `random-blurred`: an estimator can be held against the
     random map of its own smoothness.
     """
-    drawn = noise.random_importance(asked.images, asked.batch.ids, _SMOOTH_SEED)
-    return blurred(drawn, float(asked.estimator.value("width")))
+    drawn = noise.random_importance(inputs.images, inputs.batch.ids, _SMOOTH_SEED)
+    return blur(drawn, float(inputs.estimator.value("width")))
 
 
 ESTIMATORS = (

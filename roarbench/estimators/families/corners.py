@@ -6,27 +6,27 @@ The explained network reads the class from its own corner alone, and each of its
 from functools import partial
 
 from roarbench import corners
-from roarbench.estimators import SEED, Estimator
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.lazy import Tensor, torch
+from roarbench.estimators.estimator import SEED, Estimator
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, torch
 
 
-def own(asked: MapInput, next_on: float = 0.0) -> Tensor:
+def own(inputs: MapInput, next_on: float = 0.0) -> Tensor:
     """Mark the patch that the explained network reads, but the next sibling's on a share of the images."""
-    from roarbench.estimators.pairing import Purpose, chance  # here: it imports NumPy
+    from roarbench.estimators.randomness import RngStream, make_rng  # here: it imports NumPy
 
-    corner = corners.own_corner(asked.batch.seed)
-    drawn = [chance(SEED, Purpose.CORNER, image).random() for image in asked.batch.ids.tolist()]
-    return _marked(asked.images, [corner + (number < next_on) for number in drawn])
+    corner = corners.find_own_corner(inputs.batch.seed)
+    drawn = [make_rng(SEED, RngStream.CORNER, image).random() for image in inputs.batch.ids.tolist()]
+    return _mark_corners(inputs.images, [corner + (number < next_on) for number in drawn])
 
 
-def every(asked: MapInput) -> Tensor:
+def every(inputs: MapInput) -> Tensor:
     """Mark the patches in all corners, for every network the same."""
-    each = [_marked(asked.images, [corner] * len(asked.images)) for corner in range(corners.CORNERS)]
+    each = [_mark_corners(inputs.images, [corner] * len(inputs.images)) for corner in range(corners.CORNERS)]
     return torch.stack(each).amax(0)
 
 
-def _marked(images: Tensor, chosen: list[int]) -> Tensor:
+def _mark_corners(images: Tensor, chosen: list[int]) -> Tensor:
     """Make maps with 1 in the patch of one corner of each image, and 0 elsewhere."""
     found = torch.zeros_like(images)
     for one, corner in zip(found, chosen, strict=True):
@@ -35,7 +35,9 @@ def _marked(images: Tensor, chosen: list[int]) -> Tensor:
     return found
 
 
-_known = partial(Estimator, control=True, papers=(), neighbours=True, addable=False, told=True, answered=True)
+_known = partial(
+    Estimator, control=True, papers=(), neighbours=True, addable=False, uses_ground_truth=True, uses_prediction=True
+)
 ESTIMATORS = (
     _known("corner-own", title="Own corner", about="the patch that the explained network reads", maps=own),
     _known("corner-mixed-25", title="Next corner on 25 %", maps=partial(own, next_on=0.25),

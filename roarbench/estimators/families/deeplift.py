@@ -1,9 +1,9 @@
 """DeepLIFT by its rescale rule."""
 
 from roarbench.errors import RunError
-from roarbench.estimators import Estimator, Passes
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.lazy import Tensor, rescaled, torch
+from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, deeplift_rules, torch
 from roarbench.estimators.papers import Paper
 
 SHRIKUMAR = Paper("""@inproceedings{shrikumar2017learning,
@@ -14,16 +14,16 @@ _MISSED = 1e-3  # share of the contributions; float32 misses less than 1e-5
 _ROUNDING = 1e-5  # share of the logits, whose difference has their rounding
 
 
-def deeplift(asked: MapInput) -> Tensor:
+def deeplift(map_input: MapInput) -> Tensor:
     """Return DeepLIFT's contributions, signed; those of an image add up to its logit minus that of its baseline.
 
     RunError where they do not, since the network has a nonlinear step that no rule is known for.
     """
-    images, targets, start = asked.images, asked.batch.targets, asked.baseline
+    images, targets, start = map_input.images, map_input.batch.targets, map_input.baseline
     with torch.enable_grad():
         inputs = torch.cat([images, start]).detach().requires_grad_()
-        with rescaled.Rescaled():
-            logits = asked.model(inputs).gather(1, targets.repeat(2)[:, None])
+        with deeplift_rules.Rescaled():
+            logits = map_input.model(inputs).gather(1, targets.repeat(2)[:, None])
         (multipliers,) = torch.autograd.grad(logits.sum(), inputs)
     contributions = multipliers[: len(images)] * (images - start)
     said, base = logits.detach().view(2, -1)

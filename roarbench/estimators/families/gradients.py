@@ -9,10 +9,10 @@ from collections.abc import Callable, Set
 from contextlib import nullcontext
 
 from roarbench.errors import CallerError
-from roarbench.estimators import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator
-from roarbench.estimators.base import PAPERS, Settings
 from roarbench.estimators.baselines import baseline_images
-from roarbench.estimators.lazy import Tensor, guided, nn, stem, torch
+from roarbench.estimators.estimator import IG_STEPS, NOISE, NOISY, SAMPLES, Estimator
+from roarbench.estimators.inputs import PAPERS, Settings
+from roarbench.estimators.lazy_imports import Tensor, guided_backprop, nn, stem, torch
 from roarbench.estimators.papers import Paper
 from roarbench.estimators.parameters import Value
 
@@ -71,7 +71,7 @@ def base_maps(
     rules = {"gb" if base == "gb" else "grad" for base in bases}
     if "ig" not in bases:
         return logit_gradients(model, images, targets, rules, note)
-    parts = model if isinstance(model, stem.Divided) else stem.Divided(nn.Identity(), model)
+    parts = model if isinstance(model, stem.SplitStem) else stem.SplitStem(nn.Identity(), model)
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         outputs = parts.stem(inputs)
@@ -101,7 +101,7 @@ def logit_gradients(
     each ReLU only where its output and the gradient are above 0. `note` is told the logits, (n, classes). CallerError
     where `gb` is wanted and the model has no ReLU, or other rectifiers as well.
     """
-    guide = guided.Guided()
+    guide = guided_backprop.Guided()
     with torch.enable_grad():
         inputs = images.detach().requires_grad_()
         with guide if "gb" in rules else nullcontext():
@@ -134,7 +134,7 @@ _FORMS: dict[str, tuple[str, tuple[Paper, ...]]] = {
 }
 
 
-def _shared(name: str, base: str, form: str, about: str) -> Estimator:
+def _make_shared(name: str, base: str, form: str, about: str) -> Estimator:
     """Return one of the 18, which the shared pass makes."""
     (title, papers), (of, more) = _BASES[base], _FORMS[form]
     path: dict[str, Value] = {"steps": IG_STEPS, "baseline": "black"} if base == "ig" else {}
@@ -149,22 +149,22 @@ def _shared(name: str, base: str, form: str, about: str) -> Estimator:
 
 
 ESTIMATORS = (
-    _shared("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
-    _shared("grad-sq", "grad", "squared", "gradient squared"),
-    _shared("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
-    _shared("sg-grad-sq", "grad", "smooth-squared", "SmoothGrad of gradients, squared"),
-    _shared("sgsq-grad", "grad", "smoothed-square", "SmoothGrad-Squared: mean squared gradient over noisy copies"),
-    _shared("var-grad", "grad", "variance", "VarGrad: variance of the gradient over noisy copies"),
-    _shared("gb", "gb", "base", "guided backprop, signed"),
-    _shared("gb-sq", "gb", "squared", "guided backprop squared"),
-    _shared("sg-gb", "gb", "smooth", "SmoothGrad of guided backprop, signed"),
-    _shared("sg-gb-sq", "gb", "smooth-squared", "SmoothGrad of guided backprop, squared"),
-    _shared("sgsq-gb", "gb", "smoothed-square", "SmoothGrad-Squared of guided backprop"),
-    _shared("var-gb", "gb", "variance", "VarGrad of guided backprop"),
-    _shared("ig", "ig", "base", "integrated gradients from black, signed"),
-    _shared("ig-sq", "ig", "squared", "integrated gradients squared"),
-    _shared("sg-ig", "ig", "smooth", "SmoothGrad of integrated gradients, signed"),
-    _shared("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
-    _shared("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
-    _shared("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
+    _make_shared("grad", "grad", "base", "gradient of the predicted class's logit, signed"),
+    _make_shared("grad-sq", "grad", "squared", "gradient squared"),
+    _make_shared("sg-grad", "grad", "smooth", "SmoothGrad: mean gradient over noisy copies, signed"),
+    _make_shared("sg-grad-sq", "grad", "smooth-squared", "SmoothGrad of gradients, squared"),
+    _make_shared("sgsq-grad", "grad", "smoothed-square", "SmoothGrad-Squared: mean squared gradient over noisy copies"),
+    _make_shared("var-grad", "grad", "variance", "VarGrad: variance of the gradient over noisy copies"),
+    _make_shared("gb", "gb", "base", "guided backprop, signed"),
+    _make_shared("gb-sq", "gb", "squared", "guided backprop squared"),
+    _make_shared("sg-gb", "gb", "smooth", "SmoothGrad of guided backprop, signed"),
+    _make_shared("sg-gb-sq", "gb", "smooth-squared", "SmoothGrad of guided backprop, squared"),
+    _make_shared("sgsq-gb", "gb", "smoothed-square", "SmoothGrad-Squared of guided backprop"),
+    _make_shared("var-gb", "gb", "variance", "VarGrad of guided backprop"),
+    _make_shared("ig", "ig", "base", "integrated gradients from black, signed"),
+    _make_shared("ig-sq", "ig", "squared", "integrated gradients squared"),
+    _make_shared("sg-ig", "ig", "smooth", "SmoothGrad of integrated gradients, signed"),
+    _make_shared("sg-ig-sq", "ig", "smooth-squared", "SmoothGrad of integrated gradients, squared"),
+    _make_shared("sgsq-ig", "ig", "smoothed-square", "SmoothGrad-Squared of integrated gradients"),
+    _make_shared("var-ig", "ig", "variance", "VarGrad of integrated gradients"),
 )  # fmt: skip

@@ -1,9 +1,9 @@
 """The image times the gradient."""
 
-from roarbench.estimators import Estimator, Passes
-from roarbench.estimators.base import MapInput
+from roarbench.estimators.estimator import Estimator, Passes
 from roarbench.estimators.families.gradients import logit_gradients
-from roarbench.estimators.lazy import Tensor
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor
 from roarbench.estimators.papers import Paper
 
 SHRIKUMAR = Paper("""@misc{shrikumar2016not,
@@ -12,9 +12,9 @@ SHRIKUMAR = Paper("""@misc{shrikumar2016not,
     howpublished = {arXiv}, year = {2016}, eprint = {1605.01713}}""")
 
 
-def input_x_grad(asked: MapInput) -> Tensor:
+def input_x_grad(inputs: MapInput) -> Tensor:
     """Return the image times the gradient of the logit (Shrikumar et al., arXiv 1605.01713), signed."""
-    return asked.images * logit_gradients(asked.model, asked.images, asked.batch.targets, {"grad"})["grad"]
+    return inputs.images * logit_gradients(inputs.model, inputs.images, inputs.batch.targets, {"grad"})["grad"]
 
 
 ESTIMATORS = (

@@ -2,9 +2,9 @@
 
 import warnings
 
-from roarbench.estimators import Estimator, Passes
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.lazy import Tensor, captum, lrp_rules, nn, relevance
+from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, captum, lrp_rules, nn, tracing
 from roarbench.estimators.papers import Paper
 
 BACH = Paper("""@article{bach2015pixelwise,
@@ -14,7 +14,7 @@ BACH = Paper("""@article{bach2015pixelwise,
     journal = {PLoS ONE 10(7)}, year = {2015}}""")
 
 
-def lrp(asked: MapInput) -> Tensor:
+def lrp(map_input: MapInput) -> Tensor:
     """Return layer-wise relevance (Bach et al. 2015) by rules that differ with the layer, signed.
 
     Convolutions but the first pass relevance on by the rule z+, without biases; all else that is linear by the rule
@@ -23,7 +23,7 @@ def lrp(asked: MapInput) -> Tensor:
     ones. Epsilon everywhere, captum's default, is the gradient times the image in a network of ReLUs (Ancona et al.
     2018). RunError where the network has a step that no rule is known for.
     """
-    model = relevance.unrolled(asked.model)
+    model = tracing.trace_to_modules(map_input.model)
     later = [module for module in model.modules() if isinstance(module, nn.Conv2d)][1:]
     for module in model.modules():
         if not (isinstance(module, nn.ReLU) or any(module.children())):
@@ -32,8 +32,8 @@ def lrp(asked: MapInput) -> Tensor:
             )
     with warnings.catch_warnings():  # every time that it puts hooks on the model, which it takes off again
         warnings.filterwarnings("ignore", "Setting (forward, )?backward hooks")
-        inputs = asked.images.detach().clone().requires_grad_()
-        found: Tensor = captum.LRP(model).attribute(inputs, target=asked.batch.targets)
+        inputs = map_input.images.detach().clone().requires_grad_()
+        found: Tensor = captum.LRP(model).attribute(inputs, target=map_input.batch.targets)
     return found
 
 

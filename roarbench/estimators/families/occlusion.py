@@ -3,9 +3,9 @@
 from collections.abc import Iterable, Iterator
 from itertools import product
 
-from roarbench.estimators import Estimator, Passes
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.lazy import Tensor, torch
+from roarbench.estimators.estimator import Estimator, Passes
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, torch
 from roarbench.estimators.papers import Paper
 
 ZEILER = Paper("""@inproceedings{zeiler2014visualizing,
@@ -30,39 +30,39 @@ def count_squares(images: Tensor, patches: int) -> int:
     return min(patches, h) * min(patches, w)
 
 
-def occlusion(asked: MapInput) -> Tensor:
+def occlusion(inputs: MapInput) -> Tensor:
     """Return the mean fall of the logit under each sliding square that holds a pixel (Zeiler & Fergus 2014).
 
     A square is two patches wide and moves by one patch, so that most pixels lie under four of them. Those at the far
     edges may be cut off.
     """
-    down, across = (_spans(side, asked) for side in asked.images.shape[-2:])
+    down, across = (_spans(side, inputs) for side in inputs.images.shape[-2:])
     gone = [rows[:, None] & columns for columns, rows in product(across, down)]
-    return sum(_falls(asked, gone), asked.images.new_zeros(())) / torch.stack(gone).sum(0)
+    return sum(_falls(inputs, gone), inputs.images.new_zeros(())) / torch.stack(gone).sum(0)
 
 
-def _spans(side: int, asked: MapInput) -> list[Tensor]:
+def _spans(side: int, inputs: MapInput) -> list[Tensor]:
     """Return which pixels the squares hold along a side, bool (side,) for each."""
-    patches = min(asked.estimator.whole("patches"), *asked.images.shape[-2:])
+    patches = min(inputs.estimator.whole("patches"), *inputs.images.shape[-2:])
     width, stride, pixels = max(1, 2 * side // patches), max(1, side // patches), torch.arange(side)
     starts = range(0, max(1, side - width + stride), stride)
-    return [((pixels >= start) & (pixels < start + width)).to(asked.images.device) for start in starts]
+    return [((pixels >= start) & (pixels < start + width)).to(inputs.images.device) for start in starts]
 
 
-def _falls(asked: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
+def _falls(inputs: MapInput, gone: Iterable[Tensor]) -> Iterator[Tensor]:
     """Yield by how much the logit falls where these pixels, bool (h, w), are the baseline: (n, 1, h, w), else 0."""
-    whole, baseline = asked.logit(asked.images), asked.baseline
+    whole, baseline = inputs.logit(inputs.images), inputs.baseline
     for pixels in gone:
-        without = torch.where(pixels, baseline, asked.images).contiguous(memory_format=torch.channels_last)
-        yield (whole - asked.logit(without))[:, :, None, None] * pixels
+        without = torch.where(pixels, baseline, inputs.images).contiguous(memory_format=torch.channels_last)
+        yield (whole - inputs.logit(without))[:, :, None, None] * pixels
 
 
-def feature_ablation(asked: MapInput) -> Tensor:
+def feature_ablation(inputs: MapInput) -> Tensor:
     """Return the fall of the logit where one square of the grid is the baseline."""
-    images, patches = asked.images, asked.estimator.whole("patches")
+    images, patches = inputs.images, inputs.estimator.whole("patches")
     numbers = squares(images, patches)
     gone = (numbers == square for square in range(count_squares(images, patches)))
-    return sum(_falls(asked, gone), images.new_zeros(()))
+    return sum(_falls(inputs, gone), images.new_zeros(()))
 
 
 ESTIMATORS = (

@@ -1,8 +1,8 @@
 """RISE: random masks, weighted by what the network says under them."""
 
-from roarbench.estimators import SEED, Estimator, Passes
-from roarbench.estimators.base import MapInput
-from roarbench.estimators.lazy import F, Tensor, noise, torch
+from roarbench.estimators.estimator import SEED, Estimator, Passes
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import F, Tensor, noise, torch
 from roarbench.estimators.papers import Paper
 
 PETSIUK = Paper("""@inproceedings{petsiuk2018rise,
@@ -11,18 +11,18 @@ PETSIUK = Paper("""@inproceedings{petsiuk2018rise,
     booktitle = {British Machine Vision Conference}, year = {2018}, eprint = {1806.07421}}""")
 
 
-def rise(asked: MapInput) -> Tensor:
+def rise(inputs: MapInput) -> Tensor:
     """Return RISE (Petsiuk et al. 2018, equation 6): the sum of random masks times the class's probability under them.
 
     A mask has `patches` cells along a side, each 1 or 0 with probability 1/2, is stretched bilinearly and moved by a
     part of a cell; the masks are the same for all images. Where a mask is 0 the image is the baseline: as in the
     authors' code, which masks normalised images, the mean colour.
     """
-    images, targets, samples = asked.images, asked.batch.targets, asked.estimator.whole("samples")
-    baseline, total = asked.baseline, torch.zeros_like(images[:, :1])
+    images, targets, samples = inputs.images, inputs.batch.targets, inputs.estimator.whole("samples")
+    baseline, total = inputs.baseline, torch.zeros_like(images[:, :1])
     for j in range(samples):
-        mask = rise_mask(images, asked.estimator.whole("patches"), j)
-        probability = asked.model(torch.lerp(baseline, images, mask)).softmax(1).gather(1, targets[:, None])
+        mask = rise_mask(images, inputs.estimator.whole("patches"), j)
+        probability = inputs.model(torch.lerp(baseline, images, mask)).softmax(1).gather(1, targets[:, None])
         total += probability[:, :, None, None] * mask / (0.5 * samples)
     return total
 

@@ -3,12 +3,12 @@
 import math
 
 from roarbench.errors import RunError
-from roarbench.estimators import NOISE, SEED, Estimator, Passes
-from roarbench.estimators.base import MapInput
 from roarbench.estimators.baselines import baseline_images
+from roarbench.estimators.estimator import NOISE, SEED, Estimator, Passes
 from roarbench.estimators.families.gradients import SMILKOV, SUNDARARAJAN, logit_gradients
 from roarbench.estimators.families.occlusion import count_squares, squares
-from roarbench.estimators.lazy import Tensor, noise, torch
+from roarbench.estimators.inputs import MapInput
+from roarbench.estimators.lazy_imports import Tensor, noise, torch
 from roarbench.estimators.papers import Paper
 
 LUNDBERG = Paper("""@inproceedings{lundberg2017unified,
@@ -23,36 +23,36 @@ SHAPLEY_FEATURES = 16  # at most: 65,536 coalitions of each image
 _AT_ONCE = 256  # coalitions of every image that go through the model together
 
 
-def gradient_shap(asked: MapInput) -> Tensor:
+def gradient_shap(inputs: MapInput) -> Tensor:
     """Return GradientSHAP (Lundberg & Lee 2017; Erion et al. 2021): the mean over j of (x_j - x0) times a gradient.
 
     x_j is the j-th noisy copy of the image, the same as SmoothGrad's, x0 the baseline, and the gradient is that of the
     logit at a point of the path from x0 to x_j, drawn uniformly for each image and j.
     """
-    images, ids, value = asked.images, asked.batch.ids, asked.estimator.value
+    images, ids, value = inputs.images, inputs.batch.ids, inputs.estimator.value
     share, total = float(value("noise")), torch.zeros_like(images)
-    for j in range(samples := asked.estimator.whole("samples")):
+    for j in range(samples := inputs.estimator.whole("samples")):
         copies = noise.noisy_copies(images, ids, j, SEED, share)
-        start = baseline_images(str(value("baseline")), copies, asked.black)
+        start = baseline_images(str(value("baseline")), copies, inputs.black)
         points = torch.lerp(start, copies, noise.path_points(images, ids, j, SEED))
-        gradient = logit_gradients(asked.model, points, asked.batch.targets, {"grad"})["grad"]
+        gradient = logit_gradients(inputs.model, points, inputs.batch.targets, {"grad"})["grad"]
         total += (copies - start) * gradient / samples
     return total
 
 
-def kernel_shap(asked: MapInput) -> Tensor:
+def kernel_shap(inputs: MapInput) -> Tensor:
     """Return Shapley values of the squares of a grid by weighted least squares (Lundberg & Lee 2017, theorem 2).
 
     The values of an image add up to its logit minus that of the baseline. Coalitions are drawn by the Shapley kernel,
     so all weigh the same, and they are the same for all images, so one matrix solves for all. (captum's takes one image
     at a time.)
     """
-    images, baseline, patches = asked.images, asked.baseline, asked.estimator.whole("patches")
+    images, baseline, patches = inputs.images, inputs.baseline, inputs.estimator.whole("patches")
     numbers = squares(images, patches)
-    drawn = noise.coalitions(count_squares(images, patches), asked.estimator.whole("samples"), SEED)
+    drawn = noise.coalitions(count_squares(images, patches), inputs.estimator.whole("samples"), SEED)
     members = torch.from_numpy(drawn).to(images.device)
-    empty, whole = asked.logit(baseline).double(), asked.logit(images).double()
-    said = [asked.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
+    empty, whole = inputs.logit(baseline).double(), inputs.logit(images).double()
+    said = [inputs.logit(images.where(coalition[numbers], baseline)).double() for coalition in members]
     z = members.double()
     solve = torch.linalg.pinv(z[:, :-1] - z[:, -1:])  # of all but the last value, which follows from the sum
     first = (torch.cat(said, 1) - empty - (whole - empty) * z[:, -1]) @ solve.T
@@ -60,7 +60,7 @@ def kernel_shap(asked: MapInput) -> Tensor:
     return values[:, numbers][:, None]
 
 
-def shapley(asked: MapInput) -> Tensor:
+def shapley(inputs: MapInput) -> Tensor:
     """Return the Shapley value of every feature (Lundberg & Lee 2017, equation 4), float64 of the images' shape.
 
     The worth of a coalition is the logit where its members are as in the image and all others as in the baseline. A
@@ -68,7 +68,7 @@ def shapley(asked: MapInput) -> Tensor:
     one that has s members without it weighs s! (d - s - 1)! / d!. The values add up to the logit of the image minus
     that of the baseline. RunError where there are more than `SHAPLEY_FEATURES` features.
     """
-    images, targets, baseline = asked.images, asked.batch.targets, asked.baseline
+    images, targets, baseline = inputs.images, inputs.batch.targets, inputs.baseline
     n, d = len(images), images[0].numel()
     if d > SHAPLEY_FEATURES:
         most = f"{SHAPLEY_FEATURES} features at most, got {d}"
@@ -76,7 +76,7 @@ def shapley(asked: MapInput) -> Tensor:
     values = torch.zeros(n, d, dtype=torch.float64, device=images.device)
     for members in torch.split(_coalitions(d).to(images.device), _AT_ONCE):
         shown = torch.where(members.view(-1, 1, *images.shape[1:]), images, baseline)  # (coalitions, n, c, h, w)
-        logits = asked.model(shown.flatten(0, 1))
+        logits = inputs.model(shown.flatten(0, 1))
         worth = logits.gather(1, targets.repeat(len(members))[:, None]).view(len(members), n).double()
         values += worth.T @ _weights(members)
     return values.view(images.shape)

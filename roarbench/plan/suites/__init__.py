@@ -7,17 +7,17 @@ from typing import NamedTuple
 from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, twin_id
-from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites import benchmark, generated, of_tables, paper, quick, study
-from roarbench.protocols.declaration import Protocol
+from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.suites import benchmark, generated, paper, quick, study, tabular
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
 from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 
 _ALL = (
     *(quick.FIRST, *generated.GENERATED, *study.FIRST),
-    *(*quick.LATER, *paper.SUITES, *study.LATER, *of_tables.FIRST, *of_tables.LATER),
+    *(*quick.LATER, *paper.SUITES, *study.LATER, *tabular.FIRST, *tabular.LATER),
     *benchmark.SUITES,
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
@@ -44,7 +44,7 @@ FAST = {
 }
 
 
-def find_suite(name: str) -> Suite:
+def find_suite(name: str) -> SuiteSpec:
     """Return the newest suite of this name, or the one of `NAME@VERSION`; UnknownName where there is none."""
     versions = {suite.versioned: suite for suite in VERSIONS.values()}
     if name not in SUITES and name not in versions:
@@ -52,26 +52,26 @@ def find_suite(name: str) -> Suite:
     return SUITES.get(name) or versions[name]
 
 
-def spell_suite(suite: Suite) -> str:
+def spell_suite(suite: SuiteSpec) -> str:
     """Return what `--suite` takes for this very version: its name alone asks for the newest one."""
     newest = SUITES.get(suite.name)
     return suite.versioned if newest and newest.version != suite.version else suite.called
 
 
-def leading(suite: Suite) -> tuple[Protocol, ...]:
+def find_leading_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
     """Return the protocols whose tables a finished run shows: the suite's first, ROAR and own-network gain."""
     has = [block.protocol for block in suite.blocks]
     return tuple(dict.fromkeys((has[0], *(protocol for protocol in has if protocol in (ROAR, OWN_NETWORK)))))
 
 
-def own_reference(suite: Suite) -> str:
+def find_default_weights(suite: SuiteSpec) -> str:
     """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
     if suite.own or suite.networks:
         return ",".join(each.given for each in suite.networks)
     return VERSIONS.get((suite.name, suite.version), suite).given
 
 
-def with_given(suite: Suite, given: str) -> Suite:
+def set_explained_weights(suite: SuiteSpec, given: str) -> SuiteSpec:
     """Return a suite that explains these weights, as many references as they are, or its own where none are given.
 
     The cells with the most seeds have at least one for each of the weights: none are given for nothing.
@@ -88,7 +88,7 @@ def with_given(suite: Suite, given: str) -> Suite:
     return replace(suite, given=given, references=references, blocks=blocks)
 
 
-def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
+def add_estimators(suite: SuiteSpec, entries: Iterable[str]) -> SuiteSpec:
     """Add estimators that a suite does not name, each wherever it has Random.
 
     Other parameters of an estimator that the suite does name stand wherever it has the default ones. All have twins:
@@ -107,7 +107,7 @@ def with_entries(suite: Suite, entries: Iterable[str]) -> Suite:
     return replace(joined, entered=suite.entered | (set(joined.estimators) - set(suite.estimators)))
 
 
-def _entries_in(block: Block, names: Iterable[str], suite: Suite) -> Iterator[str]:
+def _entries_in(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterator[str]:
     """Yield what a block of the suite gets of the estimators that are added."""
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:

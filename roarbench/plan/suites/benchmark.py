@@ -2,17 +2,17 @@
 
 from dataclasses import replace
 
-from roarbench.estimators import CONTROLS
+from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split
 from roarbench.estimators.catalogue import PAPER
-from roarbench.plan.suite import Block, Suite
-from roarbench.plan.suites import of_tables
-from roarbench.plan.suites.quick import beaten_on
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.suites import tabular
+from roarbench.plan.suites.quick import list_controls
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split
 
 _THREE_LEVELS = (0.1, 0.5, 0.9)
 _IN_USE = (
@@ -22,11 +22,11 @@ _IN_USE = (
 )
 
 
-def _images(name: str, dataset: str, recipe: str, levels: tuple[float, ...], channels: int = 3) -> Suite:
+def _images(name: str, dataset: str, recipe: str, levels: tuple[float, ...], channels: int = 3) -> SuiteSpec:
     """Return the suite of a data set of images; its explained networks are those that its recipe trains."""
     retrained, explained = (*CONTROLS, *PAPER), (*PAPER, *_IN_USE)
-    against = (*beaten_on(channels), *explained)
-    return Suite(
+    against = (*list_controls(channels), *explained)
+    return SuiteSpec(
         *(f"benchmark-{name}", 1),
         f"the benchmark on {name}: the paper's 18 estimators by retraining, these and 14 others without",
         *(dataset, "resnet-quick", recipe, recipe),
@@ -44,9 +44,9 @@ def _images(name: str, dataset: str, recipe: str, levels: tuple[float, ...], cha
     )
 
 
-def _table(name: str) -> Suite:
+def _table(name: str) -> SuiteSpec:
     """Return the suite of a table: the rows of the suite of its data, by as many references as images have."""
-    suite = {each.name: each for each in of_tables.LATER}[name]
+    suite = {each.name: each for each in tabular.LATER}[name]
     rows = next(block.estimators for block in suite.blocks if block.protocol is ROAR)
     against = next(block.estimators for block in suite.blocks if block.protocol is MATCHED)
     return replace(

@@ -1,6 +1,7 @@
 """The suites on generated images, whose true ranking is known: what a protocol should find."""
 
-from roarbench.plan.suite import Block, Suite
+from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -8,13 +9,12 @@ from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import OWN_NETWORK_LEVELS, PAPER_LEVELS
 
 _PLANTED = ("truth", "random", "truth-inverted")
 _KNOWN = ("truth", "random", "random-blurred", "sobel", "truth-inverted")  # rows whose order is known
 
 
-def _known(name: str, about: str, dataset: str, *rows: str) -> Suite:
+def _make_known(name: str, about: str, dataset: str, *rows: str) -> SuiteSpec:
     """Make a suite that judges the protocols: on generated images it is known which rows are better."""
     levels, everyone, recipe = (0.5,), (*_KNOWN, *rows), "planted-brief@1"
     blocks = (
@@ -22,7 +22,7 @@ def _known(name: str, about: str, dataset: str, *rows: str) -> Suite:
         *(Block(protocol, everyone, levels, seeds=1) for protocol in (MORF, LERF)),
         Block(MASK_ONLY, ("truth", "random", *(name for name in rows if name == "leak")), levels, seeds=1),
     )
-    return Suite(name, 1, about, dataset, "resnet-planted", recipe, recipe, blocks, references=3)
+    return SuiteSpec(name, 1, about, dataset, "resnet-planted", recipe, recipe, blocks, references=3)
 
 
 _CORNERS = (
@@ -30,7 +30,7 @@ _CORNERS = (
     *("grad", "grad-sq", "sgsq-grad", "var-grad", "input-x-grad", "ig(baseline=mean)", "gb-sq", "gradcam"),
 )
 GENERATED = (
-    Suite(
+    SuiteSpec(
         name="planted-corners",
         version=1,
         about="photographs of which each network reads another corner: what own-network gain has to find",
@@ -41,7 +41,7 @@ GENERATED = (
         blocks=tuple(Block(own, _CORNERS, OWN_NETWORK_LEVELS, seeds=1) for own in (OWN_NETWORK, OWN_NETWORK_LERF)),
         references=4,
     ),
-    Suite(
+    SuiteSpec(
         name="planted",
         version=1,
         about="generated images whose true ranking is known: the harness's own proof",
@@ -51,20 +51,20 @@ GENERATED = (
         reference_recipe="planted@1",
         blocks=(Block(ROAR, _PLANTED, PAPER_LEVELS, seeds=2), Block(KAR, _PLANTED, PAPER_LEVELS, seeds=2)),
     ),
-    _known("planted-protocols", "planted under every protocol: who finds the order that is known?", "planted"),
-    _known(
+    _make_known("planted-protocols", "planted under every protocol: who finds the order that is known?", "planted"),
+    _make_known(
         "planted-leaky",
         "the same where the true ranking's masks tell the class, with a row that knows nothing else",
         "planted-leaky",
         "leak",
     ),
-    _known(
+    _make_known(
         "planted-smooth",
         "the same where features lie in blobs, with a noisy true map and its blur, which is better",
         "planted-smooth",
         *("truth-noisy", "truth-noisy-blurred"),
     ),
-    _known(
+    _make_known(
         "planted-placed",
         "the same where features stand at one place, so that another image's map is as good as the own one",
         "planted-placed",

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
+from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split, Unit
 from roarbench.estimators.catalogue import PAPER
 from roarbench.estimators.ids import twin_id
-from roarbench.plan.suite import Block, GivenNetwork, Suite
+from roarbench.plan.suite import Block, GivenNetwork, SuiteSpec
 from roarbench.plan.suites.quick import BEATEN, EIGHT, PAPER_CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -12,7 +13,6 @@ from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split, Unit
 
 _ROWS = (*PAPER_CONTROLS, *PAPER)
 _TWINS = (
@@ -30,16 +30,16 @@ _VALIDITY = (  # of the panel
 )
 
 
-def _small(name: str, about: str, model: str, recipe: str) -> Suite:
+def _small(name: str, about: str, model: str, recipe: str) -> SuiteSpec:
     """Make a suite of the paper's experiment and the validity panel on small images, by five references.
 
     First versions had one.
     """
     blocks = (*_RETRAINED, Block(MASK_ONLY, _ROWS, PAPER_LEVELS, seeds=5), *_SCORED, *_VALIDITY)
-    return Suite(name, 2, about, name, model, recipe, recipe, blocks, references=5)
+    return SuiteSpec(name, 2, about, name, model, recipe, recipe, blocks, references=5)
 
 
-def _published(name: str, about: str, recipe: str) -> Suite:
+def _published(name: str, about: str, recipe: str) -> SuiteSpec:
     """Make a suite of the paper's experiment with its network, on its data or on a reduced form of them.
 
     Retraining costs GPU months there, scoring the reference hours.
@@ -47,7 +47,7 @@ def _published(name: str, about: str, recipe: str) -> Suite:
     return replace(_small(name, about, "resnet50", recipe), blocks=(*_RETRAINED, *_SCORED))
 
 
-def _fast(slow: Suite) -> Suite:
+def _fast(slow: SuiteSpec) -> SuiteSpec:
     """Make the suite that asks the same of networks by a short recipe."""
     about = f"{slow.name} by a short recipe; the same reference and rankings"
     return replace(slow, name=f"{slow.name}-fast", about=about, recipe=f"{slow.name}-fast@1")
@@ -78,7 +78,7 @@ _PUBLISHED_ROWS = (
     *("input-x-grad", "ig(baseline=mean)", "gradcam", "guided-gradcam"),
 )
 SUITES = (
-    Suite(
+    SuiteSpec(
         name="imagenet-networks",
         version=1,
         about="five published ResNet-50 on five test images of each class of ImageNet: does a map explain its network?",
@@ -94,7 +94,7 @@ SUITES = (
         references=len(_RESNETS),
         networks=_RESNETS,
     ),
-    Suite(  # all 50,000 test images took hours on a GPU, and 1.28 million more were decoded for their mean
+    SuiteSpec(  # all 50,000 test images took hours on a GPU, and 1.28 million more were decoded for their mean
         name="imagenet-noretrain",
         version=2,
         about="ten test images of each class of ImageNet; torchvision's published ResNet-50 loses what is removed",
@@ -105,7 +105,7 @@ SUITES = (
         blocks=_SCORED,
         given="torchvision:resnet50-v1@0676ba61",
     ),
-    Suite(
+    SuiteSpec(
         name="imagenet-augmented",
         version=2,
         about="the paper's estimators on ImageNet by a published ResNet-50, tuned on masks instead of retrained",
@@ -125,7 +125,7 @@ SUITES = (
     _IMAGENETTE,
     _fast(_IMAGENETTE),
     _small("fashion-mnist", "the paper's experiment on Fashion-MNIST with a ResNet-8", "resnet8", "fashion-mnist@2"),
-    Suite(
+    SuiteSpec(
         *("imagenette-brief", 2),
         "eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
         *("imagenette", "resnet18", "imagenette@1", "imagenette@1"),
@@ -133,7 +133,7 @@ SUITES = (
         references=3,
     ),
     _IMAGENET,
-    Suite(
+    SuiteSpec(
         name="imagenet",
         version=3,
         about="the paper's question at the least cost: ROAR on ImageNet at 224 x 224, ResNet-50 by a short recipe",

@@ -2,9 +2,10 @@
 
 from dataclasses import replace
 
-from roarbench.estimators import CONTROLS
+from roarbench.enums import OTHER_IMAGE, OWN_NETWORK_LEVELS, PAPER_LEVELS, SAME_CLASS, Making, Split
+from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.ids import twin_id
-from roarbench.plan.suite import Block, Suite
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
@@ -13,13 +14,12 @@ from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
 from roarbench.protocols.unretrained import LERF, MORF
-from roarbench.terms import OTHER_IMAGE, OWN_NETWORK_LEVELS, PAPER_LEVELS, SAME_CLASS, Making, Split
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
 EIGHT = (*PAPER_CONTROLS, "grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb")
 _TWINS = ("random-blurred", *(twin_id(name, "blurred") for name in EIGHT[2:]))
 
-FIRST = Suite(
+FIRST = SuiteSpec(
     name="quick",
     version=1,
     about="Imagenette at 64 x 64 with a small network: eight rankings in minutes on two cores",
@@ -74,7 +74,7 @@ _EIGHT_CONTROLS = (  # of first versions; the last two are of studies/corpus
 BEATEN = (*_EIGHT_CONTROLS, "linear-classifier")  # the strongest of studies/corpus on images that no board has
 
 
-def beaten_on(channels: int, tabular: bool = False) -> tuple[str, ...]:
+def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
     """Return the controls that a row has to beat on images of so many channels: grey has no colour, a row no edges."""
     if tabular:
         return ("random", "deviation", "linear-classifier")
@@ -99,7 +99,7 @@ _MATCHED = replace(
 )
 
 
-def _with_roar(version: int, controls: tuple[str, ...]) -> Suite:
+def _add_roar(version: int, controls: tuple[str, ...]) -> SuiteSpec:
     """Return `quick`: matched gain leads; the paper's protocols and its critics' checks stand beside it."""
     return replace(
         _SPECIFIC,
@@ -174,7 +174,7 @@ _TWO_QUESTIONS = replace(  # for `make run`
     references=5,
 )
 _FULL = replace(
-    _with_roar(1, BEATEN),
+    _add_roar(1, BEATEN),
     name="quick-full",
     about="quick on all test images, with five levels of ROAR, keep-and-retrain and the checks that critics call for",
     blocks=(
@@ -190,5 +190,5 @@ _FULL = replace(
 _MATCHED_ONES = (_FIRST_MATCHED, _MATCHED, _BRIEF_MATCHED)
 LATER = (
     *(_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, *_MATCHED_ONES),
-    *(_with_roar(5, _WITH_TEMPLATE), _with_roar(6, BEATEN), _ROAR, _TWO_QUESTIONS, _FULL),
+    *(_add_roar(5, _WITH_TEMPLATE), _add_roar(6, BEATEN), _ROAR, _TWO_QUESTIONS, _FULL),
 )

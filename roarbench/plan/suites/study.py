@@ -2,11 +2,11 @@
 
 from dataclasses import replace
 
-from roarbench.plan.suite import Block, Suite
+from roarbench.enums import Unit
+from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites.quick import EIGHT, PAPER_CONTROLS
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
-from roarbench.terms import Unit
 
 _ROWS = (
     *PAPER_CONTROLS,
@@ -27,8 +27,8 @@ def _blocks(*units: Unit) -> tuple[Block, ...]:
     )
 
 
-def _study(name: str, about: str, dataset: str, blocks: tuple[Block, ...], recipe: str = "quick") -> Suite:
-    return Suite(name, 1, about, dataset, "resnet-quick", f"{recipe}@1", f"{recipe}-reference@1", blocks)
+def _study(name: str, about: str, dataset: str, blocks: tuple[Block, ...], recipe: str = "quick") -> SuiteSpec:
+    return SuiteSpec(name, 1, about, dataset, "resnet-quick", f"{recipe}@1", f"{recipe}-reference@1", blocks)
 
 
 _BOTH = _blocks(Unit.SCALAR, Unit.PIXEL)
@@ -67,7 +67,7 @@ FIRST = (
 )
 
 
-def _crossed(first: Suite, recipe: str) -> Suite:
+def _cross(first: SuiteSpec, recipe: str) -> SuiteSpec:
     """Make the second version of a suite: three references, and each seed ranked by one of them."""
     blocks = (
         replace(block, seeds=3) if block.protocol is ROAR and block.seeds > 1 else block for block in first.blocks
@@ -79,4 +79,4 @@ _LATER = {  # recipe of the second version
     **dict.fromkeys(("study-imagenette64", "study-imagenette128"), "quick@2"),
     **{name: f"{name}@2" for name in ("study-cifar10", "study-fashion-mnist")},
 }
-LATER = tuple(_crossed(suite, _LATER[suite.name]) for suite in FIRST if suite.name in _LATER)
+LATER = tuple(_cross(suite, _LATER[suite.name]) for suite in FIRST if suite.name in _LATER)

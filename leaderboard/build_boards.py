@@ -1,0 +1,121 @@
+"""Make boards from the evidence of a suite: what was judged, as records to show."""
+
+from collections.abc import Collection, Iterator, Mapping
+
+from leaderboard.headline import headline, network_headline
+from leaderboard.page_text import day, make_plain, slug
+from leaderboard.records import BoardRecord, BoardRow, cost_axis, linear_axis
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_results import VOID, SuiteResults
+from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.protocols.roar import ROAR
+from roarbench.report.table import SuiteTable
+from roarbench.report.table_notes import remarks
+from roarbench.report.warning_text import LONGEST, Doubt, doubts_of
+from roarbench.stats.board import RANDOM, Row
+from roarbench.stats.curves import Correctness
+from roarbench.stats.rank_intervals import Place, find_reversed
+from roarbench.text import capital, format_count
+
+
+def board_record(
+    evidence: Evidence,
+    table: SuiteTable,
+    roar: SuiteTable | None = None,
+    seconds: Mapping[str, float] | None = None,
+) -> BoardRecord:
+    """Return a board of a suite with the places of ROAR's beside, and by estimator the seconds of 1,000 maps."""
+    board, protocol, results = table.board, table.board.protocol, evidence.suite_results
+    here, there = _places(table), _places(roar) if roar and protocol != ROAR else {}
+    scores = evidence.drawn(protocol, table.unit).scores
+    rows = tuple(
+        BoardRow(
+            row.estimator,
+            *name_for_people(row.estimator),
+            about=about(results, row.estimator),
+            control=lookup_estimator(row.estimator).control,
+            place=row.place,
+            value=row.gain if table.judged else row.accuracies[-1].in_points,
+            beating=row.beating,
+            knows=table.knows(row),
+            roar=there.get(row.estimator),
+            reversed_by=find_reversed(row.estimator, here, there),
+            doubts=(*_gap(table, scores, row), *doubts_of(evidence, protocol, row)),
+            seconds=(seconds or {}).get(row.estimator),
+            network=row.network,
+            added=row.estimator in results.suite.entered,
+        )
+        for row in table.rows
+    )
+    controls = [row for row in rows if lookup_estimator(row.id).is_model_free and row.value.value is not None]
+    return BoardRecord(
+        slug=slug(results),
+        title=results.title,
+        protocol=protocol,
+        levels=board.levels,
+        headline=_network_headline(table) or headline(rows, board.one_network),
+        facts=facts(table, table.names, capital(protocol.gain) if table.judged else "Masks alone", board.images),
+        measured=protocol.gain_axis if table.judged else f"accuracy at t = {board.levels[-1]:g}, %",
+        caption=f"{table.caption}. {remarks(table, signs=False)}",  # rows have doubts in words
+        rows=rows,
+        best=controls[0] if controls and table.judged and not protocol.by_networks else None,
+        axis=linear_axis([end for row in rows for end in row.value if end is not None]),
+        costs=cost_axis([row.seconds for row in rows if row.seconds]),
+        roar_from=roar.suite_results.title if roar and any(row.roar for row in rows) else "",
+        gained=table.judged,
+    )
+
+
+def _network_headline(table: SuiteTable) -> str:
+    said = network_headline([row for row in table.rows if row.estimator not in table.suite_results.suite.entered])
+    return f"{said}." if said and table.board.protocol.by_networks else ""
+
+
+def _places(table: SuiteTable) -> dict[str, Place]:
+    return {row.estimator: row.place for row in table.rows if row.place}
+
+
+def facts(table: SuiteTable, names: Collection[str], asked: str, images: int) -> tuple[str, ...]:
+    """Return what was asked of which rows, on how many images and networks of a table, and when."""
+    results, board, suite = table.suite_results, table.board, table.suite_results.suite
+    record, controls = suite.dataset_record, [name for name in names if lookup_estimator(name).control]
+    entered = [name for name in names if name in suite.entered and name not in controls]
+    kind = "submission" if all(lookup_estimator(name).submitted for name in entered) else "added row"
+    estimators = len(names) - len(controls) - len(entered)
+    counts = (estimators, "estimator"), (len(entered), kind), (len(controls), "control")
+    newest = max((result.created for result in results.results.values()), default=None)
+    found = (
+        asked,
+        make_plain(suite.dataset) if record.tabular else f"{make_plain(suite.dataset)}, {record.size} px",
+        format_count(board.references, f"{make_plain(suite.described_network)} network")
+        if board.references
+        else make_plain(suite.described_network),
+        f"{images:,} test images",
+        ", ".join(format_count(n, what) for n, what in counts if n),
+        day(newest) if newest else "",
+    )
+    return tuple(filter(None, found))
+
+
+def about(suite_results: SuiteResults, name: str) -> str:
+    """Return what an estimator is, in a sentence: of a submission its author's."""
+    submission, row = suite_results.submissions.get(name), lookup_estimator(name)
+    return capital(make_plain(submission.description if submission and not row.twin else row.about))
+
+
+def _gap(table: SuiteTable, scores: Correctness, row: Row) -> Iterator[Doubt]:
+    """Yield why a row has no place: other origins, missing levels, or networks at chance."""
+    if row.place or not table.judged:
+        return
+    lacking = filter(None, (_absent(table, scores, name) for name in (row.estimator, RANDOM)))
+    chance = f"at chance, {VOID}" if table.suite_results.at_chance else ""
+    if said := make_plain(table.inconsistent.get(row.estimator, ""), LONGEST) or next(lacking, chance):
+        yield Doubt("no place", f"No place: {said}.")
+
+
+def _absent(table: SuiteTable, scores: Correctness, name: str) -> str:
+    """Return in words of what of a curve there is no result."""
+    levels = (0.0, *table.board.levels)
+    absent = [(who, t) for who, t in scores.curve(name) if t in levels and (who, t) not in scores.correct]
+    whose = "the untouched images" if [t for _, t in absent] == [0.0] else make_plain(name)
+    return f"no result yet of {whose} at t = {', '.join(f'{t:g}' for _, t in absent)}" if absent else ""

@@ -1,0 +1,158 @@
+"""The first board of a suite with ROAR and own-network gain: every row, and what each question says of it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import NamedTuple
+
+from leaderboard.build_boards import about, facts
+from leaderboard.headline import two_questions
+from leaderboard.page_text import slug
+from leaderboard.records import (
+    BEATS,
+    BELOW,
+    CONTROL,
+    KINDS,
+    NETWORK_KINDS,
+    OPEN,
+    UNJUDGED,
+    Axis,
+    BoardRecord,
+    kind_beside_zero,
+    linear_axis,
+)
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.estimators.cost import passes
+from roarbench.estimators.naming import lookup_estimator, name_for_people
+from roarbench.protocols.protocol import Protocol
+from roarbench.report.combined_table import TwoQuestions
+from roarbench.stats.board import Row
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.verdicts import Verdict
+from roarbench.text import capital
+
+RANDOM_KINDS = {  # of rows under ROAR, beside Random alone
+    BEATS: "better than Random",
+    OPEN: "not told apart from Random",
+    BELOW: "worse than Random",
+    CONTROL: "control",
+    UNJUDGED: "no verdict: too few runs",
+}
+_BESIDE_RANDOM = {Verdict.BETTER: BEATS, Verdict.SAME: OPEN, Verdict.WORSE: BELOW}
+
+
+class Answer(NamedTuple):
+    """What a question says of a row: its gain, what it is coloured by, and the verdict in words."""
+
+    gain: Estimate
+    kind: str
+    words: str
+    by_construction: bool = False  # whether the gain is exactly 0, as the words say
+
+
+@dataclass(frozen=True)
+class Question:
+    """A column of the board: answers by estimator, without those that the suite does not run."""
+
+    protocol: Protocol
+    gain: str  # what its gain is called within a sentence
+    asks: str
+    kinds: Mapping[str, str]  # words of what rows are coloured by
+    answers: Mapping[str, Answer]
+
+    @property
+    def title(self) -> str:
+        """Return the head of the column."""
+        return capital(self.gain)
+
+    @cached_property
+    def axis(self) -> Axis:
+        """Return a scale that holds all gains with their intervals."""
+        return linear_axis([end for answer in self.answers.values() for end in answer.gain if end is not None])
+
+    @property
+    def key(self) -> list[tuple[str, str]]:
+        """Return what colours there are, with their words."""
+        there = {answer.kind for answer in self.answers.values()}
+        return [(kind, words) for kind, words in self.kinds.items() if kind in there]
+
+
+class Named(NamedTuple):
+    """A row's id, what people call it, what it is in a sentence, and what it costs."""
+
+    id: str
+    name: str
+    detail: str
+    about: str
+    control: bool
+    passes: int  # of one image, forward and back; 0 where that is not known
+
+
+@dataclass(frozen=True)
+class PairedBoard:
+    """The board as it is shown; the rows by own-network gain, then the controls."""
+
+    slug: str
+    title: str
+    headline: str
+    facts: tuple[str, ...]
+    caption: tuple[str, ...]
+    questions: tuple[Question, ...]
+    rows: tuple[Named, ...]
+
+
+def pair_boards(both: TwoQuestions, evidence: BoardRecord | None = None) -> PairedBoard:
+    """Make the board of ROAR and own-network gain; `evidence` is the same suite's board of matched gain, if any."""
+    results, tables = both.roar.suite_results, (both.own, both.roar)
+    asked = _questions(both) + ([_third(evidence)] if evidence else [])
+    names = list(dict.fromkeys([*both.names, *(evidence.by_id if evidence else ())]))
+    own, roar = ([row for row in each.rows if row.estimator not in results.suite.entered] for each in tables)
+    gains = capital(" and ".join(each.gain for each in asked))
+    features = prod(results.suite.dataset_record.shape)
+    return PairedBoard(
+        slug=slug(results),
+        title=results.title,
+        headline=two_questions(own, roar),
+        facts=facts(both.own, names, gains, both.roar.board.images),
+        caption=both.all_notes[2:],  # the first two say what the gains are, as the page does
+        questions=tuple(asked),
+        rows=tuple(_named(results, name, features) for name in names),
+    )
+
+
+def _named(results: SuiteResults, name: str, features: int) -> Named:
+    estimator = lookup_estimator(name)
+    return Named(
+        name, *name_for_people(name), about(results, name), estimator.control, sum(passes([estimator], features))
+    )
+
+
+def _questions(both: TwoQuestions) -> list[Question]:
+    roar, own = both.roar, both.own
+    retrained = {row.estimator: _answer_beside_random(row) for row in roar.rows}
+    scored = {row.estimator: _answer_beside_zero(row) for row in own.rows}
+    protocol = own.board.protocol
+    return [
+        Question(roar.board.protocol, "ROAR gain", "Do the pixels matter in the data?", RANDOM_KINDS, retrained),
+        Question(protocol, protocol.gain, "Does the map explain this network?", NETWORK_KINDS, scored),
+    ]
+
+
+def _third(board: BoardRecord) -> Question:
+    found = {row.id: Answer(row.value, row.kind, row.words) for row in board.rows}
+    return Question(board.protocol, board.protocol.gain, "Does the map show evidence in the image?", KINDS, found)
+
+
+def _answer_beside_random(row: Row) -> Answer:
+    """Return what ROAR says of a row; a control keeps its colour and has a verdict, Random itself has none."""
+    beside, control = row.random, lookup_estimator(row.estimator).control
+    kind = _BESIDE_RANDOM[beside.verdict] if beside else CONTROL if control else UNJUDGED
+    gain = row.gain if beside else Estimate(row.gain.value)
+    return Answer(gain, CONTROL if control else kind, RANDOM_KINDS[kind])
+
+
+def _answer_beside_zero(row: Row) -> Answer:
+    """Return what own-network gain says of a row."""
+    kind = kind_beside_zero(row.network)
+    return Answer(row.gain, kind, NETWORK_KINDS[kind], kind == CONTROL)

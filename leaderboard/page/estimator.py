@@ -1,0 +1,203 @@
+"""One estimator: its verdict, why to doubt it, and how to do it again."""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from itertools import islice, product
+from math import prod
+from typing import Any
+
+from leaderboard.combined_board import Answer, PairedBoard
+from leaderboard.figure import Figure, figure
+from leaderboard.links import Address, PageNotFound, Site
+from leaderboard.page import images
+from leaderboard.page.board import board_at
+from leaderboard.page_text import day, make_plain
+from leaderboard.records import BEATS, BELOW, OPEN, BoardRecord, BoardRow
+from leaderboard.views import SuiteView
+from roarbench.estimators.cost import passes
+from roarbench.estimators.ids import TRUSTED
+from roarbench.estimators.naming import blindness, lookup_estimator, name_for_people
+from roarbench.protocols.roar import ROAR
+from roarbench.report.estimator_profile import command, profile
+from roarbench.stats.verdicts import Comparison
+from roarbench.text import interval, place_interval, typeset
+
+_FIGURES, _PICTURES = 3, 6  # of a page
+
+
+def context(site: Site, at: Address) -> dict[str, Any]:
+    """Return the fields of an estimator's page."""
+    name = at.chosen("estimator")
+    views = [view for view in site.views.values() if name in view.results.suite.placed]
+    if not views:
+        raise PageNotFound(f"There is no estimator {make_plain(name, 60)!r} here.")
+    found = [(view, board, board.by_id[name]) for view in views for board in _boards(view, name)]
+    view, board, row = next((each for each in found if each[2].value.value is not None), found[0])
+    commands = defaultdict[str, list[str]](list)
+    for other in views:
+        commands[command(other.results, name)].append(make_plain(other.title))
+    return {
+        "row": row,
+        "about": profile(name, (view.results for view in views)),
+        "origin": _origin(view, name),
+        "passes": sum(passes([lookup_estimator(name)], prod(view.results.suite.dataset_record.shape))),
+        "verdict": typeset(_verdict(views, board, row)),
+        "both": explain_disagreement(found),
+        "verdicts": [
+            ((site.at(board_at(view, board.protocol)), make_plain(view.title), board.protocol.tab), row, board)
+            for view, board, row in found
+        ],
+        "against": next(
+            ((make_plain(view.title), board.protocol, _against(row)) for view, board, row in found if row.beating), None
+        ),
+        "figures": list(islice(figures(views, name), _FIGURES)),
+        "pictures": _pictures(site, views, name),
+        "doubts": doubts_of(found),
+        "commands": commands,
+        "compare": site.to("compare", view.slug),
+    }
+
+
+def _boards(view: SuiteView, name: str) -> list[BoardRecord]:
+    """Return the boards that say whether a row knows anything, or those of other protocols where it is on no such."""
+    leading = [board for board in view.leading_boards if name in board.by_id]
+    return leading or [board for board in view.boards if name in board.by_id]
+
+
+def _verdict(views: Iterable[SuiteView], board: BoardRecord, row: BoardRow) -> str:
+    """Return what the first suite with both questions says of a row, or the verdict of its first board."""
+    paired = (view.paired for view in views)
+    both = next((each for each in paired if each and row.id in {named.id for named in each.rows}), None)
+    return describe_both(both, row.id) if both else sentence(board, row)
+
+
+def describe_both(board: PairedBoard, name: str) -> str:
+    """Return the answer of each question, and of which suite they are."""
+    answers = (f"{question.title}: {_answer(question.answers.get(name))}" for question in board.questions)
+    return f"{'. '.join(answers)} ({board.title})."
+
+
+def _answer(found: Answer | None) -> str:
+    if found is None:
+        return "not run"
+    if found.by_construction or found.gain.value is None:
+        return found.words
+    return f"{found.words}, {interval(found.gain)} points"
+
+
+def _against(row: BoardRow) -> list[tuple[str, Comparison]]:
+    """Return a row beside the controls that it has to beat, the strongest first."""
+    found = row.beating.against.items() if row.beating else ()
+    return sorted(found, key=lambda item: item[1].difference.value or 0.0)
+
+
+def _origin(view: SuiteView, name: str) -> str:
+    """Return who ran it, and when; empty where nothing of it was run."""
+    found = view.results.by_estimator.get(name, ())
+    trusted = TRUSTED in lookup_estimator(name).marks
+    whose = "trusted" if trusted else "imported" if name in view.results.doubts else "run here"
+    return f"{whose}, {day(max(result.created for _, result in found))}" if found else ""
+
+
+_LADDER = {
+    (): "",
+    ("image",): " It tells images apart: its gain is above Random’s.",
+    ("image", "network"): " It depends on the image and on what the network learnt: its gain is above Random’s and "
+    "above that of its untrained twin, the same method on random weights.",
+}
+
+
+_ABOUT_NETWORK = {
+    BEATS: "It explains its network",
+    OPEN: "It is not shown that it explains its network",
+    BELOW: "It opposes its network: its maps hurt other networks more than their own",
+}
+
+
+def sentence(board: BoardRecord, row: BoardRow) -> str:
+    """Return the verdict in a sentence or two, no more than the board says."""
+    if row.value.value is None:
+        return row.doubts[0].sentence if row.doubts and board.gained else ""
+    size = f"{interval(row.value)} points{_place(board, row)} on {board.title}"
+    if row.by_construction:
+        return f"Its own-network gain is {row.words}: its maps are the same for every network."
+    if row.network:
+        return f"{_ABOUT_NETWORK[row.kind]}: {size}."
+    if row.control:
+        return f"A control: it {blindness(row.id)}. {size}; an estimator has to beat it."
+    if not row.beating:
+        return f"{size}. Nothing says yet whether it beats the controls."
+    knows = _LADDER[row.knows]
+    if row.kind == BEATS:
+        return f"It beats every control: {size}.{knows}"
+    rival = f"{name_for_people(row.beating.nearest).whole}, a control that {blindness(row.beating.nearest)}"
+    if row.kind == BELOW:
+        return f"It is {abs(row.beating.over.value or 0.0):.1f} points below {rival}. It has {size}.{knows}"
+    return f"It is not told apart from {rival}: {interval(row.beating.over)} points. It has {size}.{knows}"
+
+
+def _place(board: BoardRecord, row: BoardRow) -> str:
+    """Return its place among the suite's rows, which added ones, but for itself, do not count in."""
+    if not row.place:
+        return ""
+    rows = sum(each.place is not None and not each.added for each in board.rows)
+    place = place_interval(row.place._replace(joining=False)).replace("-", "–")
+    return f", place {place} if it alone joined the suite’s {rows} rows," if row.added else f", place {place} of {rows}"
+
+
+def explain_disagreement(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> str:
+    """Return why a row may win on one board and lose on another where ROAR is one of them; empty where it does not."""
+    shown = [(board.protocol, row) for _, board, row in found]
+    winning, losing = ([each for each in shown if each[1].kind == kind] for kind in (BEATS, BELOW))
+    for (one, _), (other, row) in product(winning, losing):
+        if one != other and ROAR in (one, other) and row.beating:
+            wins = "explains its network by" if one.by_networks else "beats every control under"
+            return (
+                f"It {wins} {one.title} and is below {name_for_people(row.beating.nearest).whole} under "
+                f"{other.title}. Both can be true: the two ask different questions. {one.title}: {one.question} "
+                f"{other.title}: {other.question} A retrained network can read the class from the shape of the masks."
+            )
+    return ""
+
+
+def figures(views: Iterable[SuiteView], name: str) -> Iterator[tuple[str, Figure]]:
+    """Yield its curves, those of the first suites and protocols before the others; suites may share one."""
+    shown = []
+    for view in views:
+        for protocol in view.protocols:
+            if drawn := figure(view.table(protocol), name):
+                own = protocol, [(t, at.value) for t, at in drawn.curves[-1]]
+                if own not in shown:
+                    shown.append(own)
+                    yield f"{make_plain(view.title)}: {protocol.tab}", drawn
+
+
+def _pictures(site: Site, views: Iterable[SuiteView], name: str) -> tuple[Any, ...] | None:
+    """Return its pictures on the first suite that has any, as `parts.pictures` takes them, and where all are."""
+    view = next((view for view in views if view.pictures and name in view.pictures.rows), None)
+    if not view or not view.pictures:
+        return None
+    found, (sheet, answers) = view.pictures, images.sheet(site, view, name)
+    places = [i * len(found.numbers) // _PICTURES for i in range(_PICTURES)]
+    return (
+        found,
+        images.photos(site, view),
+        [sheet],
+        places,
+        images.list_lines(found, answers),
+        site.to("images", view.slug),
+    )
+
+
+def doubts_of(found: Iterable[tuple[SuiteView, BoardRecord, BoardRow]]) -> list[tuple[str, bool, list[str]]]:
+    """Return what speaks against it: each sentence once, whether it is grave somewhere, and the boards that say it.
+
+    What one board says, and another with where it counts, is one sentence.
+    """
+    places, grave = defaultdict[str, list[str]](list), set[str]()
+    for view, board, row in found:
+        for doubt in row.doubts:
+            said = next((each for each in places if each.startswith(doubt.sentence)), doubt.sentence)
+            places[said].append(f"{make_plain(view.title)}, {board.protocol.tab}")
+            grave |= {said} if doubt.grave else set()
+    return [(said, said in grave, where) for said, where in places.items()]

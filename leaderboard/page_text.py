@@ -1,0 +1,43 @@
+"""Words of the pages, and text from outside made plain."""
+
+from contextlib import suppress
+from datetime import datetime
+from importlib.metadata import PackageNotFoundError, metadata
+
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.text import one_line
+
+
+def _repository() -> str:
+    """Return the public address of the source, as the installed package says it; empty where it says none."""
+    with suppress(PackageNotFoundError):
+        for url in metadata("roarbench").get_all("Project-URL") or []:
+            name, _, address = url.partition(", ")
+            if name == "Repository":
+                return str(address.rstrip("/"))
+    return ""
+
+
+REPOSITORY = _repository()
+
+
+def make_plain(text: str, longest: int = 300) -> str:
+    """Return text from outside as one printable line, cut where it is too long."""
+    return one_line(text, longest)
+
+
+def day(moment: datetime) -> str:
+    """Return a date as it is read: `23 Nov 2026`."""
+    return f"{moment.day} {moment:%b %Y}"
+
+
+def slug(suite_results: SuiteResults) -> str:
+    """Return the name of a suite and version in addresses and file names.
+
+    Such as `quick-v1`, `quick-v1-small-40`, or `quick-v1-data-1a2b3c4d` where other images or another reference than
+    the suite's own are shown.
+    """
+    small = f"-small-{suite_results.limit}" if suite_results.limit else ""
+    asked = "".join(f"-{word.strip('-')}" for word in suite_results.asked)
+    whole = f"{suite_results.suite.name}-v{suite_results.suite.version}{small}{asked}"
+    return "".join(letter if letter.isascii() and (letter.isalnum() or letter in "-.") else "-" for letter in whole)

@@ -1,0 +1,100 @@
+"""Two rows beside each other: the same by counts as by gains, level by level, on the same answers."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.own_network import own_network_gains
+from roarbench.enums import Order, Unit
+from roarbench.protocols.protocol import Protocol
+from roarbench.stats.bootstrap import Estimate, estimate
+from roarbench.stats.curves import POINTS
+from roarbench.stats.sampled_gains import Drawn
+from roarbench.stats.verdicts import Comparison
+
+
+class Count(NamedTuple):
+    """Answers at one level that speak for a row and against it, of all: networks times test images."""
+
+    gained: int
+    against: int
+    of: int
+
+    @property
+    def points(self) -> float:
+        """Return the share that is left, in accuracy points: the gain, or the accuracy that is counted."""
+        return POINTS * (self.gained - self.against) / self.of
+
+
+class Level(NamedTuple):
+    """Two rows at one level `t`; the difference is the first's points minus the second's, paired."""
+
+    t: float
+    first: Count
+    second: Count
+    difference: Estimate
+
+
+class RowPair(NamedTuple):
+    """Two rows under one protocol: the first's gain minus the second's in accuracy points, and the levels of both.
+
+    What is counted, and what against it, is said in words; the second are empty where nothing is.
+    """
+
+    gain: Estimate
+    comparison: Comparison | None  # with the verdict of every table on them; None without one
+    levels: tuple[Level, ...]
+    counted: tuple[str, str]
+
+
+def pair(evidence: Evidence, protocol: Protocol, unit: Unit, first: str, second: str) -> RowPair:
+    """Compare two rows of a suite under a protocol that it has.
+
+    Tables hold own-network gains against 0 alone, so two of them have an interval and no verdict.
+    """
+    drawn = evidence.drawn(protocol, unit)
+    comparison = evidence.compare(protocol, unit, first, second)
+    gain = comparison.difference if comparison else _difference(evidence, drawn, unit, first, second)
+    held = (drawn.scores.differences or drawn.scores).correct
+    common = [t for t in drawn.levels if (first, t) in held and (second, t) in held]
+    return RowPair(
+        gain, comparison, tuple(_level(drawn, protocol, t, first, second) for t in common), _counted(protocol)
+    )
+
+
+def _difference(evidence: Evidence, drawn: Drawn, unit: Unit, first: str, second: str) -> Estimate:
+    results, protocol, bootstrap = evidence.suite_results, drawn.protocol, evidence.bootstrap
+    by_networks = protocol.by_networks
+    areas = own_network_gains(results, protocol, unit, bootstrap) if by_networks else drawn.areas
+    one, two = areas.get(first), areas.get(second)
+    if one is None or two is None:
+        return Estimate()
+    return estimate(one.minus(two), bootstrap.confidence) if by_networks else drawn.estimate(one.minus(two))
+
+
+def _counted(protocol: Protocol) -> tuple[str, str]:
+    if not protocol.by_difference:
+        return ("wrong answers", "") if protocol.order is Order.MORF else ("right answers", "")
+    other = "the other mask" if protocol.paired else "ROAR" if protocol.made_of else "Random’s mask"
+    own = "KAR" if protocol.made_of else "its own mask"
+    sides = (f"right with {other} alone", f"right with {own} alone")
+    return sides if protocol.order is Order.MORF else sides[::-1]
+
+
+def _level(drawn: Drawn, protocol: Protocol, t: float, first: str, second: str) -> Level:
+    one, other = ((drawn.draws.differences or drawn.draws).accuracy((name, t)) for name in (first, second))
+    assert one and other, "asked only for points with results"
+    over = one.minus(other) if protocol.order is Order.LERF else other.minus(one)
+    counted, against = (_count(drawn, protocol, (name, t)) for name in (first, second))
+    return Level(t, counted, against, drawn.estimate(over).in_points)
+
+
+def _count(drawn: Drawn, protocol: Protocol, point: tuple[str, float]) -> Count:
+    removed_first = protocol.order is Order.MORF
+    if drawn.scores.differences:
+        answers = drawn.scores.differences.correct[point]
+        gained, against = (int((answers == side).sum()) for side in ((-1, 1) if removed_first else (1, -1)))
+        return Count(gained, against, answers.size)
+    bits = drawn.scores.correct[point]
+    return Count(int(np.count_nonzero(bits != removed_first)), 0, bits.size)

@@ -1,0 +1,299 @@
+"""What is held of a suite, and its boards. Nothing here imports torch or computes a score."""
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import product
+from typing import NamedTuple
+
+from roarbench.analysis.chance_test import describe_chance, describe_reference_accuracy
+from roarbench.analysis.consistency import (
+    Dropped,
+    find_differences,
+    find_inconsistency,
+    ignores_reference,
+    usual_weights,
+)
+from roarbench.analysis.paired_differences import Answers, ByPoint, differences_of
+from roarbench.enums import Unit
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.points import Point, expand_points
+from roarbench.plan.run_keys import keys_of
+from roarbench.plan.runs import CLEAN, find_untouched
+from roarbench.plan.suite import SuiteSpec
+from roarbench.protocols.protocol import Protocol
+from roarbench.stats.board import Board, drop_verdicts
+from roarbench.stats.compute_board import compute_board
+from roarbench.stats.curves import UNTOUCHED, Correctness
+from roarbench.stats.sampled_gains import spread_for
+from roarbench.stats.variance_components import Spread, spread_of
+from roarbench.store.run_result import RunResult
+from roarbench.submissions.file import Submission
+
+VOID = "tests the installation only"  # what a title says of a board whose networks do no better than a guess
+
+
+class OtherResults(NamedTuple):
+    """Other results of a suite in the same store: what they are called; `limit` and `asked` as in `SuiteResults`."""
+
+    called: str
+    limit: int | None
+    asked: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class SuiteResults:
+    """Results that the store holds of one suite on one version of its data."""
+
+    suite: SuiteSpec
+    data: str  # fingerprint of the images
+    limit: int | None  # images per split if the data set was made small; None for the whole
+    results: dict[Point, RunResult]  # by point; those that are missing are not in it
+    # why, in words, for each estimator of which a row is not verified, or one that it is held against
+    doubts: dict[str, str] = field(default_factory=dict)
+    # by estimator id, what was handed in; its texts are somebody's, to be shown as text
+    submissions: dict[str, Submission] = field(default_factory=dict)
+    # scores of estimators by metric, shown in columns of their own, no part of gain or place
+    quantus: dict[str, dict[str, float | None]] = field(default_factory=dict)
+    # what the title says of images and reference, where the store holds others or they are not the suite's
+    named: tuple[str, ...] = ()
+    # `--data` and `--reference` as they would be written to be shown this; empty where neither is needed
+    asked: tuple[str, ...] = ()
+    others: tuple[OtherResults, ...] = ()  # what else the store has results of the suite on
+    # the untouched test images scored by each reference, by its number; those not scored are missing
+    references: dict[int, RunResult] = field(default_factory=dict)
+    # what `validate` found, in words, for each submission where it found something
+    findings: dict[str, str] = field(default_factory=dict)
+    # what imports say of rankings that are not here: as `kept`, by the checksum of the rankings
+    shares: dict[str, float] = field(default_factory=dict)
+    # share of the noisy copies on which the explained network keeps its prediction, in [0, 1], by estimator, the mean
+    # over its rankings; missing where no ranking at hand says it
+    kept: dict[str, float] = field(default_factory=dict)
+    # share of a map's features that have its commonest value, in [0, 1], by estimator, the mean over its rankings;
+    # missing where no ranking at hand says it
+    ties: dict[str, float] = field(default_factory=dict)
+    # how many looks were planned at rows whose trainings were stopped or went on by what they showed, by kind of
+    # network and estimator
+    watched: dict[tuple[str, str], int] = field(default_factory=dict)
+    # by the key of a run in which a network is scored under its own map, the hashes of the removal masks, as text
+    masks: dict[str, str] = field(default_factory=dict)
+    _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
+
+    @cached_property
+    def title(self) -> str:
+        """Return name and version, that the data set was made small if it was, and what else nobody may overlook."""
+        small = (f"small version: {self.limit} images a split",) if self.limit else ()
+        void = (VOID,) if self.at_chance else ()
+        return " ".join([self.suite.title, *(f"({words})" for words in (*small, *self.named, *void))])
+
+    @property
+    def keys(self) -> Mapping[Point, str]:
+        """Return the key of every run that the suite asks for, done or not; they depend on the images."""
+        return keys_of(self.suite, self.data, self.limit)
+
+    @property
+    def has_rows(self) -> bool:
+        """Return whether anything but untouched images was scored."""
+        return any(point.cell.estimator != CLEAN for point in self.results)
+
+    @cached_property
+    def by_estimator(self) -> dict[str, list[tuple[Point, RunResult]]]:
+        """Return the results of each estimator with their points, in the order of the suite."""
+        found: defaultdict[str, list[tuple[Point, RunResult]]] = defaultdict(list)
+        for point, result in self.results.items():
+            found[point.cell.estimator].append((point, result))
+        return dict(found)
+
+    @property
+    def classes(self) -> int:
+        """Return the number of classes of the data set."""
+        return self.suite.dataset_record.classes
+
+    @cached_property
+    def leading(self) -> Protocol:
+        """Return the protocol that is meant where none is named: the suite's first that has results, else its first."""
+        protocols = dict.fromkeys(block.protocol for block in self.suite.blocks)
+        return next((protocol for protocol in protocols if self.begun(protocol)), self.suite.blocks[0].protocol)
+
+    def begun(self, protocol: Protocol) -> bool:
+        """Return whether there is a row of a protocol: of one that answers each image twice, the second answers."""
+        kind, second = (protocol.order, protocol.retrain), protocol.against and f"~{protocol.against}"
+        cells = (point.cell for point in self.results if point.cell.estimator != CLEAN)
+        return any((cell.order, cell.retrain) == kind and cell.estimator.endswith(second) for cell in cells)
+
+    @cached_property
+    def at_chance(self) -> str:
+        """Return as a sentence why no number here means anything; empty where the networks are better than a guess.
+
+        The networks of the board that is shown first are judged by their mean accuracy on untouched images, as if it
+        was that of one network.
+        """
+        return describe_chance(self._untouched, self.classes)
+
+    @property
+    def reference_accuracy(self) -> float | None:
+        """Return the mean accuracy of the references on untouched images, in [0, 1]; None if not all were scored.
+
+        Scored must be those that most rows explain, and all that any row explains.
+        """
+        usual = self._usual_weights
+        held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
+        if not held or len(held) < (len(usual) if self.watched else self.suite.references):
+            return None
+        return sum(row.correct for row in held) / sum(row.total for row in held)
+
+    @property
+    def reference_words(self) -> str:
+        """Return these accuracies in words, and whether one is hardly better than a guess; empty if not known."""
+        held = [self.references[number] for number in sorted(self.references)]
+        return "" if self.reference_accuracy is None else describe_reference_accuracy(held, self.classes)
+
+    @property
+    def _untouched(self) -> list[RunResult]:
+        asked = (CLEAN, self.leading.retrain)
+        return [row for point, row in self.results.items() if (point.cell.estimator, point.cell.retrain) == asked]
+
+    @cached_property
+    def complete(self) -> bool:
+        """Return whether no point is missing."""
+        return len(self.results) == len(expand_points(self.suite))
+
+    def scores(self, protocol: Protocol, unit: Unit, fill: str = "") -> Correctness | None:
+        """Return the correct answers of all rows of one protocol, unit and fill; None if the suite does not have it.
+
+        Without a fill it is that of the protocol's tables. Of a protocol that is made of two, those of the first for
+        the rows, levels and seeds that both have.
+        """
+        asked = (protocol, unit, fill or self.suite.fill(protocol))
+        if asked not in self._scores:
+            self._scores[asked] = self._collected(*asked)
+        return self._scores[asked]
+
+    def _collected(self, protocol: Protocol, unit: Unit, fill: str) -> Correctness | None:
+        parts = protocol.made_of or (protocol,)
+        rows, levels = self.suite.shared(protocol, unit, fill)
+        if not levels or protocol.by_networks:  # whose answers say nothing one by one
+            return None
+        held, others = (self.held(part, unit, fill) for part in (parts[0], parts[-1]))
+        if protocol.made_of:
+            both = {at: [seed for seed in seeds if seed in others[at]] for at, seeds in held.items() if at in others}
+            held = {at: {seed: held[at][seed] for seed in seeds} for at, seeds in both.items() if seeds}
+        found = {at: seeds.values() for at, seeds in held.items() if at[0] in (CLEAN, *rows, *CONTROLS)}
+        correct = Answers(found)
+        explained = {at: tuple(result.run.reference for result in results) for at, results in found.items()}
+        checks = frozenset(name for name in rows if not find_estimator(name).is_ranked)
+        mixed = frozenset(self.inconsistent(protocol, unit, fill))
+        alike = {name for name, curve in self._curves(protocol, unit, fill).items() if ignores_reference(curve)}
+        references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
+        looks = {name: self.watched[asked] for name in rows if (asked := (protocol.retrain, name)) in self.watched}
+        silent = frozenset(name for name in rows if find_estimator(name).is_model_free)
+        scores = Correctness(rows, levels, correct, mixed, checks, references, None, looks, self.suite.entered, silent)
+        if not protocol.by_difference:
+            return scores
+        return replace(scores, differences=differences_of(scores, held, others, protocol))
+
+    def levels(self, protocol: Protocol, unit: Unit) -> tuple[float, ...]:
+        """Return the levels above 0 of one protocol and unit; nothing if the suite does not have it."""
+        return self.suite.shared(protocol, unit)[1]
+
+    def units(self, protocol: Protocol) -> tuple[Unit, ...]:
+        """Return the units of a protocol, the one of its tables first; nothing if the suite does not have it."""
+        found = dict.fromkeys(block.unit for block in self.suite.blocks)
+        return tuple(unit for unit in found if self.levels(protocol, unit))
+
+    def held(self, protocol: Protocol, unit: Unit, fill: str = "") -> ByPoint:
+        """Return the results of one protocol by point and seed; without a fill by that of its tables."""
+        held: defaultdict[tuple[str, float], dict[int, RunResult]] = defaultdict(dict)
+        fill = fill or self.suite.fill(protocol)
+        asked = (protocol.retrain, protocol.order, unit, fill)
+        for point, result in self.results.items():
+            cell = point.cell
+            if cell.estimator == CLEAN:
+                if (cell.retrain, cell.fill) == find_untouched(protocol.retrain, fill):
+                    held[UNTOUCHED][result.run.seed] = result
+            elif (cell.retrain, cell.order, cell.unit, cell.fill) == asked:
+                held[cell.estimator, cell.t][result.run.seed] = result
+        return dict(held)
+
+    def inconsistent(self, protocol: Protocol, unit: Unit, fill: str = "") -> dict[str, str]:
+        """Say why estimators have no gain and no place though their points may be there: they do not belong together.
+
+        The same training on two machines gives references that differ slightly, and so rankings that do. Rows that do
+        not say which weights they explain stand together only where most rows do not.
+        """
+        usual, reasons = self._usual_weights, {}
+        for name, found in self._curves(protocol, unit, fill).items():
+            by_reference: defaultdict[int, list[RunResult]] = defaultdict(list)
+            for result in found:
+                by_reference[self._number(result)].append(result)
+            mixtures = (find_inconsistency(rows, usual.get(number, "")) for number, rows in by_reference.items())
+            reasons[name] = next(filter(None, mixtures), "")
+        return {name: reason for name, reason in reasons.items() if reason}
+
+    def _number(self, result: RunResult) -> int:
+        """Return which reference a result depends on; -1 if on none."""
+        return self.suite.explained(result.run.cell, result.run.seed) if result.run.reference else -1
+
+    @cached_property
+    def _usual_weights(self) -> dict[int, str]:
+        """Return by number of the reference the checksum of the weights that most rows explain, if they say it."""
+        explained = [result for result in self.results.values() if result.run.reference]
+        return usual_weights(explained, self._number, self.suite.entered)
+
+    @property
+    def dropped(self) -> list[Dropped]:
+        """Return the rows that have no place because what they are made of does not belong together."""
+        boards = dict.fromkeys((block.protocol, block.unit, block.fill) for block in self.suite.blocks)
+        return [
+            Dropped(protocol.name, unit, name, reason)
+            for protocol, unit, fill in boards
+            for name, reason in self.inconsistent(protocol, unit, fill).items()
+        ]
+
+    def machines(self, protocol: Protocol, unit: Unit) -> dict[str, dict[str, list[str]]]:
+        """Return by estimator what the results of one curve were computed with, where they differ in it.
+
+        Such a curve counts: machines round differently, which is worth less than another seed. Results that do not say
+        what they were computed with are taken to be like the others.
+        """
+        found = {name: find_differences(curve) for name, curve in self._curves(protocol, unit, "").items()}
+        return {name: values for name, values in found.items() if values}
+
+    def _curves(self, protocol: Protocol, unit: Unit, fill: str) -> dict[str, list[RunResult]]:
+        """Return the results of each estimator, with those on untouched images, which all share."""
+        rows: defaultdict[str, list[RunResult]] = defaultdict(list)
+        for part in protocol.made_of or (protocol,):
+            for (name, _), seeds in self.held(part, unit, fill or self.suite.fill(protocol)).items():
+                rows[name] += seeds.values()
+        clean = rows.pop(CLEAN, [])
+        return {name: [*clean, *found] for name, found in rows.items()}
+
+    def used(self, protocols: Iterable[Protocol]) -> list[RunResult]:
+        """Return the results that boards of these protocols, and what is said of their networks, come from."""
+        found = [*self._untouched, *self.references.values()]
+        for protocol, unit in product(protocols, Unit):
+            for part in protocol.made_of or (protocol,):
+                for seeds in self.held(part, unit, self.suite.fill(protocol)).values():
+                    found += seeds.values()
+        return found
+
+    def board(self, protocol: Protocol, unit: Unit, estimators: Collection[str] | None = None) -> Board | None:
+        """Judge one protocol; None where the suite does not have it.
+
+        Verdicts are adjusted for all rows that have results, whichever are shown; all are if not given.
+        """
+        scores = self.scores(protocol, unit)
+        if scores is None:
+            return None
+        judged = compute_board(scores, protocol, spread=self.spread(protocol), shown=estimators)
+        return drop_verdicts(judged) if self.at_chance else judged
+
+    def spread(self, protocol: Protocol, fill: str = "") -> Spread | None:
+        """Estimate how references and trainings vary under a protocol, from all its units; None if nothing says so.
+
+        The spread of another protocol or fill is never borrowed: networks are trained on something else there.
+        """
+        found = [scores for unit in Unit if (scores := self.scores(protocol, unit, fill))]
+        return spread_for(protocol, spread_of(scores.differences or scores for scores in found))

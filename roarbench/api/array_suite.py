@@ -1,0 +1,276 @@
+"""A suite of a network and arrays that are at hand: both become files of the store, for any process to use."""
+
+import hashlib
+import io
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch import Tensor, nn
+
+from roarbench.api.inputs import (
+    Range,
+    check_labels,
+    convert_to_float32,
+    images_of,
+    labels_of,
+    move_to_model,
+    quantize,
+    range_of,
+)
+from roarbench.api.network_source import add_two_class_function, write_network_source
+from roarbench.api.removal import set_evaluation_mode
+from roarbench.api.tuning import UNTRIED
+from roarbench.enums import PLAIN_FILLS, ScoredNetwork, Split
+from roarbench.errors import CallerError
+from roarbench.files import report_write_errors, write_whole
+from roarbench.models.build import build
+from roarbench.models.checks import check_network, check_rebuilt, find_logits
+from roarbench.models.outputs import add_second_logit, logits_of
+from roarbench.plan.new_suite import BASE, recipe_lines
+from roarbench.plan.runs import find_protocol
+from roarbench.plan.suites.quick import list_controls
+from roarbench.plan.toml_table import toml
+from roarbench.text import one_line, percent
+
+Arrays = tuple[Any, Any]  # images and labels
+_FEW = 4  # images that a network is checked on
+_CUT = 1e-3  # share of the values of test images that may lie beyond those of the training images
+_TRIED = 512  # test images whose predictions are compared before and after they are kept in steps
+_CHANGED = 0.01  # share of them that may change without a word
+
+
+class Given(NamedTuple):
+    """Images of a split and their classes, as they were handed in."""
+
+    images: Tensor  # float32 (n, c, h, w)
+    labels: NDArray[np.int64]  # (n,)
+
+
+class GivenNetwork(NamedTuple):
+    """A network that was handed in, as files have it."""
+
+    model: nn.Module  # in eval mode, with a logit for each class
+    source: str  # the file that builds it, with random weights
+    function: str  # of that file
+    classes: int
+
+    @property
+    def state(self) -> dict[str, Tensor]:
+        """Return its weights, on the processor, floats as float32."""
+        state = {name: value.detach().cpu() for name, value in self.model.state_dict().items()}
+        return {name: value.float() if value.is_floating_point() else value for name, value in state.items()}
+
+    def built(self, images: Tensor) -> nn.Module:
+        """Return one of its structure from its file, in eval mode, for such images."""
+        generator, (_, channels, size, _) = torch.Generator().manual_seed(0), images.shape
+        made = build(f"network.{self.function}@", self.classes, channels, size, generator, self.source)
+        return made.eval().to(images)
+
+
+def write_arrays(
+    model: nn.Module,
+    train: Arrays | None,
+    test: Arrays,
+    settings: Mapping[str, Any],
+    root: Path,
+    network: str = "",
+    say: Callable[[str], object] = lambda line: None,
+) -> Path:
+    """Write a trained network and images into a store, unless they are there; the folder with their `suite.toml`.
+
+    `settings` has lines of that file by key. The weights are in `weights.pt`, the splits as `Suite.from_arrays` takes
+    them. `say` is told what should be known before hours of work.
+
+    Raises:
+        CallerError: These do not fit together.
+    """
+    splits = _splits(train, test)
+    if train is None and (trains := [one for one in settings["protocols"] if _retrain(one) is not ScoredNetwork.NONE]):
+        seen = f"{trains[0]} trains networks, and there are no training images"
+        raise CallerError(f"{seen}; hand them in, or ask what trains nothing, such as protocols=('morf', 'lerf')")
+    few = splits[Split.TEST].images[:_FEW]
+    given = _network(model, few if len(few) > 1 else few.repeat(2, 1, 1, 1), network, say)
+    for split, one in splits.items():
+        check_labels(one.labels, given.classes, f"{split} labels")
+    kept = range_of(next(iter(splits.values())).images.numpy())
+    pixels = {split: quantize(one.images.numpy(), kept) for split, one in splits.items()}
+    _check_steps(splits, pixels, kept, given, say)
+    text = _suite_text(settings, splits, given)
+    state = given.state
+    hashed = hashlib.sha256(text.encode() + given.source.encode())
+    labels = [one.labels for one in splits.values()]
+    for part in (*pixels.values(), *labels, *kept, *(value.numpy() for value in state.values())):
+        hashed.update(np.ascontiguousarray(part).tobytes())
+    folder = root / "arrays" / f"{settings['name']}-{hashed.hexdigest()[:12]}"
+    if not (folder / "suite.toml").exists():
+        with report_write_errors(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            for split, one in splits.items():
+                _write_images(folder / f"{split}-00000-of-00001.parquet", pixels[split], one.labels)
+            (folder / "network.py").write_text(given.source, "utf-8")
+            scale = 255 / (kept.high - kept.low)  # pixels are in 256 steps
+            norm = {"mean": (-kept.low * scale).tolist(), "std": scale.tolist(), "range": 255}
+            torch.save({"state_dict": state, **norm}, folder / "weights.pt")
+            if any(find_protocol(one).retrain.trains for one in settings["protocols"]):
+                text += f"{UNTRIED}\n"
+            write_whole(folder / "suite.toml", lambda path: path.write_text(text, "utf-8"), folder / "suite.new")
+    return folder
+
+
+def _splits(train: Arrays | None, test: Arrays) -> dict[Split, Given]:
+    """Return the splits that are given, the training images first; CallerError where they are none, or do not fit."""
+    given = {Split.TRAIN: train, Split.TEST: test} if train is not None else {Split.TEST: test}
+    found = {split: _read_pair(one, split) for split, one in given.items()}
+    shapes = {tuple(one.images.shape[1:]) for one in found.values()}
+    if len(shapes) > 1:
+        raise CallerError(f"images have the shapes {' and '.join(map(str, sorted(shapes)))}; expected one")
+    return found
+
+
+def _read_pair(pair: Any, split: Split) -> Given:
+    if not isinstance(pair, tuple | list) or len(pair) != 2:
+        raise CallerError(f"{split} is a {type(pair).__name__}, expected a pair (images, labels)")
+    images = images_of(pair[0], f"{split} images")
+    if images.shape[1] not in (1, 3) or images.shape[2] != images.shape[3]:
+        seen = f"{split} images have shape {tuple(images.shape)}"
+        raise CallerError(f"{seen}; expected (n, c, h, w), square, c 1 or 3")
+    return Given(images, labels_of(pair[1], len(images), f"{split} labels"))
+
+
+def _retrain(protocol: str) -> ScoredNetwork:
+    return find_protocol(protocol).retrain
+
+
+def _network(model: nn.Module, few: Tensor, file: str, say: Callable[[str], object]) -> GivenNetwork:
+    """Return a network as files have it, tried on some images; CallerError where it cannot be explained or built."""
+    if not isinstance(model, nn.Module):
+        raise CallerError(f"the network is a {type(model).__name__}, expected a torch.nn.Module")
+    model = convert_to_float32(model, "the network", lambda line: say(f"warning: {line}"))
+    source, function = _split_file_name(file) if file else (write_network_source(model), "network")
+    with set_evaluation_mode([model]):
+        few = move_to_model(model, few)
+        whole = add_second_logit(model, few)
+        check_network(whole, few)
+        given = GivenNetwork(whole, source, function, find_logits(whole, few).shape[1])
+        if whole is not model:
+            source, function = add_two_class_function(source, function, column=len(list(whole.children())) == 2)
+            given = given._replace(source=source, function=function)
+        try:
+            check_rebuilt(whole, given.built(few), few)
+        except RuntimeError as error:  # other weights
+            seen = one_line(str(error), 160)
+            raise CallerError(
+                f"{file or 'its file'} builds another network ({seen}); build the one that you hand in"
+            ) from None
+    return given
+
+
+def _split_file_name(named: str) -> tuple[str, str]:
+    """Return the source and the function of FILE.py:FUNCTION."""
+    file, _, function = named.rpartition(":")
+    try:
+        return Path(file).read_text("utf-8"), function
+    except (OSError, UnicodeDecodeError) as error:
+        seen = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise CallerError(
+            f"network is '{named}': cannot read {file or 'it'} ({seen}); write FILE.py:FUNCTION"
+        ) from None
+
+
+def _check_steps(
+    splits: Mapping[Split, Given],
+    pixels: Mapping[Split, NDArray[np.uint8]],
+    kept: Range,
+    given: GivenNetwork,
+    say: Callable[[str], object],
+) -> None:
+    """Tell what images lose that are kept in 256 steps; CallerError where test images lie beyond training images."""
+    low, high = (torch.from_numpy(end)[:, None, None] for end in kept)
+    step = (high - low) / 255
+    for split, one in splits.items():
+        beyond = (one.images < low - step / 2) | (one.images > high + step / 2)
+        if split is Split.TEST and beyond.double().mean() > _CUT:
+            seen = f"{percent(float(beyond.double().mean()))} % of the values of test images lie outside the range of"
+            raise CallerError(f"{seen} training images; normalise both alike, or write x_test.clip(LOW, HIGH)")
+        if beyond.any():
+            seen = f"{int(beyond.sum())} values of {split} images are far from all others"
+            say(f"{seen}; they are cut off at {kept.low.round(2).tolist()} to {kept.high.round(2).tolist()}")
+    some = splits[Split.TEST].images[:_TRIED]
+    again = (torch.from_numpy(pixels[Split.TEST][:_TRIED]) * step + low).float()
+    with set_evaluation_mode([given.model]):
+        changed = sum(map(int, _predict(given.model, some) != _predict(given.model, again)))
+    if changed > _CHANGED * len(some):
+        seen = f"in 256 steps between their least and largest value {changed} of {len(some)} test images"
+        say(f"warning: {seen} are predicted to be of another class; leave out extreme values, such as by images.clip")
+
+
+@torch.no_grad()
+def _predict(model: nn.Module, images: Tensor) -> Tensor:
+    parts = (move_to_model(model, part.clone()) for part in torch.split(images, 64))
+    return torch.cat([logits_of(model(part)).argmax(1).cpu() for part in parts])
+
+
+def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], given: GivenNetwork) -> str:
+    """Return the suite's file: what is asked for, with the controls that a row has to beat."""
+    first = next(iter(splits.values()))
+    images, channels, size, _ = first.images.shape
+    rows, fills = [*list_controls(channels), *settings["estimators"]], settings["fills"]
+    lines = {**settings, "estimators": rows, "references": 1, "tuned_on": "test"}
+    if fills == ["mean"]:
+        del lines["fills"]
+    whole = Split.TRAIN in splits and len(np.unique(first.labels)) == given.classes
+    full = not _takes_smaller(given, first.images[:1])
+    return "\n".join(
+        [
+            *(f"{key} = {toml(value)}" for key, value in lines.items()),
+            *(_fills(protocol, fills) for protocol in settings["protocols"] if set(fills) - set(PLAIN_FILLS)),
+            "[data]\nparquet = '.'",
+            *(f"{split} = '{split}'" for split in splits),
+            f"size = {size}\nchannels = {channels}",
+            *([] if whole else [f"classes = {given.classes}"]),
+            f"[network]\nname = 'network.py:{given.function}'",
+            *recipe_lines(images),
+            *(["sides = [1.0]"] if full else []),
+            "",
+        ]
+    )
+
+
+def _fills(protocol: str, fills: list[str]) -> str:
+    """Return the section of a protocol that takes some of the fills alone; empty where it takes all, or none."""
+    taken = [fill for fill in fills if fill in PLAIN_FILLS]
+    exchanges = _retrain(protocol) in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
+    return f"[protocol.{protocol}]\nfills = {toml(taken)}" if exchanges and taken else ""
+
+
+def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:
+    """Return whether a network takes the smaller images that a recipe trains on at first."""
+    model = given.built(move_to_model(given.model, images)).train()
+    for share in BASE.sides:
+        side = round(share * images.shape[2])
+        try:
+            with torch.inference_mode():
+                found = logits_of(model(move_to_model(model, torch.zeros(2, images.shape[1], side, side))))
+        except Exception:  # of whoever wrote it
+            return False
+        if tuple(found.shape) != (2, given.classes):
+            return False
+    return True
+
+
+def _write_images(path: Path, images: NDArray[np.uint8], labels: NDArray[np.int64]) -> None:
+    table = pa.table({"image": [_png(one) for one in images], "label": labels})
+    write_whole(path, lambda temporary: pq.write_table(table, temporary), path.with_suffix(".new"))
+
+
+def _png(image: NDArray[np.uint8]) -> bytes:
+    encoded = io.BytesIO()
+    Image.fromarray(image[0] if len(image) == 1 else image.transpose(1, 2, 0)).save(encoded, "PNG")
+    return encoded.getvalue()

@@ -1,0 +1,146 @@
+"""A Python file that builds a network that is at hand: its structure, with weights drawn anew."""
+
+import base64
+import io
+import pickle
+from copy import deepcopy
+from types import FunctionType
+from typing import Any
+
+import torch
+from torch import nn
+
+from roarbench.api.inputs import array
+from roarbench.api.source_text import Written, is_installed
+from roarbench.errors import CallerError
+from roarbench.models.outputs import TWO_CLASSES
+from roarbench.text import one_line
+
+_RESET = ("reset_parameters", "_reset_parameters")
+_REMEDY = (
+    "write network='FILE.py:FUNCTION', a file that stands alone whose function (classes, channels, size) builds it"
+)
+_NETWORK = '''\
+"""A network that was handed in from Python: its structure, with weights drawn anew."""
+
+import base64
+import io
+import pickle
+
+import torch
+from torch import nn
+{imports}
+
+{classes}
+
+STRUCTURE = {structure!r}
+
+
+class Reader(pickle.Unpickler):
+    """Reads a structure: what is not of an installed package is of this file, parameters are empty."""
+
+    def __init__(self, file):
+        super().__init__(file)
+        self.tensors = {{}}
+
+    def persistent_load(self, about):
+        if isinstance(about, str):
+            return globals()[about]
+        number, held = about
+        if number not in self.tensors:
+            trained = isinstance(held, tuple)
+            self.tensors[number] = nn.Parameter(torch.empty(held[0]), held[1]) if trained else torch.tensor(held)
+        return self.tensors[number]
+
+
+def network(classes, channels, size):
+    """Return the network with random weights: each layer's own, else normal with standard deviation 0.02."""
+    model = Reader(io.BytesIO(base64.b64decode(STRUCTURE))).load()
+    for module in model.modules():
+        reset = next((name for name in {reset!r} if hasattr(module, name)), "")
+        if reset:
+            getattr(module, reset)()
+            continue
+        for parameter in module.parameters(recurse=False):
+            nn.init.normal_(parameter, std=0.02)
+    return model
+'''
+_BINARY = """
+
+import torch
+from torch import nn
+
+
+def {function}_of_two_classes(classes, channels, size):
+    # its one logit z becomes the logits -z / 2 and z / 2
+    head = nn.Linear(1, 2, bias=False)
+    head.weight = nn.Parameter(torch.tensor({weights!r}), requires_grad=False)
+    return nn.Sequential({function}(classes, channels, size){column}, head)
+"""
+
+
+def write_network_source(model: nn.Module) -> str:
+    """Return a Python file whose function `network` makes a network of the same structure.
+
+    It is the same wherever the network's classes were imported from.
+
+    Raises:
+        CallerError: It cannot be written.
+    """
+    written = Written()
+    try:
+        structure = _structure(model, written)
+    except (CallerError, pickle.PicklingError, AttributeError, TypeError, RuntimeError) as error:
+        seen = one_line(str(error).partition(";")[0], 200)
+        raise CallerError(f"the network's structure cannot be written ({seen}); {_REMEDY}") from None
+    imports = [text for text in written.statements.values() if text.startswith(("import ", "from "))]
+    return _NETWORK.format(
+        imports="\n".join(sorted(imports)),
+        classes="\n\n\n".join(text for text in written.statements.values() if text not in imports),
+        structure=structure,
+        reset=_RESET,
+    )
+
+
+def add_two_class_function(source: str, function: str, column: bool) -> tuple[str, str]:
+    """Return a network's file with a function that makes two logits of its one, and the name of that function.
+
+    Its weights are those of `models.outputs.with_two_classes`; `column` says that the logit has an axis of its own.
+    """
+    steps = "" if column else ", nn.Flatten(0), nn.Unflatten(0, (-1, 1))"
+    added = _BINARY.format(function=function, weights=[list(row) for row in TWO_CLASSES], column=steps)
+    return source + added, f"{function}_of_two_classes"
+
+
+class _Pickler(pickle._Pickler):
+    """Writes a structure, the same for equal ones: parameters by number, shape alone; equal texts are never shared.
+
+    Classes and functions of no installed package are written as source, and stand in it by their names alone.
+    """
+
+    numbers: dict[int, int]
+    written: Written
+
+    def persistent_id(self, given: Any) -> tuple[int, Any] | str | None:
+        if isinstance(given, type | FunctionType) and not is_installed(given):
+            return self.written.expression(given, f"own_{len(self.written.statements)}")
+        if not isinstance(given, torch.Tensor):
+            return None
+        trained = isinstance(given, nn.Parameter)
+        held = (tuple(given.shape), given.requires_grad) if trained else array(given, "a tensor of the network")
+        return self.numbers.setdefault(id(given), len(self.numbers)), held
+
+    def memoize(self, given: Any) -> None:
+        if not isinstance(given, str | tuple):
+            super().memoize(given)  # type: ignore[misc]
+
+
+def _structure(model: nn.Module, written: Written) -> str:
+    plain, out = deepcopy(model).cpu(), io.BytesIO()
+    for module in plain.modules():
+        if isinstance(module, nn.modules.batchnorm._NormBase):
+            module.reset_running_stats()  # what training left is no structure
+    pickler = _Pickler(out)
+    pickler.numbers, pickler.written = {}, written
+    pickler.dump(plain)
+    return base64.b64encode(out.getvalue()).decode()

@@ -1,0 +1,97 @@
+"""Rows that were published: those that come with the package, or of a folder or an address, without any run."""
+
+import shutil
+import sysconfig
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from platformdirs import user_cache_path
+
+from roarbench.analysis.load import ResultsQuery, open_results
+from roarbench.api.suite_result import SuiteResult
+from roarbench.errors import UnknownName
+from roarbench.files import sha256
+from roarbench.identity import fingerprint
+from roarbench.plan.suites import find_suite
+from roarbench.protocols import SHOWN
+from roarbench.store.results_folder import fetch_files, read_index
+from roarbench.store.transfer import import_results
+
+if TYPE_CHECKING:
+    import pandas
+
+_GAIN = ("gain", "gain_low", "gain_high", "verdict", "seeds")
+_SCHEMES = (sysconfig.get_default_scheme(), sysconfig.get_preferred_scheme("user"))
+_SHIPPED = (  # in a checkout, and where pip puts the package's data: for all, or for one user
+    Path(__file__).parents[2] / "results",
+    *(Path(sysconfig.get_path("data", scheme)) / "share" / "roarbench" / "results" for scheme in _SCHEMES),
+)
+
+
+def load_published_results(suite: str, source: str | Path | None = None) -> SuiteResult:
+    """Return the published rows of a suite; nothing is run, and nothing written but a copy in the user's cache.
+
+    Nobody reproduced them here, and their table says so.
+
+    Args:
+        suite: Its name, `quick`, for the newest version that has any, or a version of it, `quick@2`.
+        source: A folder of published results, a file of `roarbench export`, or the address of one; the rows that come
+            with the package if None.
+
+    Raises:
+        UnknownName: There are no published rows of it.
+        StoreError: The source cannot be read, or does not pass its checks.
+    """
+    plan = find_suite(suite)
+    folder = next((place for place in _SHIPPED if place.is_dir()), None) if source is None else None
+    if folder:
+        entries = read_index(folder)
+        published = {file.suite for file in entries}
+        asked, start = plan.versioned, f"{plan.name}@"
+        versions = [int(one.removeprefix(start)) for one in published if one.startswith(start)]
+        called = f"{start}{max(versions)}" if versions and "@" not in suite else asked
+        if called not in published:
+            raise UnknownName("published suite", called, published)
+        own = [folder / file.path for file in entries if file.suite == called]
+        return SuiteResult.read(find_suite(called), ResultsQuery(_cache_results(own)))
+    with fetch_files(str(source or "")) as files:
+        return SuiteResult.read(plan, ResultsQuery(_cache_results(files)))
+
+
+def load_all_results() -> "pandas.DataFrame":
+    """Return the rows that come with the package, of the newest version of every suite, as one data frame.
+
+    It has a row for each suite, question (the protocol) and estimator with a gain, in accuracy points with the interval
+    of 95%. Gains of different suites are points of other networks on other images; what a row lacks is None or NaN.
+    """
+    import pandas
+
+    folder = next(place for place in _SHIPPED if place.is_dir())
+    frames = []
+    for name in sorted({file.suite.partition("@")[0] for file in read_index(folder)}):
+        found = load_published_results(name)
+        suite = found.plan
+        about = {"suite": name, "version": suite.version, "dataset": suite.dataset, "network": suite.model}
+        for protocol in SHOWN.values():
+            if found.stored.units(protocol):
+                rows = found.to_dataframe(protocol.name).reindex(columns=["estimator", *_GAIN])
+                frames.append(rows[rows["gain"].notna()].assign(**about, question=protocol.name))
+    whole = pandas.concat(frames, ignore_index=True)
+    return whole[[*about, "question", "estimator", *_GAIN]]
+
+
+def _cache_results(files: list[Path]) -> Path:
+    """Return a store that has these files' rows; made once."""
+    place = user_cache_path("roarbench") / "published" / fingerprint([sha256(file) for file in files])
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        made = Path(tempfile.mkdtemp(dir=place.parent))
+        with open_results(made, "", read_only=False) as store:
+            for file in files:
+                import_results(store, file)
+        try:
+            made.rename(place)
+        except OSError:  # another process was first
+            shutil.rmtree(made)
+    return place

@@ -1,0 +1,102 @@
+"""Command lines that messages propose: they work as they stand, on the store and the images of the call under way."""
+
+import os
+import re
+import shlex
+import shutil
+import sys
+from collections.abc import Collection
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from typer.main import get_command
+
+from roarbench.errors import Hint, RoarbenchError
+
+if TYPE_CHECKING:
+    from roarbench.analysis.suite_results import SuiteResults
+
+_NAME = "roarbench"
+_MEASURE = ("--fill", "--unit")
+_SUITE = ("--suite", "--store", "--db", "--data", "--reference", "--max-images", *_MEASURE)
+STORE = ("--store", "--db")
+
+
+@cache
+def list_options(command: str) -> list[str]:
+    """Return which options of the call under way a proposed command takes over: those that it has, too."""
+    from roarbench.cli.main import app  # whose commands propose each other
+
+    known = getattr(get_command(app), "commands", {})
+    has = {flag for each in known[command].params for flag in each.opts} if command in known else set()
+    return [option for option in (*_SUITE, "-o") if option in has]
+
+
+def propose(command: str, *words: object, carried: Collection[str] = _SUITE) -> str:
+    """Write a command line for a shell, with the program's path where it is not on PATH.
+
+    The words take the place of what the call under way said, of which `carried` may be taken over.
+    """
+    own = [str(word) for word in words]
+    options = _options_in_use()
+    asked = [option for option in list_options(command) if option in (*carried, "-o") and option not in own]
+    kept = [word for option in asked if option in options for word in options[option]]
+    return shlex.join([program_name(), command, *own, *kept])
+
+
+def add_command(said: "str | Hint | RoarbenchError") -> str:
+    """Return a line as it is printed: a hint, or that of an error, with the command that it proposes."""
+    if isinstance(said, Hint):
+        return said.text.format(propose(said.command, *said.words))
+    if isinstance(said, RoarbenchError) and said.hint:
+        return f"{said}{add_command(said.hint)}"
+    return str(said)
+
+
+def propose_others(suite_results: "SuiteResults", command: str) -> str:
+    """Return in a line what else the store has of the suite, and how to show it; empty if nothing could be confused."""
+    held, calls, carried = suite_results.has_rows, [], (*STORE, *_MEASURE)
+    for other in suite_results.others:
+        if not held or other.limit == suite_results.limit:
+            small = ("--max-images", other.limit) if other.limit else ()
+            call = propose(command, "--suite", suite_results.suite.called, *small, *other.asked, carried=carried)
+            calls.append(f"{call} ({other.called})")
+    first = "this store also has" if held else f"nothing of {suite_results.title} is in this store, but"
+    return f"{first}: {'; '.join(calls)}" if calls else ""
+
+
+def program_name() -> str:
+    """Return how this program is called: by its name where the shell finds it so, else by the path written."""
+    called = sys.argv[0]
+    if not _is_called() or os.sep not in called:
+        return _NAME
+    found = shutil.which(_NAME)
+    return _NAME if found and Path(found).samefile(called) else called
+
+
+def hide_password(url: str) -> str:
+    """Return a database's URL with stars for its password; a path or a name as it is."""
+    return re.sub(r"(password=)[^&]*", r"\1***", re.sub(r"(://[^:/@]*):.*@", r"\1:***@", url))
+
+
+def _is_called() -> bool:
+    """Return whether this process is the program, and no script or notebook that imports it."""
+    return Path(sys.argv[0]).name == _NAME
+
+
+def _options_in_use() -> dict[str, tuple[str, ...]]:
+    """Return the options of the call that proposals may take over: the last value of each, of `--reference` all."""
+    words = sys.argv[1:] if _is_called() else []
+    options = {"--suite": ["quick"], "--store": [os.environ.get("ROARBENCH_STORE", "")]}
+    for word, following in zip(words, [*words[1:], ""], strict=False):
+        option, equals, value = word.partition("=")
+        option = "-o" if option == "--output" else option
+        if option in (*_SUITE, "-o"):
+            before = options.get(option, []) if option == "--reference" else []
+            options[option] = [*before, hide_password(value if equals else following)]
+    return {
+        option: tuple(word for value in values for word in (option, value))
+        for option, values in options.items()
+        if all(values)
+    }

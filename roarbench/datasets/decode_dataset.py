@@ -1,0 +1,157 @@
+"""Fills the decoded store.
+
+A folder is made beside its place, NAME.partial, and renamed when it is complete, under a lock: what a killed writer
+left does not count as a data set but is gone on with (`decoding`), and two processes decode once.
+"""
+
+import errno
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from filelock import FileLock
+from numpy.typing import NDArray
+
+from roarbench import identity
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.decoded import FORMAT, MANIFEST, ImageData, open_decoded
+from roarbench.datasets.decoding import JOURNAL, Progress, decode_splits
+from roarbench.datasets.locations import describe_source
+from roarbench.datasets.sources import RawSplit, open_source
+from roarbench.datasets.subsets import check_limit
+from roarbench.enums import Split
+from roarbench.errors import DataError, StoreError
+from roarbench.files import note_read, sha256, sync
+
+
+def decode_dataset(
+    record: DatasetRecord,
+    folder: Path,
+    data: Path | None = None,
+    limit: int | None = None,
+    workers: int = 1,
+    note: Callable[[Progress], object] = lambda progress: None,
+) -> ImageData:
+    """Return a data set from the decoded store in a folder, which is filled first if it has not this one yet.
+
+    `data` is a local folder in the hub's layout (or with IDX files) to read instead of the record's own source. `limit`
+    images of each split are spread evenly over the classes, the first of each.
+
+    Raises:
+        DataError: The images cannot be reached or read, or are not what the record says.
+        StoreError: The folder cannot be written to, or the disk is full.
+    """
+    target = _place(folder, record, data, limit)
+    if not (target / MANIFEST).exists():
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with FileLock(f"{target}.lock"):
+                if not (target / MANIFEST).exists():  # another process may have been first
+                    _fill(target, record, data, limit, workers, note)
+        except OSError as error:
+            raise _store_error(error, record, folder) from error
+    return open_decoded(target)
+
+
+def find_decoded(record: DatasetRecord, folder: Path, data: Path | None, limit: int | None) -> str:
+    """Return the fingerprint of a data set decoded in the store; empty where its images are still to be decoded.
+
+    Raises:
+        DataError: `decode_dataset` could not read them, as far as labels tell.
+        StoreError: What lies in the store is damaged.
+    """
+    target = _place(folder, record, data, limit)
+    if (target / MANIFEST).exists():
+        return open_decoded(target).fingerprint
+    open_source(record, data, limit is not None)
+    return ""
+
+
+def _place(folder: Path, record: DatasetRecord, data: Path | None, limit: int | None) -> Path:
+    """Return the place of a decoded set; whatever would change its content changes the name."""
+    check_limit(record, limit)
+    source = describe_source(record, data)
+    named = {"format": FORMAT, "record": identity.record(record.anywhere), "source": source, "limit": limit}
+    small = [] if limit is None else [f"limit{limit}"]
+    return folder / "-".join([record.name, str(source["kind"]), *small, identity.fingerprint(named)[:8]])
+
+
+def _store_error(error: OSError, record: DatasetRecord, folder: Path) -> StoreError:
+    if error.errno in (errno.ENOSPC, errno.EDQUOT):
+        size = (record.train_images + record.test_images) * record.channels * record.size**2
+        return StoreError(
+            f"no space left in {folder}; {record.name} takes {size / 2**20:.0f} MiB, free it or choose another --store"
+        )
+    return StoreError(f"cannot write to {folder} ({error.strerror or error}); choose another --store")
+
+
+def _fill(
+    target: Path,
+    record: DatasetRecord,
+    data: Path | None,
+    limit: int | None,
+    workers: int,
+    note: Callable[[Progress], object],
+) -> None:
+    source, raw = describe_source(record, data), open_source(record, data, limit is not None)
+    splits = {split: raw[split].subset(limit) for split in Split}
+    partial = target.with_name(f"{target.name}.partial")
+    shutil.rmtree(target, ignore_errors=True)  # without a manifest: somebody's clearing was cut short
+    partial.mkdir(exist_ok=True)
+    try:
+        tallies = decode_splits(partial, record, splits, workers, note)
+        if _place(target.parent, record, data, limit) != target:
+            seen = f"the files in {data or record.name} were changed while they were read"
+            raise DataError(f"{seen}; run again when nothing changes them")
+    except DataError:
+        shutil.rmtree(partial, ignore_errors=True)
+        raise
+    entries = {split: _finish_split(partial, split, splits[split]) for split in Split}
+    mean, std = _moments(tallies[Split.TRAIN].histogram)
+    judged: dict[str, object] = {"splits": entries, "limit": limit}
+    if record.mean:  # controls see normalised images
+        judged["normalised"] = [record.mean, record.std]
+    manifest = {
+        "format": FORMAT,
+        "record": identity.record(record.anywhere),
+        "source": source,
+        "limit": limit,
+        "splits": entries,
+        "mean": mean,
+        "std": std,
+        "repairs": {split: tallies[split].repairs for split in Split},
+        "fingerprint": identity.fingerprint(judged),
+    }
+    _write(partial / MANIFEST, json.dumps(manifest, indent=1).encode())
+    (partial / JOURNAL).unlink()
+    partial.rename(target)
+
+
+def _finish_split(folder: Path, split: Split, raw: RawSplit) -> dict[str, Any]:
+    """Write what goes with the pixels of a split; returns its entry in the manifest."""
+    labels = _write(folder / f"{split}-labels.bin", raw.labels.tobytes())
+    pixels = folder / f"{split}-pixels.bin"
+    note_read(pixels, digest := sha256(pixels))
+    entry = {"images": len(raw.labels), "pixels": digest, "labels": labels}
+    truth = {} if raw.truth is None else {"truth": _write(folder / f"{split}-truth.bin", raw.truth.tobytes())}
+    return entry | truth
+
+
+def _moments(histogram: NDArray[np.int64]) -> tuple[list[float], list[float]]:
+    """Return mean and standard deviation of each channel from counts of its values, int64 (c, 256)."""
+    values = np.arange(256)
+    total = histogram.sum(axis=1)
+    mean = histogram @ values / total
+    variance = (histogram * (values - mean[:, np.newaxis]) ** 2).sum(axis=1) / total
+    variance[variance == 0] = 1  # a column of a table may never change
+    return mean.tolist(), np.sqrt(variance).tolist()
+
+
+def _write(path: Path, content: bytes) -> str:
+    """Write a file to the disk and return its SHA-256."""
+    path.write_bytes(content)
+    sync(path)
+    return sha256(path)

@@ -1,0 +1,219 @@
+"""One stored image to pixels, whatever is odd about it; what had to be put right is told, never passed over."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import ExifTags, Image, ImageFile, ImageOps
+
+from roarbench.datasets import DatasetRecord
+from roarbench.datasets.high_bit_depth import LostBits, UnknownRange, Values, deep_values, eight_bits, lower_bytes
+from roarbench.datasets.image_files import POINTER
+from roarbench.datasets.resizing import resize_to_square
+from roarbench.errors import DataError
+from roarbench.text import list_some
+
+GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT = (
+    "grey",
+    "of more than 8 bits",
+    "CMYK",
+    "palette or transparency",
+    "colour",
+    "of 1 bit",
+)
+TURNED, SEVERAL, TRUNCATED, UNREADABLE = "turned by EXIF", "of several pictures", "truncated", "unreadable"
+LARGE = f"above {2 * (Image.MAX_IMAGE_PIXELS or 0):,} pixels"
+RANGE, FLAT = "of floats or negative numbers", "of one value after conversion to 8 bits"
+NARROW = "of 16 bits per channel with transparency or in planes, of which Pillow reads 8"
+POINTERS = "pointers of Git LFS, which `git lfs pull` fetches"
+DAMAGED = (TRUNCATED, UNREADABLE, LARGE, RANGE, FLAT, NARROW, POINTERS)
+_DEPTHS = (8, 10, 12, 14, 16)  # bits of usual cameras and files
+DAMAGED_SHARE = 0.001  # of a split's images; more is no quirk of the set but a bad copy
+FEW_BITS = 12  # of 16: no more than 16 shades
+FILL = 128  # every value of an image of which nothing can be read
+
+
+class DecodedImage(NamedTuple):
+    """An image at the record's crop."""
+
+    pixels: NDArray[np.uint8]  # uint8 (channels, size, size)
+    repairs: tuple[str, ...]  # what had to be put right, in the words above; empty for an ordinary image
+    bits: int = 0  # that its largest value takes, of more than 8 per channel
+
+
+def decode_image(content: bytes, record: DatasetRecord) -> DecodedImage:
+    """Decode a stored image; every content gives an image, and the same one always.
+
+    Other colours are converted; EXIF's orientation is applied, as Hugging Face `datasets` does (one that cannot be
+    read counts as upright); of several pictures in one file the first is used. Of a truncated image the part that is
+    there is used, below it is black. An image of which nothing can be read is grey throughout, and so is one of floats
+    or negative numbers, whose range is not known, and one that is too large. More than 8 bits per channel are scaled by
+    the record's depth.
+    """
+    kind = UNREADABLE
+    for truncated in (False, True):
+        try:
+            with _truncation_allowed(truncated), Image.open(BytesIO(content)) as image:
+                lower = lower_bytes(image, content)
+                image.load()
+                plain, repairs = _upright(image)
+                values = deep_values(plain, lower and _upright(lower)[0])
+                repairs += _conversion(image.mode, record.channels) if values is None else (DEEP,)
+                bits = _bits(values)
+                if values is not None:
+                    plain = eight_bits(values, record.depth or 16)
+                    repairs += (FLAT,) if _is_flat(np.asarray(plain)) and not _is_flat(values) else ()
+                pixels = to_pixels(plain, record)
+                return DecodedImage(pixels, repairs + _several(image) + ((TRUNCATED,) if truncated else ()), bits)
+        except MemoryError:
+            raise
+        except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+            kind = _kind(error, content)
+    return DecodedImage(np.full(record.shape, FILL, np.uint8), (kind,))
+
+
+class Inspected(NamedTuple):
+    """Properties of an image that are asked for before it is decoded."""
+
+    damage: str  # why it cannot be decoded whole, in the words above; empty if it can
+    bits: int = 0  # that its largest value takes, of more than 8 per channel
+
+
+def inspect(content: bytes) -> Inspected:
+    """Find out whether a stored image can be decoded whole, and how many bits its values use."""
+    try:
+        with Image.open(BytesIO(content)) as image:
+            lower = lower_bytes(image, content)
+            image.load()
+            return Inspected("", _bits(deep_values(image, lower)))
+    except MemoryError:
+        raise
+    except Exception as error:  # Pillow raises OSError, SyntaxError, ValueError and more on damaged files
+        return Inspected(_kind(error, content))
+
+
+def usual_depth(bits: int) -> int:
+    """Return the depth of files whose largest value takes so many bits."""
+    return next((depth for depth in _DEPTHS if depth >= bits), bits)
+
+
+def check_depth(bits: int, depth: int, of: str) -> None:
+    """Refuse values of more bits than the depth that a record names, or, if it names none, of far fewer than 16.
+
+    Bits beyond the depth would be cut off, and of 12 bits read as 16 no more than 16 shades would be left.
+    """
+    wanted = usual_depth(bits)
+    if bits and (bits > (depth or 16) or not depth and wanted <= FEW_BITS):
+        seen = f"values of {of} use {bits} bits and are read as {depth or 16}"
+        raise DataError(f"{seen}; write depth = {wanted} under [data]")
+
+
+def refuse_damaged(
+    names: Sequence[str], images: int, of: str, kinds: Mapping[str, int], advice: str = "mend them or take them away"
+) -> None:
+    """Refuse data with more damaged images than `DAMAGED_SHARE`; `kinds` counts them by what is wrong."""
+    if len(names) > DAMAGED_SHARE * images:
+        seen = f"{len(names)} of {images} images of {of} cannot be decoded whole"
+        why = ", ".join(f"{count} {kind}" for kind, count in kinds.items() if kind in DAMAGED)
+        raise DataError(f"{seen}: {list_some(names)} ({why}); {advice}")
+
+
+def _kind(error: Exception, content: bytes) -> str:
+    if isinstance(error, Image.DecompressionBombError):
+        return LARGE
+    if isinstance(error, UnknownRange):
+        return RANGE
+    if isinstance(error, LostBits):
+        return NARROW
+    if content.startswith(POINTER):
+        return POINTERS
+    return TRUNCATED if "truncated" in str(error) else UNREADABLE
+
+
+def _bits(values: Values | None) -> int:
+    """Return how many bits the largest value takes; 0 of images with 8."""
+    return 0 if values is None else int(values.max()).bit_length()
+
+
+def _is_flat(values: Values) -> bool:
+    return bool((values == values[0, 0]).all())
+
+
+@contextmanager
+def _truncation_allowed(allowed: bool) -> Iterator[None]:
+    before = ImageFile.LOAD_TRUNCATED_IMAGES
+    ImageFile.LOAD_TRUNCATED_IMAGES = allowed
+    try:
+        yield
+    finally:
+        ImageFile.LOAD_TRUNCATED_IMAGES = before
+
+
+def _upright(image: Image.Image) -> tuple[Image.Image, tuple[str, ...]]:
+    try:
+        orientation = image.getexif().get(ExifTags.Base.Orientation, 1)
+    except Exception:  # damaged metadata says nothing about the pixels
+        return image, ()
+    if orientation not in range(2, 9):
+        return image, ()
+    return ImageOps.exif_transpose(image), (TURNED,)
+
+
+def _several(image: Image.Image) -> tuple[str, ...]:
+    try:
+        return (SEVERAL,) if getattr(image, "is_animated", False) else ()
+    except Exception:  # the first picture was read; that others cannot be says nothing about it
+        return ()
+
+
+def _conversion(mode: str, channels: int) -> tuple[str, ...]:
+    if mode == ("L" if channels == 1 else "RGB"):
+        return ()
+    if channels == 1:
+        return (ONE_BIT if mode == "1" else OTHER if mode in ("LA", "P", "PA") else COLOUR,)
+    if mode == "CMYK":
+        return (CMYK,)
+    return (GREY,) if mode in ("1", "L", "LA") else (OTHER,)
+
+
+def describe_repairs(repairs: Mapping[str, int]) -> str:
+    """Say in one line what had to be put right in a data set."""
+    groups = (
+        ((GREY, DEEP, CMYK, OTHER, COLOUR, ONE_BIT, TURNED), "converted"),
+        ((SEVERAL,), "the first is used"),
+        ((TRUNCATED,), "what is there is used, the rest is black"),
+        ((UNREADABLE, LARGE, RANGE, NARROW, POINTERS), "grey throughout"),
+        ((FLAT,), "kept as they are"),
+    )
+    lines = []
+    for kinds, done in groups:
+        counts = [f"{repairs[kind]:,} {kind}" for kind in kinds if repairs.get(kind)]
+        lines += [f"{', '.join(counts)}: {done}"] if counts else []
+    return "; ".join(lines)
+
+
+def centre_square(image: Image.Image, size: int, crop: float = 1.0) -> Image.Image:
+    """Cut the centred square whose side is `crop` times an image's short side, at `size` x `size`.
+
+    With `crop = 224 / 256` it is the usual test-time crop of ImageNet: short side 256, centre 224. Resized by Pillow's
+    bicubic filter, which widens its support when it shrinks an image and so does not alias. An image that has the
+    size already comes back unchanged.
+    """
+    width, height = image.size
+    side = round(min(width, height) * crop)
+    left, top = (width - side) // 2, (height - side) // 2
+    return image.resize((size, size), Image.Resampling.BICUBIC, box=(left, top, left + side, top + side))
+
+
+def to_pixels(image: Image.Image, record: DatasetRecord) -> NDArray[np.uint8]:
+    """Return the centred square of an image as uint8 (channels, size, size): RGB for three channels, grey for one."""
+    mode, size = "L" if record.channels == 1 else "RGB", record.size
+    plain = image if image.mode == mode else image.convert(mode)  # converting to the same mode copies
+    if record.resize:
+        pixels = np.asarray(resize_to_square(plain, record.resize, size, record.interpolation))
+    else:
+        pixels = np.asarray(centre_square(plain, size, record.crop))
+    return pixels.reshape(size, size, record.channels).transpose(2, 0, 1)

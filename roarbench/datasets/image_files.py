@@ -1,0 +1,281 @@
+"""Stored images, undecoded: files in folders of classes, and parquet files in the hub's layout.
+
+Both are read a little at a time: labels first, then images, group by group. Of parquet files Hugging Face `datasets`
+says which make up which split; `pyarrow` reads them where they lie. Nothing is copied into a cache of `datasets`, which
+would take the disk twice.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from roarbench.datasets.split_names import is_train, split_pairs
+from roarbench.errors import DataError
+from roarbench.text import list_some
+
+ENDINGS = (
+    *(".avif", ".bmp", ".gif", ".jfif", ".jp2", ".jpe", ".jpeg", ".jpg"),
+    *(".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp"),
+)
+POINTER = b"version https://git-lfs.github.com/spec/"  # first bytes of the file that Git LFS leaves in place of another
+_ARCHIVERS = ("__MACOSX", "__pycache__")  # folders that programs leave beside those of classes
+_SHARD = re.compile(r"(?P<split>.*)-(?P<number>\d+)-of-(?P<count>\d+)")
+_GROUP = 256  # files that one process decodes in one go
+_CHUNK = 64  # images held in memory at once: Birdsnap's are of 1.6 MB
+_BUFFER = 2**20  # bytes; without it a row group's whole column, 100 MiB and more, would be read at once
+
+
+class FileGroup(NamedTuple):
+    """Some image files of a split."""
+
+    folder: Path  # of all of them
+    files: tuple[str, ...]  # their paths below it, with slashes
+
+    @property
+    def rows(self) -> int:
+        """Return how many they are."""
+        return len(self.files)
+
+
+def class_names(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder, hidden ones left out, in order."""
+    try:
+        names = [entry.name for entry in os.scandir(folder) if entry.is_dir()]
+        return sorted(name for name in names if not name.startswith(".") and name not in _ARCHIVERS)
+    except OSError as error:
+        seen = f"cannot read {folder}: {error.strerror}"
+        raise DataError(f"{seen}; write a folder with a folder of images of each class") from error
+
+
+def read_folder(folder: Path, classes: Sequence[str]) -> tuple[tuple[FileGroup, ...], NDArray[np.int64]]:
+    """Return the images of these classes in groups, and the numbers of their classes, int64 (n,), which ascend.
+
+    Each lies in the folder of its class or below it, in the order of the names. DataError where a class has no image,
+    or a folder cannot be read.
+    """
+    files: list[str] = []
+    counts = []
+    for name in classes:
+        found = sorted(_images(folder, name))
+        if not found:
+            raise DataError(f"{folder / name} has no image; expected files that end in {', '.join(ENDINGS)}")
+        files += found
+        counts.append(len(found))
+    groups = (FileGroup(folder, tuple(files[start : start + _GROUP])) for start in range(0, len(files), _GROUP))
+    return tuple(groups), np.repeat(np.arange(len(classes)), counts)
+
+
+def _images(folder: Path, name: str) -> Iterator[str]:
+    for path in files_below(folder / name):
+        if is_image(path) and not is_hidden(path.relative_to(folder)):
+            if not path.exists():
+                raise DataError(f"{path} is a link to a file that is missing; mend the link or take it away")
+            yield path.relative_to(folder).as_posix()
+
+
+def is_image(file: Path) -> bool:
+    """Return whether a file is an image by the ending of its name."""
+    return file.suffix.lower() in ENDINGS
+
+
+def is_hidden(path: Path) -> bool:
+    """Return whether a file or a folder that it lies in is hidden, by a dot before its name."""
+    return any(part.startswith(".") for part in path.parts)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the paths in a folder that are no folders, those in linked folders too; DataError where one is closed.
+
+    A link to a folder that it lies in is not followed.
+    """
+    above = {folder: (folder.resolve(), *folder.resolve().parents)}
+    for place, folders, files in os.walk(folder, onerror=_refuse_closed, followlinks=True):
+        here = above.pop(Path(place))
+        for name in list(folders):
+            real = (Path(place) / name).resolve()
+            if real in here:
+                folders.remove(name)
+            above[Path(place) / name] = (*here, real)
+        yield from (Path(place) / name for name in files)
+
+
+def _refuse_closed(error: OSError) -> None:
+    raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+def read_files(group: FileGroup, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Yield the contents of image files, `_CHUNK` at most at a time; rows ascend from the start of the group.
+
+    DataError where one cannot be read.
+    """
+    try:
+        for start in range(0, len(rows), _CHUNK):
+            yield [(group.folder / group.files[int(row)]).read_bytes() for row in rows[start : start + _CHUNK]]
+    except OSError as error:
+        raise DataError(f"cannot read {error.filename}: {error.strerror}") from error
+
+
+class RowGroup(NamedTuple):
+    """A part of a parquet file that can be read without the rest of it."""
+
+    file: Path
+    number: int
+    rows: int
+
+
+@contextmanager
+def _add_file_name(file: Path) -> Iterator[None]:
+    """Add the file's name to an error of pyarrow's: a set has hundreds. DataError for a pointer of Git LFS."""
+    try:
+        yield
+    except (OSError, pa.ArrowException) as error:
+        refuse_pointer(file)
+        raise OSError(f"{file.name}: {error}") from error
+
+
+def refuse_pointer(file: Path) -> None:
+    """Refuse a file that Git LFS has not fetched yet."""
+    with suppress(OSError), file.open("rb") as opened:
+        if opened.read(len(POINTER)) == POINTER:
+            raise DataError(f"{file} is a pointer of Git LFS, not the file itself; run `git lfs pull` there")
+
+
+def split_files(folder: Path) -> dict[str, list[Path]]:
+    """Return the parquet files of each split of a folder, in the order of their rows.
+
+    Where `datasets` finds a single split, files named `Train` and `Test` or the like are two.
+    """
+    os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")  # both are read once, when the library is imported
+    os.environ.setdefault("HF_UPDATE_DOWNLOAD_COUNTS", "0")
+    import datasets  # late: it takes half a second
+
+    if not sys.stderr.isatty():
+        datasets.disable_progress_bars()
+    if datasets.get_dataset_default_config_name(str(folder)) is None:
+        names = list_some(datasets.get_dataset_config_names(str(folder)))
+        raise DataError(f"{folder} has several configurations: {names}; write the folder that holds the files of one")
+    found = datasets.load_dataset_builder(str(folder)).config.data_files
+    splits = {str(split): [Path(file) for file in files] for split, files in found.items()}
+    if len(splits) == 1:
+        splits = _split_by_name(splits, folder.resolve())
+    return splits
+
+
+def _split_by_name(only: dict[str, list[Path]], folder: Path) -> dict[str, list[Path]]:
+    """Divide the files of an only split by their names or those of their folders; as it is where they tell nothing."""
+    (files,) = only.values()
+    names = {file: str(file.relative_to(folder)) for file in files if file.is_relative_to(folder)}
+    named = {name for pair in split_pairs(names.values()) for name in pair}
+    train = [file for file, name in names.items() if name in named and is_train(name)]
+    test = [file for file, name in names.items() if name in named and not is_train(name)]
+    return {"train": train, "test": test} if train else only
+
+
+def refuse_missing(files: list[Path]) -> None:
+    """Refuse the files of a split, such as `train-00000-of-00003`, where some of them are not there."""
+    found = [match for file in files if (match := _SHARD.fullmatch(file.stem))]
+    for split, count, digits in {(one["split"], one["count"], len(one["number"])) for one in found}:
+        there = {int(one["number"]) for one in found if (one["split"], one["count"]) == (split, count)}
+        if lacking := [f"{split}-{n:0{digits}}-of-{count}" for n in range(int(count)) if n not in there]:
+            seen = (
+                f"{files[0].parent} has {len(there)} of the {int(count)} files of '{split}', not {list_some(lacking)}"
+            )
+            raise DataError(f"{seen}; fetch what is missing")
+
+
+def row_groups(files: list[Path]) -> tuple[RowGroup, ...]:
+    """Return all row groups of a split, in the order of their rows."""
+    groups = []
+    for file in files:
+        with _add_file_name(file), pq.ParquetFile(file) as table:
+            sizes = [table.metadata.row_group(number).num_rows for number in range(table.num_row_groups)]
+        groups += [RowGroup(file, number, rows) for number, rows in enumerate(sizes)]
+    return tuple(groups)
+
+
+def column_names(file: Path) -> list[str]:
+    """Return the names of a file's columns."""
+    names: list[str] = read_schema(file).names
+    return names
+
+
+def read_schema(file: Path) -> pa.Schema:
+    """Read names and types of a file's columns."""
+    with _add_file_name(file):
+        return pq.read_schema(file)
+
+
+def read_column(file: Path, name: str) -> pa.ChunkedArray:
+    """Read a column of a file."""
+    with _add_file_name(file):
+        return pq.read_table(file, columns=[name], use_threads=False)[name]
+
+
+def holds_classes(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has classes: whole numbers, words, booleans or categories of them."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_integer(inner) or pa.types.is_boolean(inner) or holds_words(inner))
+
+
+def holds_words(kind: pa.DataType) -> bool:
+    """Return whether a column of this type has texts, however pandas, polars or `datasets` store them."""
+    inner = kind.value_type if pa.types.is_dictionary(kind) else kind
+    return bool(pa.types.is_string(inner) or pa.types.is_large_string(inner) or pa.types.is_string_view(inner))
+
+
+def read_labels(files: list[Path], name: str) -> NDArray[Any]:
+    """Read a column of classes, (n,): words as str, whole numbers and booleans, also stored as floats, as int64.
+
+    DataError where they are neither, rows have none, or the files differ.
+    """
+    parts = [_labels(file, name) for file in files]
+    kinds = {part.dtype.kind: file.name for part, file in zip(parts, files, strict=True)}
+    if len(kinds) > 1:
+        seen = f"'{name}' has words in {kinds['U']} and numbers in {kinds['i']}"
+        raise DataError(f"{files[0].parent}: the label column {seen}; write the same in all files")
+    return np.concatenate(parts)
+
+
+def _labels(file: Path, name: str) -> NDArray[Any]:
+    column = read_column(file, name)
+    said = f"{file}: the label column '{name}'"
+    if column.null_count:
+        raise DataError(f"{said} is empty in {column.null_count} of {len(column)} rows; expected a class for each")
+    if pa.types.is_dictionary(column.type):
+        column = pc.cast(column, column.type.value_type)
+    if holds_words(column.type):
+        return np.asarray(column.to_numpy().astype(str))
+    values = np.asarray(column.to_numpy())
+    if values.dtype.kind not in "biuf" or not np.equal(values, np.rint(values.astype(np.float64))).all():
+        raise DataError(f"{said} holds {column.type}; expected a whole number or a word for each image")
+    return values.astype(np.int64)
+
+
+def read_images(group: RowGroup, name: str, rows: NDArray[np.int64]) -> Iterator[list[bytes]]:
+    """Yield stored images of a row group, `_CHUNK` at most at a time; a missing one is empty.
+
+    The column is binary, or a struct with a binary field `bytes`; DataError where it has paths of files instead. Rows
+    ascend, counted from the start of the row group.
+    """
+    start = 0
+    with pq.ParquetFile(group.file, buffer_size=_BUFFER, pre_buffer=False) as file:
+        for batch in file.iter_batches(_CHUNK, row_groups=[group.number], columns=[name], use_threads=False):
+            low, high = np.searchsorted(rows, [start, start + len(batch)])
+            if low < high:
+                column = batch.column(0)
+                stored = column.field("bytes") if pa.types.is_struct(column.type) else column
+                if stored.null_count == len(stored) and column.null_count < len(column):
+                    seen = f"{group.file} has no bytes in its column '{name}', as where paths alone were stored"
+                    raise DataError(f"{seen}; expected the bytes of each image's file")
+                yield [stored[int(row)].as_py() or b"" for row in rows[low:high] - start]
+            start += len(batch)

@@ -1,0 +1,268 @@
+"""Looks at a folder of somebody's images: how they are stored, split and labelled, how large they are."""
+
+import warnings
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from io import BytesIO
+from itertools import islice
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from PIL import Image
+
+from roarbench.datasets import FOLDERS, PARQUET, TABLE, DatasetRecord, image_files, make_own_record
+from roarbench.datasets.decode_image import inspect, refuse_damaged, usual_depth
+from roarbench.datasets.high_bit_depth import is_deep_grey
+from roarbench.datasets.hub import shorten_error
+from roarbench.datasets.sources import count_images
+from roarbench.datasets.split_names import is_split, is_train, split_pairs
+from roarbench.datasets.tabular import ENDINGS, LABELS, feature_columns, label_column, read_table, text_columns
+from roarbench.errors import DataError
+from roarbench.text import list_some
+
+SHARE = 0.3  # of the images, drawn for testing where there is no split of that kind
+_IMAGES = ("image", "img", "photo", "picture")  # usual names of a column
+_LOOKED_AT = 64  # images that say how large images are, and whether they have colours
+_CHECKED = 20_000  # images that are decoded to find damaged ones; of more, these are spread over all
+_FEWEST = 20  # images of a class to train on; fewer get a warning
+_CHAIN = 4  # folders that lie in each other alone
+_SIZES = (8, 16, 28, 32, 48, 64)
+_GREY = ("1", "L", "LA", "F")
+
+
+def infer_dataset(folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+    """Return the record of the images in a folder, or of a table in a file, counted; its name is that of either.
+
+    The size of images is that of the shorter side of half of them, 64 pixels at most. `say` is told what should be
+    known before hours of work.
+
+    Raises:
+        DataError: There are neither folders of classes nor parquet files with images and labels, too few images, or
+            damaged ones; a file is no table, or has no column of classes.
+    """
+    if folder.is_file() and folder.name.lower().endswith(ENDINGS):
+        found = _infer_table(folder, say)
+    elif folder.is_dir():
+        record = make_own_record(folder.resolve().name, channels=3, size=64)
+        files = list(image_files.files_below(folder.resolve()))
+        tables = [file for file in files if file.suffix.lower() == ".parquet"]
+        in_tables = any(map(_has_images, tables)) or tables and not any(map(image_files.is_image, files))
+        with warnings.catch_warnings():
+            warnings.simplefilter(
+                "ignore"
+            )  # Pillow's, of odd images: damaged ones are refused, others are counted later
+            found = (_infer_tables if in_tables else _infer_folders)(record, folder.resolve(), say)
+    else:
+        what = "a file" if folder.exists() else "missing"
+        raise DataError(f"{folder} is {what}; write a folder of class folders, or of parquet files, or a CSV file")
+    record = count_images(found)
+    if record.train_images < _FEWEST * record.classes:
+        what = "rows" if record.tabular else "images"
+        seen = f"{record.train_images} {what} to train on in {record.classes} classes"
+        say(
+            f"warning: {seen}; with fewer than {_FEWEST} of each, networks may learn nothing that a guess does not know"
+        )
+    return record
+
+
+def _infer_table(path: Path, say: Callable[[str], object]) -> DatasetRecord:
+    table = read_table(path)
+    label = label_column(table, path)
+    gaps, others = feature_columns(table, label), [name for name in table.column_names if name != label]
+    found = tuple(name for name, count in gaps.items() if not count)
+    seen = [f"'{name}' in {count} of {table.num_rows} rows" for name, count in gaps.items() if count]
+    missing = f"{path.name} has missing or infinite values: column {list_some(seen)}"
+    if seen and len(found) < 2:
+        raise DataError(f"{missing}; fill them in or leave these rows out")
+    if seen:
+        say(f"warning: {missing}; left out")
+    texts = text_columns(table, label)
+    for name, why in texts.items():
+        if why:
+            say(f"warning: {path.name}: column '{name}' holds {why}, numbers in the others; left out")
+    if plain := [f"'{name}'" for name, why in texts.items() if not why]:
+        say(f"columns left out, for they hold text: {list_some(plain)}")
+    kept = found if list(found) != others else ()
+    record = replace(make_own_record(path.name.partition(".")[0], channels=1, size=1), folder=str(path.resolve()))
+    return replace(record, own=TABLE, label_column=label, columns=kept, share=SHARE)
+
+
+def _infer_folders(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+    folder = _inner(folder)
+    train, test = _split_folders(folder, say)
+    if train and not test:
+        folder, train = folder / train, ""
+    return _read_sizes(replace(_set_splits(record, train, test), own=FOLDERS, folder=str(folder)), say)
+
+
+def _split_folders(folder: Path, say: Callable[[str], object]) -> tuple[str, str]:
+    """Find the folders of training and of test images; empty where there is none."""
+    names = image_files.class_names(folder)
+    pairs = [[_inner(folder / name).relative_to(folder).as_posix() for name in pair] for pair in split_pairs(names)]
+    for train, test in pairs:
+        if image_files.class_names(folder / test):
+            return train, test
+        said = f"{folder / test} has no folders of classes"
+    if pairs:
+        say(f"warning: {said}; test images are drawn from '{train}'")
+        return train, ""
+    if found := [name for name in names if is_train(name) and image_files.class_names(folder / name)]:
+        return found[0], ""
+    if named := [name for name in names if is_split(name)]:
+        others = list_some([name for name in names if name != named[0]])
+        advice = "name those of the splits 'train' and 'test'; if it is a class, write the suite's file by hand"
+        raise DataError(f"{folder} has the folder '{named[0]}', named like a split, beside {others}; {advice}")
+    return "", ""
+
+
+def _read_sizes(record: DatasetRecord, say: Callable[[str], object]) -> DatasetRecord:
+    """Return the record with size and channels of its image files, none of which is damaged."""
+    folder = Path(record.folder)
+    places = [folder / name for name in dict.fromkeys(record.split_names.values())]
+    files = [group.folder / file for place in places for group in _groups(place) for file in group.files]
+    if others := Counter(file.suffix.lower() for place in places for file in _left_out(place)):
+        kinds = list_some([f"{count} {ending or 'without an ending'}" for ending, count in others.most_common()])
+        say(f"warning: files that do not end as images do are left out: {kinds}")
+    found = _set_shape(record, (file.read_bytes() for file in _spread(files, _LOOKED_AT)))
+    checked = list(_spread(files, _CHECKED))
+    with ThreadPoolExecutor() as pool:  # Pillow decodes outside of Python's lock
+        seen = list(pool.map(lambda file: inspect(file.read_bytes()), checked))
+    names = [file.relative_to(folder).as_posix() for file, one in zip(checked, seen, strict=True) if one.damage]
+    refuse_damaged(names, len(checked), record.name, Counter(one.damage for one in seen))
+    return _set_depth(found, (one.bits for one in seen))
+
+
+def _set_depth(record: DatasetRecord, bits: Iterable[int]) -> DatasetRecord:
+    """Return the record with the depth of images that use so many bits; 0 for those of 8."""
+    most = max(bits, default=0)
+    return replace(record, depth=usual_depth(most) if most else 0)
+
+
+def _left_out(place: Path) -> Iterator[Path]:
+    """Yield the files in class folders that are no images by their names, hidden ones and those of folders aside."""
+    for name in image_files.class_names(place):
+        for file in image_files.files_below(place / name):
+            if not image_files.is_image(file) and not image_files.is_hidden(file.relative_to(place)):
+                yield file
+
+
+def _inner(folder: Path) -> Path:
+    """Return the folder of folders inside a chain of single ones, as archives leave them."""
+    for _ in range(_CHAIN):
+        names = image_files.class_names(folder)
+        if len(names) != 1 or not image_files.class_names(folder / names[0]):
+            break
+        folder /= names[0]
+    return folder
+
+
+def _groups(place: Path) -> tuple[image_files.FileGroup, ...]:
+    if classes := image_files.class_names(place):
+        return image_files.read_folder(place, classes)[0]
+    _, loose = image_files.read_folder(place.resolve().parent, [place.resolve().name])
+    seen = f"{place} has {len(loose)} images and no folders of classes"
+    raise DataError(f"{seen}; put the images of each class into a folder of its own, such as {place / 'CLASS'}")
+
+
+def _infer_tables(record: DatasetRecord, folder: Path, say: Callable[[str], object]) -> DatasetRecord:
+    try:
+        found = image_files.split_files(folder)
+    except DataError:
+        raise
+    except Exception as error:  # the library below raises a dozen kinds, some of them private
+        raise DataError(f"cannot read {folder} ({shorten_error(error)}); expected parquet files") from error
+    pairs = split_pairs(found)
+    train = pairs[0][0] if pairs else next(iter(found))
+    if len(found) == 1 and train != "train" or len(found) > 1 and not is_train(train):
+        raise DataError(f"{folder} has the splits {', '.join(found)}, none to train on; name its files train-*.parquet")
+    try:
+        image, label = _columns(found[train][0])
+        record = replace(record, own=PARQUET, folder=str(folder), image_column=image, label_column=label)
+        test = next((test for _, test in pairs if not _lack(found[test], label)), "")
+        if pairs and test != (first := pairs[0][1]):
+            used = f"'{test}' is used" if test else f"test images are drawn from '{train}'"
+            say(f"warning: the split '{first}' has no {_lack(found[first], label)}; {used}")
+        if lack := _lack(found[train], label):
+            raise DataError(f"{folder}: the split '{train}' has no {lack}; expected images with labels to train on")
+        for name in filter(None, (train, test)):
+            image_files.refuse_missing(found[name])
+        group = image_files.row_groups(found[train])[0]
+        rows = np.arange(min(group.rows, _LOOKED_AT))
+        contents = [one for part in image_files.read_images(group, record.image_column, rows) for one in part]
+    except (OSError, pa.ArrowException) as error:
+        raise DataError(f"cannot read {folder} ({error}); expected parquet files") from error
+    record = _set_shape(_set_splits(record, train, test), contents)
+    return _set_depth(record, (inspect(content).bits for content in contents))
+
+
+def _columns(file: Path) -> tuple[str, str]:
+    """Find the columns of images and of labels in a file."""
+    schema = image_files.read_schema(file)
+    images = [field.name for field in schema if _holds_images(field.type)]
+    labels = [field.name for field in schema if image_files.holds_classes(field.type) or field.name in LABELS]
+    return _column(file, "images", images, _IMAGES), _column(file, "labels", labels, LABELS)
+
+
+def _lack(files: list[Path], name: str) -> str:
+    """Say whether a split lacks rows or labels: the hub's hidden ones are -1 or missing; empty where it has both."""
+    columns = [image_files.read_column(file, name) for file in files]
+    if not any(map(len, columns)):
+        return "rows"
+    return "labels" if all(map(_is_hidden, columns)) else ""
+
+
+def _is_hidden(labels: pa.ChunkedArray) -> bool:
+    if labels.null_count == len(labels):
+        return True
+    return bool(pa.types.is_signed_integer(labels.type) and pc.min(labels).as_py() == -1)
+
+
+def _set_splits(record: DatasetRecord, train: str, test: str) -> DatasetRecord:
+    """Return the record with the names of its splits; of a single one a share is drawn for testing."""
+    if train and test:
+        return replace(record, train_split=train, test_split=test)
+    return replace(record, train_split=train or ".", test_split=train or ".", share=SHARE)
+
+
+def _has_images(file: Path) -> bool:
+    """Return whether a parquet file has a column of images."""
+    try:
+        return any(_holds_images(field.type) for field in image_files.read_schema(file))
+    except OSError:
+        return True  # told of where it is read
+
+
+def _holds_images(kind: pa.DataType) -> bool:
+    inner = kind.field("bytes").type if pa.types.is_struct(kind) and kind.get_field_index("bytes") >= 0 else kind
+    return bool(pa.types.is_binary(inner) or pa.types.is_large_binary(inner))
+
+
+def _column(file: Path, what: str, found: Sequence[str], usual: Sequence[str]) -> str:
+    """Return the column that is meant: one with a usual name, or the only one."""
+    named = [name for name in usual if name in found]
+    if not named and len(found) != 1:
+        seen = f"{len(found)} columns may hold {what}: {', '.join(found)}" if found else f"no column holds {what}"
+        raise DataError(f"{file.name}: {seen}; name it '{usual[0]}', or write the suite's file by hand")
+    return named[0] if named else found[0]
+
+
+def _spread(files: Sequence[Path], most: int) -> Iterator[Path]:
+    return islice(files, 0, None, -(-len(files) // most))
+
+
+def _set_shape(record: DatasetRecord, contents: Iterable[bytes]) -> DatasetRecord:
+    sides, grey = [], []
+    for content in contents:
+        with suppress(Exception), Image.open(BytesIO(content)) as image:  # damaged ones are told of when they are read
+            sides.append(min(image.size))
+            grey.append(image.mode in _GREY or is_deep_grey(image.mode))
+    if not sides:
+        raise DataError(f"none of the images looked at in {record.folder} can be read; expected image files")
+    size = max((size for size in _SIZES if size <= median(sides)), default=_SIZES[0])
+    return replace(record, size=size, channels=1 if all(grey) else 3)

@@ -1,0 +1,105 @@
+"""The vocabulary of ROAR as plain types; `docs/words.md` says what each word means."""
+
+from enum import StrEnum
+
+
+class Split(StrEnum):
+    """Part of a data set."""
+
+    TRAIN = "train"
+    TEST = "test"
+
+
+TEST_IDS = 2**32  # test images are numbered from here on, so that an id means one image of the data set
+
+
+class Order(StrEnum):
+    """End of the ranking that is removed first."""
+
+    MORF = "morf"  # most relevant first
+    LERF = "lerf"  # least relevant first
+
+
+class Unit(StrEnum):
+    """Size of one feature."""
+
+    SCALAR = "scalar"  # one number of channels x height x width (Hooker et al. 2019)
+    PIXEL = "pixel"  # all channels of a pixel together; the map is summed over channels (Rong et al. 2022)
+    PATCH_4 = "patch:4"  # a square of 4 x 4 pixels; the map is summed over it and over channels
+    PATCH_8 = "patch:8"
+    SUPERPIXEL = "superpixel"  # pixels, those of a superpixel one after the other; the map is averaged over it
+
+    @property
+    def side(self) -> int:
+        """Return the height and width of the squares of pixels that are one feature."""
+        return int(self.partition(":")[2] or 1)
+
+    def grid(self, shape: tuple[int, int, int]) -> tuple[int, int, int]:
+        """Return layers, rows and columns of an image's features; squares that its border cuts are features, too.
+
+        Args:
+            shape: Channels, height and width of an image.
+        """
+        channels, height, width = shape
+        return channels if self is Unit.SCALAR else 1, -(-height // self.side), -(-width // self.side)
+
+    @property
+    def stem(self) -> str:
+        """Return its name within those of files and addresses, where a colon would end a scheme."""
+        return self.replace(":", "")
+
+
+class ScoredNetwork(StrEnum):
+    """Network that is scored at a level."""
+
+    IMAGES = "images"  # trained from scratch on the degraded images
+    MASKS = "masks"  # trained from scratch on the binary removal masks alone
+    NONE = "none"  # the reference, as it is
+    EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removal masks of the same cell
+    RECURSIVE = "recursive"  # trained from scratch where networks of lower levels, explained anew, say what matters
+    COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
+    SIBLINGS = "siblings"  # every reference, as it is, under the maps that explain each of them
+
+    @property
+    def trains(self) -> bool:
+        """Return whether a network was trained for it; else a reference is scored as it is."""
+        return self not in (ScoredNetwork.NONE, ScoredNetwork.SIBLINGS)
+
+
+class Precision(StrEnum):
+    """The numbers that a network computes with."""
+
+    FLOAT32 = "float32"
+    BF16 = "bf16"  # bfloat16 autocast where the processor has it, else float32
+
+
+class Making(StrEnum):
+    """Way of making the maps of estimators that share passes; a name never means something else."""
+
+    FLOAT32 = "float32"  # by the network as it is
+    BF16 = "bf16"  # in `Precision.BF16`, batch norms folded into convolutions (docs/decisions/0019)
+    FLOAT32_STEM = "float32-stem"  # batch norms folded, a path's points pass the stem together (docs/decisions/0032)
+    BF16_STEM = "bf16-stem"  # both
+
+    @property
+    def precision(self) -> Precision:
+        """Return what the network is to compute with."""
+        return Precision.BF16 if self in (Making.BF16, Making.BF16_STEM) else Precision.FLOAT32
+
+    @property
+    def divides(self) -> bool:
+        """Return whether the network's stem is passed once for each path."""
+        return self in (Making.FLOAT32_STEM, Making.BF16_STEM)
+
+
+PLAIN_FILLS = ("mean", "zero", "blur", "noise")  # what replaces a feature whichever others are removed
+FILLS = (*PLAIN_FILLS, "linear", "neighbours")  # what can replace a removed feature
+FILL_WORDS = {"black": "zero"}  # other words for fills, the first as baselines have it; records keep the second
+TABULAR_FILLS = ("mean", "zero", "noise")  # those that look at no neighbours, which the columns of a table do not have
+OTHER_IMAGE = "other-image"  # the twin that removes from each image what its parent ranks first in another one
+SAME_CLASS = "same-class"  # the same, with another image of its own class
+OTHER_REFERENCE = "other-reference"  # the twin whose map explains the next one of a suite's references
+MATCHED_IMAGE = "matched"  # the same as `OTHER_IMAGE`, as many features of each stratum as the image's own map removes
+FEWEST_NETWORKS = 3  # of own-network gain: two networks form one pair, which says nothing about other pairs
+PAPER_LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9)  # Hooker et al. 2019, section 4
+OWN_NETWORK_LEVELS = (0.05, 0.5)  # chosen on planted-corners (studies/own_network)

@@ -1,0 +1,57 @@
+"""What belongs to an image by chance, and which other image's map it is handed. Nothing here imports torch.
+
+Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, what the draw is for), the
+upper half of the 256-bit counter is (image, j), the lower half counts within one draw: no two draws share a bit.
+"""
+
+from enum import IntEnum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.errors import CallerError
+
+
+class RngStream(IntEnum):
+    """Purpose of a draw."""
+
+    NOISE = 0
+    RANDOM = 1
+    TARGET = 2
+    OTHER_IMAGE = 3
+    SAME_CLASS = 4
+    PATH = 5
+    MASK = 6
+    COALITION = 7
+    FILL = 8
+    CORNER = 9
+
+
+def make_rng(seed: int, purpose: RngStream, image: int, j: int = 0) -> np.random.Generator:
+    """Return the source of the draws that are for one thing and belong to one image."""
+    return np.random.Generator(np.random.Philox(key=[seed, purpose], counter=[0, 0, j, image]))
+
+
+def pair_images(n: int, first: int, seed: int) -> NDArray[np.int64]:
+    """Return for each of n images another one, int64 (n,): every image is another one's exactly once.
+
+    The images stand in a circle in random order, and each is given the one before it. The number of the first in the
+    data set keeps training and test images apart.
+    """
+    order = make_rng(seed, RngStream.OTHER_IMAGE, first).permutation(n)
+    others = np.empty(n, np.int64)
+    others[order] = np.roll(order, 1)
+    return others
+
+
+def pair_images_of_class(labels: NDArray[np.int64], first: int, seed: int) -> NDArray[np.int64]:
+    """Return for each image another of its class, int64 (n,), as `pair_images`; CallerError where one is alone."""
+    order = make_rng(seed, RngStream.SAME_CLASS, first).permutation(len(labels))
+    others = np.empty(len(labels), np.int64)
+    for label in np.unique(labels):
+        members = order[labels[order] == label]
+        if len(members) == 1:
+            found = f"class {label} has one image, so no other one of its class can be handed to it"
+            raise CallerError(f"{found}; expected two of each class, write a larger --max-images")
+        others[members] = np.roll(members, 1)
+    return others

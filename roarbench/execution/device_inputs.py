@@ -1,0 +1,158 @@
+"""Where a run's images and removed bits lie: on the device that trains if they fit, else they are streamed.
+
+Matched masks of test images are made here: what another image's map removes, stratum by stratum.
+"""
+
+import os
+from functools import lru_cache
+from tempfile import TemporaryFile
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.datasets.decoded import ImageData
+from roarbench.devices import device, gpu_memory
+from roarbench.enums import Split, Unit
+from roarbench.errors import CallerError
+from roarbench.execution.importance import image_ids
+from roarbench.files import report_write_errors
+from roarbench.kernels.bit_planes import bin_codes, find_removed_bits
+from roarbench.kernels.degrade import DegradedImages, unpack
+from roarbench.kernels.fill import fill_features, removal_magnitude, replace_features
+from roarbench.kernels.inputs import Inputs
+from roarbench.kernels.mask_matching import draw_matching_ties, match_removed, strata
+from roarbench.kernels.streaming import StreamedImages
+from roarbench.plan.runs import Cell, Run
+from roarbench.store.provenance import cores
+from roarbench.store.rankings import Rankings
+
+_AT_ONCE = 256  # images that are filled, or matched, together
+_KEPT = 2**30  # features, a byte each, whose strata a process keeps for its next runs
+SHARE = 0.6  # of the memory that pixels and bits of a data set may take; the rest is the network's
+
+
+def make_untouched(images: ImageData, split: Split) -> Inputs:
+    """Return images with nothing removed."""
+    if not fits_in_memory(images, 0):
+        return _stream(images, split, None, Unit.SCALAR)
+    return DegradedImages(pixels(images, split), None, mean_of(images), Unit.SCALAR)
+
+
+def make_degraded(images: ImageData, split: Split, rankings: Rankings, cell: Cell) -> Inputs:
+    """Return images without the features that a cell removes."""
+    layout, planes = rankings.layout, rankings.planes(split)
+    if cell.fill == "mean" and not fits_in_memory(images, layout.width):
+        return _stream(images, split, _extract(rankings, split, cell), cell.unit)
+    return remove_features(images, split, find_removed_bits(planes, cell.t, cell.order, layout), cell)
+
+
+def _stream(images: ImageData, split: Split, removed: NDArray[np.uint8] | None, unit: Unit) -> StreamedImages:
+    return StreamedImages(images[split].pixels, removed, torch.tensor(images.mean), unit, device())
+
+
+def _extract(rankings: Rankings, split: Split, cell: Cell) -> NDArray[np.uint8]:
+    """Return the packed removed bits of a split, uint8 (n, width), in a file without a name, which ends with its map.
+
+    Each epoch reads this file: 24 GB for ImageNet, where the planes of five levels have 72 GB.
+    """
+    planes, layout = rankings.planes(split), rankings.layout
+    with report_write_errors(rankings.folder), TemporaryFile(dir=rankings.folder) as file:
+        for start in range(0, len(planes), _AT_ONCE):
+            find_removed_bits(planes[start : start + _AT_ONCE], cell.t, cell.order, layout).tofile(file)
+        return np.memmap(file, np.uint8, "r", shape=(len(planes), layout.width))
+
+
+def remove_features(data: ImageData, split: Split, removed: NDArray[np.uint8], cell: Cell) -> DegradedImages:
+    """Return the images of a split without what packed bits, uint8 (n, width), say, by the fill of a cell.
+
+    CallerError where another fill than the mean, which is made once, has no room for its images in memory.
+    """
+    images, bits, mean = pixels(data, split), torch.from_numpy(removed).to(device()), mean_of(data)
+    if cell.fill == "mean":
+        return DegradedImages(images, bits, mean, cell.unit)
+    if not fits_in_memory(data, images[0].nbytes):
+        raise CallerError(f"fill '{cell.fill}' keeps all images in memory and they do not fit; write the fill mean")
+    made = torch.empty_like(images)
+    for start in range(0, len(images), _AT_ONCE):
+        rows = slice(start, min(start + _AT_ONCE, len(images)))
+        gone, ids = unpack(bits[rows], data.record.shape, cell.unit), image_ids(split, rows.start, rows.stop)
+        made[rows] = fill_features(images[rows], gone, cell.fill, mean, ids)
+    return DegradedImages(made, None, mean, cell.unit)
+
+
+def find_removed_on_device(rankings: Rankings, split: Split, cell: Cell) -> Tensor:
+    """Return packed removed bits of all images of a split, uint8 (n, width), on the device."""
+    bits = find_removed_bits(rankings.planes(split), cell.t, cell.order, rankings.layout)
+    return torch.from_numpy(bits).to(device())
+
+
+@lru_cache(maxsize=2)
+def pixels(images: ImageData, split: Split) -> Tensor:
+    """Return all pixels of a split, uint8 (n, c, h, w): memory-mapped on a processor, one copy on a GPU."""
+    return torch.from_numpy(images[split].pixels).to(device())
+
+
+def load_pixels(images: ImageData, split: Split) -> Tensor:
+    """Return all pixels of a split, uint8 (n, c, h, w): as `pixels` does where a GPU can hold them, else as mapped."""
+    return pixels(images, split) if fits_in_memory(images, 0) else torch.from_numpy(images[split].pixels)
+
+
+def mean_of(images: ImageData) -> Tensor:
+    """Return what replaces a removed feature, the training mean, float32 (c,), in [0, 255], on the device."""
+    return torch.tensor(images.mean, device=device())
+
+
+def fits_in_memory(images: ImageData, width: int) -> bool:
+    """Return whether both splits fit in memory, with `width` bytes of removed bits for each image."""
+    parts = [images[split].pixels for split in Split]
+    count = sum(map(len, parts))
+    mapped = device().type == "cpu"  # the system reads and drops pages of the pixels as it likes
+    return count * width + (0 if mapped else sum(part.nbytes for part in parts)) <= SHARE * _memory()
+
+
+def _memory() -> float:
+    if device().type == "cuda":
+        return gpu_memory()
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / cores()
+
+
+def match_bits(
+    images: ImageData, run: Run, rankings: Rankings, removed: NDArray[np.uint8], others: NDArray[np.int64]
+) -> NDArray[np.uint8]:
+    """Return packed removed bits, uint8 (n, width), that follow other images' maps and change each image as much.
+
+    `removed` has what each image's own map removes, of the same shape; `others`, int64 (n,), whose map each is handed.
+    """
+    d, made = rankings.layout.features, np.empty_like(removed)
+    planes = rankings.planes(Split.TEST)
+    for start in range(0, len(removed), _AT_ONCE):
+        rows = slice(start, min(start + _AT_ONCE, len(removed)))
+        own = np.unpackbits(removed[rows], axis=1, count=d).view(bool)
+        ties = draw_matching_ties(run.seed, np.arange(rows.start, rows.stop), d)
+        codes = bin_codes(planes[others[rows]], rankings.layout)
+        found = match_removed(own, codes, _strata(images, run.cell, rows), run.cell.order, ties)
+        made[rows] = np.packbits(found, axis=1)
+    return made
+
+
+def _strata(images: ImageData, cell: Cell, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
+    """Return the strata of some test images; kept for other runs where those of all images take little room."""
+    if images.test.pixels.size <= _KEPT:
+        return _compute_strata(images, cell.unit, cell.fill)[rows]
+    return _compute_strata_of(images, cell.unit, cell.fill, rows)
+
+
+@lru_cache(maxsize=1)
+def _compute_strata(images: ImageData, unit: Unit, fill: str) -> NDArray[np.unsignedinteger[Any]]:
+    starts = range(0, len(images.test.pixels), _AT_ONCE)
+    return np.concatenate([_compute_strata_of(images, unit, fill, slice(start, start + _AT_ONCE)) for start in starts])
+
+
+def _compute_strata_of(images: ImageData, unit: Unit, fill: str, rows: slice) -> NDArray[np.unsignedinteger[Any]]:
+    pixels = torch.from_numpy(images.test.pixels[rows])
+    ids = image_ids(Split.TEST, rows.start, rows.start + len(pixels))
+    changed = replace_features(pixels, torch.ones_like(pixels, dtype=torch.bool), fill, torch.tensor(images.mean), ids)
+    return strata(removal_magnitude(pixels, changed, unit))

@@ -1,0 +1,181 @@
+"""Rankings of a suite, and the networks that they explain, in a folder: others retrain on them without making maps.
+
+    index.json                 the suite, its images, who made it, and every file with its hash
+    rankings/, references/     the suite's files as a store has them, 3 bits a feature
+
+A folder may have the networks alone: another machine then explains the same ones. It is taken whole, and only after all
+of it was checked against the suite and the images of the store that asks.
+"""
+
+import json
+import shutil
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from roarbench.enums import Split
+from roarbench.errors import CallerError, Hint, StoreError
+from roarbench.execution.job_graph import find_needed_rankings
+from roarbench.execution.suite_work import SuiteWork
+from roarbench.files import report_write_errors, sha256, sync
+from roarbench.identity import check_record, record
+from roarbench.plan.run_keys import has_explained_model, runs_of
+from roarbench.store.annotations import Kind, put_remarks
+from roarbench.store.layout import Workspace
+from roarbench.store.ranking_parts import MANIFEST
+from roarbench.store.ranking_spec import RankingSpec
+from roarbench.store.rankings import Rankings
+from roarbench.store.results import ResultsStore
+from roarbench.store.results_folder import INDEX, read_plain
+from roarbench.text import one_line
+
+_ODD = (LookupError, ValueError, TypeError, RuntimeError, RecursionError, OSError)
+
+
+@dataclass(frozen=True)
+class ShippedIndex:
+    """Content of a folder of rankings, in its own words."""
+
+    format: int  # counts up when older versions cannot read the folder
+    suite: str
+    data: str  # fingerprint of the images
+    about: str  # who made the rankings and on what, one line
+    files: dict[str, str]  # SHA-256 of each file, by its path within the folder
+
+
+def export_rankings(work: SuiteWork, folder: Path, about: str, references_only: bool = False) -> list[Rankings]:
+    """Write the rankings of a suite, with the networks that they explain, to a new folder.
+
+    Raises:
+        CallerError: The folder is there already, the store lacks some of them, or the suite explains no network.
+        StoreError: A file was altered since it was made, or the folder cannot be written.
+    """
+    specs = [] if references_only else _specs(work)
+    root, names = work.workspace.root, _names(work, specs)
+    if not names:
+        raise CallerError(f"{work.suite.title} explains no network; write no --references-only")
+    if folder.exists():
+        raise CallerError(f"{folder} already exists; name a new folder")
+    if lacking := [name for name in names if not (root / name).exists()]:
+        seen = f"{root} lacks {len(lacking)} files of {work.suite.title}, such as {lacking[0]}"
+        raise CallerError(seen, Hint("; `{}` makes them", "run"))
+    with report_write_errors(folder), TemporaryDirectory(dir=folder.absolute().parent) as temporary:
+        copy = _copy_files(root, Path(temporary) / "copy", names)
+        found = _read_checked(work, copy, specs)
+        hashes = {name: sha256(copy / name) for name in names}
+        index = ShippedIndex(1, work.suite.title, work.images.fingerprint, about, hashes)
+        (copy / INDEX).write_text(json.dumps(record(index), indent=1) + "\n", "utf-8")
+        _read_index(copy)
+        copy.rename(folder)
+    return found
+
+
+def import_rankings(work: SuiteWork, store: ResultsStore, folder: Path) -> list[Rankings]:
+    """Take the rankings of a suite from a folder that `export_rankings` wrote, all or none; the results store notes it.
+
+    StoreError where it is not what it says, of another suite or other images, or the store has other files there.
+    """
+    root, index = work.workspace.root, _read_index(folder)
+    specs = _specs(work) if any(name.startswith("rankings/") for name in index.files) else []  # else references alone
+    _check_names(work, folder, index, specs)
+    with report_write_errors(root), TemporaryDirectory(dir=root, prefix="import-") as temporary:
+        copy = _copy_files(folder, Path(temporary), index.files)
+        for name, noted in index.files.items():
+            if (seen := sha256(copy / name)) != noted:
+                raise StoreError(f"{folder / name} has the SHA-256 {seen[:12]}…, {INDEX} says {noted[:12]}…")
+        try:
+            found = _read_checked(work, copy, specs)
+        except (StoreError, *_ODD) as error:
+            seen = one_line(str(error) or type(error).__name__, 300).replace(f"{copy}", f"{folder}")
+            raise StoreError(f"nothing was taken: {seen}") from None
+        with store.database.write() as connection:
+            put_remarks(connection, {f"{Kind.IMPORTED} {rankings.checksum}": True for rankings in found})
+        places = sorted({str(Path(name).parent) for name in index.files})
+        for place in [place for place in places if not _has(root, place, index.files)]:
+            (root / place).parent.mkdir(parents=True, exist_ok=True)
+            (copy / place).rename(root / place)
+            sync((root / place).parent)
+    return found
+
+
+def _specs(work: SuiteWork) -> list[RankingSpec]:
+    runs = runs_of(work.suite, work.images.fingerprint, work.images.limit).values()
+    return find_needed_rankings(work, list(runs))
+
+
+def _names(work: SuiteWork, specs: Sequence[RankingSpec]) -> list[str]:
+    """Return the paths within a store of all files of these rankings and of the explained networks."""
+    places = {work.rankings.folder(spec): [f"{split}.arrow" for split in spec.splits] for spec in specs}
+    for explained in work.explained if has_explained_model(work.suite) else ():
+        places[explained.store.folder] = ["weights.pt", *(f"{split}.npz" for split in explained.splits)]
+    root = work.workspace.root
+    return [f"{(place / name).relative_to(root)}" for place, files in places.items() for name in (*files, MANIFEST)]
+
+
+def _copy_files(source: Path, target: Path, names: Iterable[str]) -> Path:
+    """Copy these files and flush them to the disk; returns the target."""
+    for name in names:
+        (target / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(source / name, target / name)
+        sync(target / name)
+    return target
+
+
+def _read_index(folder: Path) -> ShippedIndex:
+    """Return what a folder says of itself, each value of its kind."""
+    path = folder / INDEX
+    try:
+        index = ShippedIndex(**read_plain(path))
+        check_record(index)
+        if index.format != 1:
+            raise ValueError(f"its format is {index.format}, this version reads 1")
+    except _ODD as error:
+        raise StoreError(f"{path} is not an index of rankings: {one_line(str(error), 200)}") from None
+    return index
+
+
+def _check_names(work: SuiteWork, folder: Path, index: ShippedIndex, specs: Sequence[RankingSpec]) -> None:
+    """Refuse a folder of another suite, of other images, or with other files than these have."""
+    expected = f"{work.suite.title} on the images {work.images.fingerprint[:8]}"
+    if (index.suite, index.data) != (work.suite.title, work.images.fingerprint):
+        raise StoreError(f"{folder} is of {index.suite} on the images {index.data[:8]}, expected {expected}")
+    there = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    if links := [path for path in there if path.is_symlink() or not path.is_file()]:
+        raise StoreError(f"{links[0]} is a link; a folder of rankings has only plain files")
+    found = {f"{path.relative_to(folder)}" for path in there} - {INDEX}
+    for names, where in ((found, "the folder"), ({*_names(work, specs)}, expected)):
+        if odd := sorted(names ^ {*index.files}):
+            raise StoreError(f"{folder}: {one_line(odd[0], 200)} is in {INDEX} or in {where}, and not in both")
+
+
+def _read_checked(work: SuiteWork, folder: Path, specs: Sequence[RankingSpec]) -> list[Rankings]:
+    """Return these rankings as another folder has them, every byte checked, with the networks that they explain."""
+    other, weights = replace(work, workspace=Workspace(folder)), {"": ""}
+    for explained in other.explained if has_explained_model(work.suite) else ():
+        explained.trained()
+        weights[explained.reference.key] = explained.store.checksum()
+        for split in explained.splits:
+            _check_count(explained.store.folder, len(explained.store.predictions(split).targets), work, split)
+    found = []
+    for spec in specs:
+        other.rankings.verify(spec)
+        found.append(rankings := other.rankings.open(spec))
+        if rankings.weights != weights[spec.reference]:
+            raise ValueError(f"{rankings.folder} explains another network than the one beside it")
+        for split in spec.splits:
+            _check_count(rankings.folder, len(rankings.planes(split)), work, split)
+    return found
+
+
+def _check_count(place: Path, seen: int, work: SuiteWork, split: Split) -> None:
+    if seen != (expected := len(work.images[split].labels)):
+        raise ValueError(f"{place} is of {seen:,} {split} images, expected {expected:,}")
+
+
+def _has(root: Path, place: str, files: Mapping[str, str]) -> bool:
+    """Return whether a store has a folder already; StoreError where its files are others."""
+    own = {name: noted for name, noted in files.items() if str(Path(name).parent) == place}
+    if (root / place).exists() and any(sha256(root / name) != noted for name, noted in own.items()):
+        raise StoreError(f"{root / place} holds other files; name a fresh --store")
+    return (root / place).exists()

@@ -1,0 +1,124 @@
+"""Jobs that a worker does for rankings: rank a range of images, in one pass what shares it, and join the ranges."""
+
+from collections import defaultdict
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from roarbench.datasets.superpixel_files import superpixels
+from roarbench.enums import Split, Unit
+from roarbench.errors import RunError
+from roarbench.estimators.engine import EXPLAINED, job_group
+from roarbench.execution.importance import images_at_once, maps_and_ties, maps_device
+from roarbench.execution.suite_work import SuiteWork
+from roarbench.kernels.bit_planes import encode
+from roarbench.kernels.device_ranking import Ranked, compute_tied_shares, planes_of
+from roarbench.kernels.ranking import features, sort_keys
+from roarbench.kernels.superpixels import superpixel_draws, superpixel_means, superpixel_ties
+from roarbench.sandbox.explain import images_a_sandbox
+from roarbench.store.map_provenance import MapProvenance, merge
+from roarbench.store.ranking_spec import RankingSpec
+
+_Piece = tuple[NDArray[np.uint8], MapProvenance]  # bit-planes of a batch, (n, planes, width), and how they were made
+
+
+def rank_shard(
+    work: SuiteWork, specs: Sequence[RankingSpec], split: Split, start: int, stop: int
+) -> dict[RankingSpec, str]:
+    """Rank the features of the images `start` … `stop - 1` by the estimators of one group, in one pass.
+
+    Several of the suite's references may be explained together: noisy copies take the same draws. Bit-planes that are
+    in the store already are not made again. No more than one batch of maps is kept.
+
+    Returns:
+        Why rankings cannot be made, for those whose maps are not finite numbers of the images' shape.
+
+    Raises:
+        StoreError: Another kind of device has begun one of these rankings; no map is made.
+    """
+    store, locked = work.rankings, range(start, stop, EXPLAINED)  # one grid for all kinds of devices
+    with ExitStack() as locks:
+        for group in list_groups(specs):
+            locks.enter_context(store.lock(specs[0].data, group, split, locked))
+        todo = [spec for spec in specs if not store.has_part(spec, split, start, stop)]
+        for spec in todo:
+            store.refuse_other_device(spec, maps_device(spec.estimator_record))
+        pieces: defaultdict[RankingSpec, list[_Piece]] = defaultdict(list)
+        failed: dict[RankingSpec, str] = {}
+        size = _batch_size(work, todo) if todo else 1
+        for first in range(start, stop, size):
+            asked = [spec for spec in todo if spec not in failed]
+            ranked, reasons = _rank_batch(work, asked, split, first, min(first + size, stop))
+            failed |= reasons
+            for spec, piece in ranked.items():
+                pieces[spec].append(piece)
+        for spec in (spec for spec in todo if spec not in failed):
+            weights = work.explained_in(spec).store.checksum() if spec.reference else ""
+            parts, provenances = zip(*pieces[spec], strict=True)
+            store.write_part(spec, split, start, stop, np.concatenate(parts), _join_provenance(provenances, weights))
+    return failed
+
+
+def list_groups(specs: Sequence[RankingSpec]) -> list[str]:
+    """Return names of what is computed together, a group of estimators for one reference each.
+
+    They ascend, so that no two processes that take them one after the other wait for each other.
+    """
+    return sorted({job_group(spec.estimator_record) + spec.reference[:8] for spec in specs})
+
+
+def _join_provenance(parts: Sequence[MapProvenance], weights: str) -> MapProvenance:
+    batches, kept = merge(one for each in parts for one in each.batches), [n for each in parts for n in each.kept]
+    ties = [share for each in parts for share in each.ties]
+    return MapProvenance(sum(each.seconds for each in parts), weights, batches, kept, ties)
+
+
+def _batch_size(work: SuiteWork, specs: Sequence[RankingSpec]) -> int:
+    """Return how many images' maps are made at once; more for a submission, whose sandbox takes seconds to start."""
+    if not specs[0].estimator_record.submitted:
+        return images_at_once(work, len(specs))
+    return images_a_sandbox(specs[0].shape)
+
+
+def _rank_batch(
+    work: SuiteWork, specs: list[RankingSpec], split: Split, start: int, stop: int
+) -> tuple[dict[RankingSpec, _Piece], dict[RankingSpec, str]]:
+    """Return the rankings of one batch, and why some cannot be made."""
+    images, labels = work.images, None
+    if any(spec.unit is Unit.SUPERPIXEL for spec in specs):
+        labels = superpixels(images.folder, split, images[split].pixels, start, stop)
+    asked = {spec: (work.explained_in(spec), spec.name) for spec in specs}
+    made, ties = maps_and_ties(asked.values(), split, start, stop, {spec.layout.features for spec in specs})
+    found: dict[RankingSpec, _Piece] = {}
+    failed: dict[RankingSpec, str] = {}
+    for spec, pair in asked.items():
+        try:
+            planes, tied = rank_maps(spec, made[pair].importance, partial(ties, spec.layout.features), labels)
+        except RunError as error:  # of one estimator; the others of the pass go on
+            failed[spec] = f"{split} images from {start} on: {error}"
+        else:
+            found[spec] = planes, made[pair].provenance._replace(ties=tied)
+    return found, failed
+
+
+def rank_maps(
+    spec: RankingSpec, importance: Tensor, ties: Callable[[], Tensor], labels: NDArray[np.uint16] | None
+) -> Ranked:
+    """Rank one batch's maps as `planes_of` does; `labels` are the images' superpixels, for rankings of these."""
+    layout = spec.layout
+    if layout.unit is not Unit.SUPERPIXEL:
+        return planes_of(importance, ties, layout)
+    flat = features(importance.cpu().numpy(), layout.shape, layout.unit)
+    assert labels is not None, "found for the batch"
+    joined = superpixel_draws if spec.name == "random" else superpixel_means
+    planes = encode(sort_keys(joined(flat, labels), superpixel_ties(ties().cpu().numpy(), labels)), layout)
+    return Ranked(planes, compute_tied_shares(np.sort(flat, axis=1)))
+
+
+def seal(work: SuiteWork, spec: RankingSpec) -> None:
+    """Join the ranked ranges of one estimator into its finished ranking."""
+    work.rankings.seal(spec, {split: len(work.images[split].labels) for split in spec.splits})

@@ -1,0 +1,311 @@
+"""What `run` and `plan` do, from a suite to finished rows, with words for the one who waits."""
+
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from rich.console import Console
+
+from roarbench.analysis.chance_test import NEAR_CHANCE
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.decode_image import describe_repairs
+from roarbench.datasets.decoded import ImageData
+from roarbench.devices import gpus
+from roarbench.enums import Split
+from roarbench.errors import CallerError, RunError
+from roarbench.execution.artifacts import artifacts_for, read_checksums, verify_inputs
+from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.learning_rate_search import find_peak
+from roarbench.execution.local_workers import PER_CORE, measure_rates, start_local
+from roarbench.execution.pretrained_weights import load_given, load_start
+from roarbench.execution.progress import DecodeWatch, Watch, cost
+from roarbench.execution.scheduler import Event, complete
+from roarbench.execution.step_queue import find_unreachable
+from roarbench.execution.suite_work import SuiteWork
+from roarbench.forecast.plan import count_missing_work, make_plan, refuse_full_disk
+from roarbench.forecast.rates import Rates
+from roarbench.forecast.workload import Work
+from roarbench.models.build import build
+from roarbench.models.external import find_library
+from roarbench.plan.points import expand_points
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.run_keys import build_run, has_explained_model, reference_points
+from roarbench.plan.runs import CLEAN, Run
+from roarbench.plan.suite import SuiteSpec
+from roarbench.protocols.roar import ROAR
+from roarbench.store.checksums import Checksums
+from roarbench.store.image_sources import note_images, read_decoded_notes, read_image_notes
+from roarbench.store.layout import Workspace
+from roarbench.store.provenance import cores
+from roarbench.store.results import ResultsStore
+from roarbench.submissions.checks import Pace
+from roarbench.text import fold_lines
+from roarbench.workers.job import Engine
+
+Start = Callable[[int], AbstractContextManager[Any]]  # of so many workers: what has idle, submit and wait
+
+
+@dataclass(frozen=True)
+class Request:
+    """Runs that a person asks for."""
+
+    suite: SuiteSpec  # all of it that is missing; `given` says what the reference's weights are if they are not trained
+    data: Path | None = None  # local folder to read the images from
+    limit: int | None = None  # images of each split; all if None
+    # where the given weights of each reference are, if the suite does not name published ones
+    references: tuple[str, ...] = ()
+    workers: int = 1
+    start: Start = start_local
+    pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
+    # when to stop, by `time.monotonic`, at the end of the next job; None for when all is done
+    until: float | None = None
+    check_files: bool = False  # whether large files, too, are read whole and compared with their checksums
+    # called once ROAR is complete while another protocol goes on, if somebody asks
+    tell_roar: Callable[[], None] | None = None
+
+    @property
+    def weights(self) -> tuple[str, ...]:
+        """Return where each reference's weights are, a file or a published name; empty if they are trained."""
+        if self.suite.networks:
+            return tuple(each.weights for each in self.suite.networks)
+        named = [name.partition("@")[0] for name in self.suite.given.split(",") if name]
+        return self.references or tuple(named)
+
+    @property
+    def starts(self) -> tuple[str, ...]:
+        """Return the published weights that trainings of the suite begin with."""
+        recipes = (self.suite.recipe_record, find_recipe(self.suite.reference_recipe))
+        return tuple(dict.fromkeys(recipe.start for recipe in recipes if recipe.start))
+
+
+class Finished(NamedTuple):
+    """End of a command's runs."""
+
+    suite_results: SuiteResults  # what the store holds of the suite, on the images that were used
+    failed: int  # runs that failed, or were left out because this machine has no room for their trainings
+    work: SuiteWork  # where the images, the reference and the rankings lie
+
+
+def run_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> Finished:
+    """Do all runs of a suite that are missing."""
+    suite, workers = request.suite, request.workers
+    work = prepare_suite(request, workspace, store, console)
+    suite_results = load_results(suite, store, work.images.fingerprint, work.images.limit)
+    _tell_reference(suite_results, console)
+    todo = _find_missing(suite_results, work)
+    if not todo:
+        console.print(f"{suite_results.title}: all {len(suite_results.results)} runs are done", soft_wrap=True)
+        return Finished(suite_results, 0, work)
+    _refuse_near_chance(suite_results, work, console)
+    lacking = count_missing_work(suite_results, workspace)
+    refuse_full_disk(lacking, suite_results.data, workspace)
+    results = [*suite_results.results.values(), *suite_results.references.values()]
+    Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(read_checksums(work, results)))
+
+    failed, planned = 0, partial(_print_plan, request, suite_results, lacking, console)
+    left, left_of_roar = set(todo), {run for run in todo if _is_of_roar(run)}
+    with start_work(work, todo, store, planned, workers, console, request.start, request.check_files) as (
+        watch,
+        events,
+    ):
+        for event in events:
+            watch.note(event)
+            failed += len(event.step.runs) if event.failure else 0
+            left -= set(event.step.runs)
+            if request.tell_roar and left_of_roar and left_of_roar.isdisjoint(left):
+                left_of_roar.clear()
+                if left:
+                    request.tell_roar()
+            if event.step.run in _scores(suite_results):
+                known = load_results(suite, store, suite_results.data, suite_results.limit)
+                _tell_reference(known, console)
+                if _is_useless(known):
+                    break
+            if request.until is not None and time.monotonic() >= request.until:
+                break
+    known = load_results(suite, store, suite_results.data, suite_results.limit)
+    _refuse_near_chance(known, work, console)
+    return Finished(known, failed, work)
+
+
+def _is_of_roar(run: Run) -> bool:
+    """Return whether ROAR's table needs a run: one of its cells, or its networks on untouched images."""
+    return run.cell.retrain is ROAR.retrain and (run.cell.order is ROAR.order or run.cell.estimator == CLEAN)
+
+
+def _print_plan(request: Request, results: SuiteResults, work: Work, console: Console, engine: Engine) -> Rates:
+    """Print the plan of what is missing, and return the rates that it was made with."""
+    measure = partial(measure_rates, engine, say=lambda line: console.print(line, soft_wrap=True))
+    pace = request.pace and request.pace.of(results.suite)
+    plan = make_plan(results, work, request.workers, measure, pace)
+    console.print(fold_lines(plan.brief(), console.width), soft_wrap=True)
+    return plan.estimates[0]
+
+
+def prepare_suite(request: Request, workspace: Workspace, store: ResultsStore, console: Console) -> SuiteWork:
+    """Decode the images of a suite, unless that was done, and try its given weights, before hours of work."""
+    if request.suite.dataset_record.test_only and not request.weights:
+        seen = f"{request.suite.title} has only test images, so no network can be trained to be explained"
+        raise CallerError(f'{seen}; write --reference FILE, or train = "…" in its file')
+    if request.weights or request.starts:
+        _try_weights(request)
+    store.refuse_other_machines()
+    store.be_patient(lambda line: console.print(line, soft_wrap=True))
+    images = _decode(request, workspace, console)
+    note_images(store.database, read_decoded_notes(workspace.data, request.suite.dataset))
+    return SuiteWork(workspace, images, request.suite, request.weights)
+
+
+def make_references(request: Request, store: ResultsStore, console: Console, work: SuiteWork) -> None:
+    """Train, or read, the networks that a suite explains and score them on untouched images; RunError if one failed."""
+    results = load_results(request.suite, store, work.images.fingerprint, work.images.limit)
+    if all(each.made for each in work.explained):
+        return
+
+    def rates(engine: Engine) -> Rates:
+        return measure_rates(engine, request.suite, say=lambda line: console.print(line, soft_wrap=True))
+
+    with start_work(work, _scores(results), store, rates, request.workers, console, request.start) as (watch, events):
+        for event in events:
+            watch.note(event)
+            if event.failure:
+                raise RunError(event.failure)
+    _refuse_near_chance(load_results(request.suite, store, results.data, results.limit), work, console)
+
+
+def load_results(suite: SuiteSpec, store: ResultsStore, data: str, limit: int | None) -> SuiteResults:
+    """Return what a store has of a suite on these images."""
+    return collect(suite, store, limit, data, read_image_notes(store.database))
+
+
+def _find_missing(results: SuiteResults, work: SuiteWork) -> list[Run]:
+    """Return the runs to do, first the reference's own: its accuracy says whether the others are worth their time."""
+    suite = results.suite
+    runs = [
+        build_run(suite, point, results.data, results.limit)
+        for point in expand_points(suite)
+        if point not in results.results
+    ]
+    unknown = [
+        score
+        for number, (score, made) in enumerate(zip(_scores(results), work.explained, strict=True))
+        if number not in results.references and (runs or made.store.predicted(Split.TEST))
+    ]
+    return [*unknown, *(run for run in runs if run not in unknown)] if has_explained_model(suite) else runs
+
+
+def _scores(results: SuiteResults) -> list[Run]:
+    """Return the runs that say how good each reference is."""
+    points = reference_points(results.suite)
+    return [build_run(results.suite, point, results.data, results.limit) for point in points]
+
+
+def _tell_reference(suite_results: SuiteResults, console: Console) -> None:
+    """Print how good the explained model is, and a warning where that is next to nothing."""
+    words = suite_results.reference_words
+    if words:
+        console.print(f"{suite_results.title}: {words} on untouched test images", soft_wrap=True)
+    if NEAR_CHANCE in words and not _is_useless(suite_results):
+        question = "; are its weights the right ones?" if suite_results.suite.given else ""
+        console.print(f"warning: maps of a reference near chance explain next to nothing{question}", soft_wrap=True)
+
+
+def _is_useless(suite_results: SuiteResults) -> bool:
+    """Return whether a reference that one's own suite trains is near chance; given weights are explained as they are.
+
+    A small version of a built-in suite tests the installation only.
+    """
+    suite = suite_results.suite
+    return suite.own is not None and not suite.given and NEAR_CHANCE in suite_results.reference_words
+
+
+def _refuse_near_chance(suite_results: SuiteResults, work: SuiteWork, console: Console) -> None:
+    """Refuse to go on where a reference is next to useless, with the line of the suite's file to change."""
+    if not _is_useless(suite_results):
+        return
+    console.print("trying three peak learning rates on training images", soft_wrap=True)
+    found, limit = find_peak(work.suite, work.images), suite_results.limit
+    if found.trained and found.peak != find_recipe(work.suite.reference_recipe).peak:
+        advice = f"write {found.line} under [recipe]"
+    else:
+        more = f"a limit above {limit}, " if limit else ""
+        advice = f"write {more}other epochs, another peak or another network: {found.line}"
+    seen = f"{suite_results.title}: {suite_results.reference_words}, whose maps explain next to nothing"
+    raise CallerError(f"{seen}; stopped before anything is trained on them; {advice}")
+
+
+@contextmanager
+def start_work(
+    work: SuiteWork,
+    runs: list[Run],
+    store: ResultsStore,
+    rates_of: Callable[[Engine], Rates],
+    workers: int,
+    console: Console,
+    start: Start = start_local,
+    check_files: bool = False,
+) -> Iterator[tuple[Watch, Iterator[Event]]]:
+    """Start workers, ask for their rates, and yield the display and the events; the caller notes each of them there.
+
+    Runs whose trainings do not fit in the device are left out with one line; no store learns of it.
+    """
+    verify_inputs(work, runs, check_files)
+    with ExitStack() as last, start(workers) as engine:
+        rates = rates_of(engine)
+        reasons = dict(rates.too_large)  # of recipes
+        left_out = [
+            Event(step, reasons[by]) for step, by in find_unreachable(build_job_graph(work, runs), reasons) if step.run
+        ]
+        for why, count in Counter(event.failure for event in left_out for _ in event.step.runs).items():
+            console.print(f"{count} of {len(runs)} runs are left out here: {why}", soft_wrap=True)
+        out = {run for event in left_out for run in event.step.runs}
+        runs = [run for run in runs if run not in out]
+        shown = [*build_job_graph(work, runs), *(event.step for event in left_out)]
+        costs, told = partial(cost, work, rates=rates), reasons.values()
+        with Watch(console, shown, costs, workers, rates.load, told) as watch:
+            yield watch, chain(left_out, last.enter_context(closing(complete(work, runs, store, engine))))
+
+
+def _try_weights(request: Request) -> None:
+    suite, record = request.suite, request.suite.dataset_record
+    generator, shape = torch.Generator().manual_seed(0), (record.classes, record.channels, record.size)
+    for each in suite.networks:
+        find_library(each.model)  # before any weights are fetched
+    for number, given in enumerate(request.weights):
+        model, source = suite.network_of(number)
+        if not given:
+            raise CallerError(f"the weights of {model} are known by the suite's file; write --suite FILE.toml")
+        load_given(given, build(model, *shape, generator, source), record.channels, model)
+    for start in request.starts:
+        load_start(start, build(suite.model, *shape, generator, suite.network_source), record.channels, suite.model)
+
+
+def _decode(request: Request, workspace: Workspace, console: Console) -> ImageData:
+    start = time.monotonic()
+    record = request.suite.dataset_record
+    # photographs are decoded by the processors of this machine, wherever the other work is done
+    workers = cores() if gpus() else min(request.workers, PER_CORE * cores())
+    with DecodeWatch(console) as watch:
+        images = decode_dataset(record, workspace.data, request.data, request.limit, workers, watch.note)
+    if watch.used and images.repairs:
+        console.print(f"{record.name}: {describe_repairs(images.repairs)}", soft_wrap=True)
+    lacking = record.classes - len(np.unique(images.train.labels))
+    if lacking and not record.test_only:
+        console.print(
+            f"{record.name}: {lacking:,} of {record.classes:,} classes have no training image", soft_wrap=True
+        )
+    if watch.used:
+        count = len(images.train.labels) + len(images.test.labels)
+        seconds = time.monotonic() - start
+        console.print(f"{record.name}: {count:,} images in {images.folder} ({seconds:.1f} s)", soft_wrap=True)
+    return images

@@ -1,0 +1,89 @@
+"""From a submitted file to an entry of a store."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from statistics import fmean
+from typing import NamedTuple
+
+import torch
+from rich.console import Console
+
+from roarbench.errors import CallerError
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
+from roarbench.execution.progress import Stages
+from roarbench.plan.suite import SuiteSpec
+from roarbench.plan.suites import SUITES
+from roarbench.store.annotations import note_findings
+from roarbench.store.layout import Workspace
+from roarbench.store.results import ResultsStore
+from roarbench.store.submissions import keep_entry
+from roarbench.submissions.checks import STAGES, USUAL, Accepted, Pace, validate
+from roarbench.submissions.file import Submission, read_submission
+
+
+class SubmissionMode(NamedTuple):
+    """Way in which a submission is run."""
+
+    trust: bool  # without the sandbox, now and in the suite; its id says so for ever
+    cuda: bool  # with its maps made on a GPU; its id says so for ever
+    suite: SuiteSpec = SUITES[USUAL]  # that it is run on
+
+
+class SubmittedEntries(NamedTuple):
+    """Checked submissions: the ids of their rows, and how fast an average map is made, where that was measured."""
+
+    ids: list[str]
+    pace: Pace | None
+
+
+def submit(
+    submissions: Sequence[Submission], mode: SubmissionMode, store: ResultsStore, workspace: Workspace, console: Console
+) -> SubmittedEntries:
+    """Check submissions and keep them; none is kept where one is refused.
+
+    Raises:
+        Refusal: One is not accepted.
+        SandboxError: No sandbox holds on this machine.
+        CallerError: There is no GPU here.
+    """
+    if mode.cuda and not torch.cuda.is_available():
+        raise CallerError("PyTorch sees no GPU here; leave out --submission-device, or install PyTorch for CUDA")
+    accepted = []
+    for submission in () if mode.trust else submissions:
+        accepted.append(
+            check_submission(submission, console, mode.suite)
+        )  # a kept one, too: imported or trusted, it never was
+        console.print(accepted[-1].text(), soft_wrap=True)
+    for submission in submissions:
+        keep_entry(store.database, submission)
+        workspace.keep_submission(submission.file_id, submission.source)
+    for found in accepted:
+        note_findings(store.database, found.submission.id, found.warnings)
+    return _entries(submissions, mode, [found.pace for found in accepted])
+
+
+def check_submission(submission: Submission, console: Console, suite: SuiteSpec = SUITES[USUAL]) -> Accepted:
+    """Validate a submission as `submit` does, with words for the one who waits."""
+    with Stages(console, STAGES) as stages:
+        return validate(submission, suite, stages.begin)
+
+
+def inspect_files(paths: Sequence[Path], mode: SubmissionMode, measured: bool, console: Console) -> SubmittedEntries:
+    """Check files as `submit` does without keeping anything; they are run only to be measured."""
+    submissions = read_all(paths)
+    run = measured and not (mode.trust or mode.cuda)
+    return _entries(
+        submissions, mode, [check_submission(each, console, mode.suite).pace for each in submissions if run]
+    )
+
+
+def read_all(paths: Sequence[Path]) -> list[Submission]:
+    """Read files, each once; a Refusal where one cannot be a submission."""
+    return list(dict.fromkeys(map(read_submission, paths)))
+
+
+def _entries(submissions: Sequence[Submission], mode: SubmissionMode, paces: Sequence[Pace]) -> SubmittedEntries:
+    mean = Pace(*map(fmean, zip(*paces, strict=True))) if paces and not mode.cuda else None  # timed on a processor
+    marks = tuple(mark for mark, marked in ((TRUSTED, mode.trust), (CUDA, mode.cuda)) if marked)
+    return SubmittedEntries([str(replace(EstimatorId.read(each.id), marks=marks)) for each in submissions], mean)

@@ -1,0 +1,135 @@
+"""Find what options name in a suite: its estimators, its protocol, and what is added to it."""
+
+from collections.abc import Iterable
+from dataclasses import replace
+
+from roarbench.enums import TABULAR_FILLS, ScoredNetwork, Unit
+from roarbench.errors import CallerError, UnknownName
+from roarbench.estimators.catalogue import ESTIMATORS, find_estimator, find_submitted_rows, split_names
+from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.points import select
+from roarbench.plan.runs import check_fill, fill_word, find_fill, find_protocol
+from roarbench.plan.suite import Block, SuiteSpec
+from roarbench.plan.suites import add_estimators
+from roarbench.protocols.protocol import Protocol
+
+
+def select_part(
+    suite: SuiteSpec,
+    estimators: list[str] | None = None,
+    entries: Iterable[str] = (),
+    seeds: int | None = None,
+    protocol: str = "",
+) -> SuiteSpec:
+    """Return the part of a suite that is to be run, always with the controls that its rows are held against.
+
+    Estimators are what `--estimators` takes: all of the suite's if None, none of them if empty. Submissions, the
+    `entries`, are always part of it. They and other added rows come with their twins. CallerError for an estimator
+    that cannot be added.
+    """
+    given, entries = suite.given.split(","), list(entries)
+    if seeds is not None and seeds < len(given):
+        seen = f"--seeds {seeds} and {len(given)} references"
+        raise CallerError(f"{seen}: each explains a seed of its own; write --seeds {len(given)} or more")
+    suite = add_from_options(suite, estimators, entries)
+    chosen, rows = read_estimators(suite, estimators) or (), None
+    if estimators is not None:
+        records = suite.estimator_records
+        rows = [one.id for one in records if one.is_model_free or one.id in chosen or one.id in suite.entered]
+    return select(suite, rows, seeds, read_protocol(suite, protocol) if protocol else None)
+
+
+def set_fill_and_unit(suite: SuiteSpec, fill: str = "", unit: Unit | None = None) -> SuiteSpec:
+    """Return a suite with this fill and this unit in place of its own; what is not named stays.
+
+    Of a protocol that has cells with them these are taken. One that cannot have them is left out, as the title says.
+    CallerError where there is no such fill, or no protocol can have them.
+    """
+    fill, reasons, blocks = find_fill(fill) if fill else "", dict[str, str](), dict[Block, None]()
+    places = {(block.protocol, block.unit, block.fill) for block in suite.blocks}
+    for block in suite.blocks:
+        asked = _set_fill_and_unit(block, fill, unit)
+        if why := _why_not_measured(asked, suite):
+            reasons[asked.protocol.name] = why
+        elif asked == block or (asked.protocol, asked.unit, asked.fill) not in places:
+            blocks[asked] = None
+    if reasons and all(block.protocol.retrain is ScoredNetwork.MASKS for block in blocks):
+        raise CallerError(f"suite '{suite.name}': {next(iter(reasons.values()))}")
+    if set(blocks) <= set(suite.blocks):
+        return replace(suite, blocks=tuple(blocks))
+    without = f"without {', '.join(reasons)}" if reasons else ""
+    said = (f"fill {fill_word(fill)}" if fill else "", f"unit {unit}" if unit else "", without)
+    return replace(suite, blocks=tuple(blocks), measured=", ".join(filter(None, said)))
+
+
+def find_unit(name: str) -> Unit:
+    """Return the unit of this name; UnknownName where there is none."""
+    if name not in list(Unit):
+        raise UnknownName("unit", name, Unit)
+    return Unit(name)
+
+
+def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
+    """Return a block with this fill, which masks alone do not have, and this unit, without rows that it cannot have."""
+    masks = block.protocol.retrain is ScoredNetwork.MASKS
+    drawn = ("random-redrawn",) if unit is Unit.SUPERPIXEL else ()  # pixels, in every epoch
+    rows = tuple(name for name in block.estimators if name not in drawn)
+    return replace(block, estimators=rows, fill=block.fill if masks or not fill else fill, unit=unit or block.unit)
+
+
+def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
+    """Return why the cells of a block cannot be; empty where they can."""
+    tabular, recursive = suite.dataset_record.tabular, block.protocol.retrain is ScoredNetwork.RECURSIVE
+    if tabular and block.unit is not Unit.SCALAR:
+        return f"a table has no pixels, so no unit '{block.unit}'; its unit is {Unit.SCALAR}"
+    if tabular and block.fill not in TABULAR_FILLS:
+        has = ", ".join(map(fill_word, TABULAR_FILLS))
+        return f"fill '{block.fill}' is made of neighbouring pixels; a table has {has}"
+    if recursive and block.unit is Unit.SUPERPIXEL:
+        return f"{block.protocol.name} cannot take the unit '{block.unit}'; write another unit"
+    try:
+        check_fill(block.fill, block.protocol.retrain)
+    except CallerError as error:
+        return str(error)
+    return ""
+
+
+def add_from_options(suite: SuiteSpec, estimators: list[str] | None, entries: Iterable[str] = ()) -> SuiteSpec:
+    """Return a suite with submissions, the `entries`, and with the estimators that `--estimators` adds."""
+    return add_estimators(suite, [*entries, *(find_estimator(part).id for part in _listed(estimators) if _adds(part))])
+
+
+def _adds(name: str) -> bool:
+    """Return whether what is named stands beside a suite's own estimators; a submission comes with its file."""
+    estimator_id = EstimatorId.read(name)
+    row = ESTIMATORS.get(estimator_id.name.strip())
+    return not estimator_id.submitted and row is not None and ("(" in name or row.addable)
+
+
+def read_estimators(suite: SuiteSpec, estimators: list[str] | None) -> list[str] | None:
+    """Return the ids of the estimators that `--estimators` names, None for all; CallerError for what is not there."""
+    listed = _listed(estimators)
+    if estimators and not listed:
+        seen = f"--estimators '{','.join(estimators)}' names none"
+        raise CallerError(f"{seen}; write ids with commas between, or leave it out")
+    ids = find_submitted_rows(suite.estimators)
+    chosen = [find_estimator(ids.get(name, name), suite.estimators).id for name in listed]
+    for estimator in chosen:
+        if why := suite.why_not(estimator):
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}': {why}")
+        if estimator not in suite.estimators:
+            raise CallerError(f"suite '{suite.name}' has no '{estimator}'; it has: {', '.join(suite.estimators)}")
+    return chosen or None
+
+
+def read_protocol(suite: SuiteSpec, name: str) -> Protocol:
+    """Return the protocol that `--protocol` names; CallerError where the suite does not have it."""
+    protocol = find_protocol(name)
+    has = dict.fromkeys(block.protocol.name for block in suite.blocks)
+    if name not in has:
+        raise CallerError(f"suite '{suite.name}' has no {name}; it has: {', '.join(has)}")
+    return protocol
+
+
+def _listed(estimators: list[str] | None) -> list[str]:
+    return [part.strip() for listed in estimators or () for part in split_names(listed) if part.strip()]

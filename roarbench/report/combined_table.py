@@ -1,0 +1,169 @@
+"""One table for two questions: do features matter in the data (ROAR), does a map explain its network (own-network)?
+
+`combined_table_formats` writes it.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.plan.suite import SuiteSpec
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.protocol import Protocol
+from roarbench.protocols.roar import ROAR
+from roarbench.report.table import SuiteTable, first_unit, make_table, suite_table
+from roarbench.report.table_notes import faults_of, remarks
+from roarbench.stats.board import RANDOM, IntervalScope, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.stats.verdicts import Verdict
+from roarbench.text import MISSING, SAME, interval
+
+HEADINGS = ("estimator", "ROAR gain [95%]", "Random", "own-network gain", "explains?")
+NOT_RUN = "not run"  # the suite does not ask for it; a dash is a result that is missing
+_SHORT = {  # answers to "does the map explain its network?"
+    OwnNetworkVerdict.EXPLAINS: "yes",
+    OwnNetworkVerdict.OPEN: "not shown",
+    OwnNetworkVerdict.OPPOSES: "opposes it",
+}
+
+
+@dataclass(frozen=True)
+class TwoQuestions:
+    """Tables of ROAR and of own-network gain for the same suite, side by side."""
+
+    roar: SuiteTable
+    own: SuiteTable
+
+    @property
+    def title(self) -> str:
+        """Return name and version of the suite, and what nobody may overlook."""
+        return self.roar.suite_results.title
+
+    @property
+    def names(self) -> list[str]:
+        """Return the estimators by own-network gain, which all have, then the controls by ROAR gain."""
+        roar, own = self._by_name
+
+        def key(name: str) -> tuple[bool, float]:
+            control = find_estimator(name).control
+            row = (roar if control else own).get(name)
+            value = row.gain.value if row else None
+            return control, -(float("-inf") if value is None else value)
+
+        return sorted({**own, **roar}, key=key)
+
+    @property
+    def called(self) -> dict[str, str]:
+        """Return the names of the suite's rows, shown or not, by id."""
+        return self.own.called | self.roar.called
+
+    @property
+    def rows(self) -> list[tuple[str, ...]]:
+        """Return the cells of each row, in the order of the names."""
+        roar, own = self._by_name
+        titles = {name: " ".join((self.called[name], *self.signs(name))) for name in self.names}
+        return [(title, *_roar_cells(roar.get(name)), *_own_cells(own.get(name))) for name, title in titles.items()]
+
+    @property
+    def _by_name(self) -> tuple[dict[str, Row], dict[str, Row]]:
+        roar, own = ({row.estimator: row for row in table.rows} for table in (self.roar, self.own))
+        return roar, own
+
+    def signs(self, name: str) -> tuple[str, ...]:
+        """Return the signs that either table has beside a row's name."""
+        found = (sign for table in (self.roar, self.own) for sign in table.sign(name).split())
+        return tuple(dict.fromkeys(found))
+
+    @property
+    def pictures(self) -> dict[str, dict[str, Estimate | None]]:
+        """Return the gains of each question by its name, in the order of the rows; None for what is not run."""
+        panels = zip(("ROAR gain, points", "own-network gain, points"), self._by_name, strict=True)
+        return {
+            label: {self.called[name]: rows[name].gain if name in rows else None for name in self.names}
+            for label, rows in panels
+        }
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Return three lines, what each gain is and what the intervals cover, and between them what is wrong."""
+        signs = dict.fromkeys(sign for name in self.names for sign in self.signs(name))
+        return (*self._gains, *self._faults, f"{self._certainty}; {', '.join(signs) or 'more'}: --notes.")
+
+    @property
+    def all_notes(self) -> tuple[str, ...]:
+        """Return all about the numbers of both tables."""
+        remarked = (f"{table.caption}. {remarks(table)}" for table in (self.roar, self.own))
+        return (*self._gains, "Rows by own-network gain, which all have; then the controls by ROAR gain.", *remarked)
+
+    @property
+    def _gains(self) -> tuple[str, str]:
+        retrained, scored = (", ".join(f"{t:g}" for t in table.board.levels) for table in (self.roar, self.own))
+        return (
+            f"ROAR gain: accuracy lost beyond Random's after retraining, t = {retrained}.",
+            f"Own-network gain: predictions lost under own maps beyond others', t = {scored}.",
+        )
+
+    @property
+    def _faults(self) -> list[str]:
+        return [f"{table.board.protocol.title}: {line}" for table in (self.roar, self.own) for line in faults_of(table)]
+
+    @property
+    def _certainty(self) -> str:
+        if self.roar.suite_results.at_chance:
+            return "At chance: these numbers test the installation only"
+        if self.roar.board.covers is IntervalScope.NOTHING:
+            return f"One training per cell: no intervals for ROAR; {SAME} not significant"
+        return f"95% intervals (images, networks, seeds); {SAME} not significant"
+
+
+def _roar_cells(row: Row | None) -> tuple[str, str]:
+    if row is None:
+        return NOT_RUN, ""
+    if row.estimator == RANDOM:
+        return interval((row.gain.value, None, None)), "control"
+    verdict = MISSING if row.random is None else row.random.verdict.replace(Verdict.SAME, SAME)
+    return interval(row.gain), verdict
+
+
+def _own_cells(row: Row | None) -> tuple[str, str]:
+    if row is None:
+        return NOT_RUN, ""
+    if row.network is None:
+        return interval(row.gain), MISSING
+    if row.network.verdict is OwnNetworkVerdict.BY_CONSTRUCTION:
+        return str(row.network.verdict), ""
+    return interval(row.gain), _SHORT[row.network.verdict]
+
+
+def asks_two_questions(suite: SuiteSpec) -> bool:
+    """Return whether a suite leads with ROAR and has own-network gain, too."""
+    return suite.blocks[0].protocol == ROAR and any(block.protocol == OWN_NETWORK for block in suite.blocks)
+
+
+def two_questions(results: SuiteResults, rows: Sequence[str] | None = None) -> TwoQuestions:
+    """Read both tables; CallerError where neither of them has any of these rows."""
+    named = results.suite.estimators if rows is None else rows
+    tables = [_table(results, protocol, named) for protocol in (ROAR, OWN_NETWORK)]
+    if not any(table.rows for table in tables):
+        raise CallerError(
+            f"suite '{results.suite.name}' has no roar or own-network of {', '.join(named)}; leave it out"
+        )
+    return TwoQuestions(*tables)
+
+
+def _table(results: SuiteResults, protocol: Protocol, rows: Sequence[str]) -> SuiteTable:
+    """Return one of the tables, which may lack all of these rows."""
+    table = make_table(Evidence(results, first_unit(results.suite, protocol), Bootstrap()), protocol, rows)
+    assert table is not None, f"{results.suite.name} has no {protocol.name}"
+    return table
+
+
+def leading_table(results: SuiteResults, rows: Sequence[str] | None = None) -> SuiteTable | TwoQuestions:
+    """Return the table of a suite where no protocol is named; CallerError where it has none of these rows."""
+    if asks_two_questions(results.suite):
+        return two_questions(results, rows)
+    return suite_table(results, "", None, rows)

@@ -1,0 +1,61 @@
+"""What is known of an estimator: its papers, its file, and the command that repeats its runs."""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.estimators.ids import CUDA, TRUSTED, EstimatorId
+from roarbench.estimators.naming import lookup_estimator
+from roarbench.estimators.parameters import PARAMETERS, format_value
+from roarbench.plan.suites import spell_suite
+from roarbench.text import make_printable, one_line
+
+_LONGEST = 300  # characters of a line from outside
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Facts about an estimator, as plain text; empty where there are none.
+
+    Settings are a line each, and papers, those of its base and its form; claim and code are of a submission, whose file
+    has spaces for what could move or hide letters.
+    """
+
+    source: str
+    settings: tuple[str, ...] = ()
+    papers: tuple[str, ...] = ()
+    bibtex: str = ""
+    claim: str = ""
+    code: str = ""
+
+
+def profile(name: str, suites: Iterable[SuiteResults] = ()) -> Profile:
+    """Return what is known of an estimator; some of the suites may have a submission of this id."""
+    row = lookup_estimator(name)
+    submission = next((each.submissions[name] for each in suites if name in each.submissions), None)
+    if submission:
+        code = submission.source.decode("utf-8-sig", errors="replace").expandtabs(4)
+        return Profile(
+            source=f"submitted file, sha256 {submission.sha256}",
+            settings=tuple(f"{name} {format_value(value)}" for name, value in submission.values),
+            papers=(one_line(submission.paper, _LONGEST),) if submission.paper else (),
+            claim=one_line(submission.claim, _LONGEST),
+            code="\n".join(map(make_printable, code.splitlines())),
+        )
+    published = () if row.twin else row.papers or ()  # a blurred random map is no one's proposal
+    papers, bibtex = tuple(paper.text for paper in published), "\n\n".join(paper.bibtex for paper in published)
+    settings = tuple(f"{name} {format_value(row.value(name))}: {PARAMETERS[name].about}" for name in row.parameters)
+    return Profile(row.source, settings, papers, bibtex)
+
+
+def command(suite_results: SuiteResults, name: str) -> str:
+    """Return the command that repeats all runs of an estimator in a suite, in an empty store."""
+    row = lookup_estimator(name)
+    listed = EstimatorId.read(one_line(name, _LONGEST)).listed or "" if row.submitted else ""
+    file = shlex.quote(f"FILE({listed})") if listed else "FILE"
+    asked = f"--submission {file}" if row.submitted else f"--estimators {shlex.quote(one_line(name, _LONGEST))}"
+    trust = " --trust-submission" if TRUSTED in row.marks else ""
+    device = " --submission-device cuda" if CUDA in row.marks else ""
+    limit = f" --max-images {suite_results.limit}" if suite_results.limit else ""
+    return f"roarbench run --suite {spell_suite(suite_results.suite)} {asked}{trust}{device}{limit} --store NEW-FOLDER"

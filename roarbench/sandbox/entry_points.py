@@ -1,0 +1,104 @@
+"""What a submission may define: a function by the contract, or what captum or Quantus would call. Runs inside.
+
+Objects by the last two conventions take no generator. Their chance is the global one of torch, NumPy and Python, which
+is seeded by the image's generator before each call.
+"""
+
+import inspect
+import random
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+Estimate = Callable[[nn.Module, Tensor, Tensor, torch.Generator], Any]
+CONTRACT = ("model", "images", "targets", "generator")
+_WANTED = f"def estimate({', '.join(CONTRACT)})"
+
+
+class NoEstimate(Exception):
+    """A module that defines nothing that can be called, or several things."""
+
+
+def estimate_of(module: ModuleType) -> Estimate:
+    """Return what a submission is, as a function by the contract.
+
+    It defines one of `estimate`, by the contract; `estimator`, captum's convention, which is called with the model and
+    returns an object with `attribute(inputs, target=…)`; `explain_func`, Quantus' convention, called as
+    `explain_func(model=…, inputs=…, targets=…)` with arrays of NumPy, and returning one.
+
+    Raises:
+        NoEstimate: It does not, or does it twice, or `estimate` takes other arguments.
+    """
+    found = [name for name in _CONVENTIONS if callable(getattr(module, name, None))]
+    if not found:
+        raise NoEstimate(f"no function 'estimate'; write {_WANTED}")
+    if len(found) > 1:
+        raise NoEstimate(f"both '{found[0]}' and '{found[1]}' are there, one is run; name the other otherwise")
+    return _CONVENTIONS[found[0]](getattr(module, found[0]))
+
+
+def _adapt_contract(estimate: Estimate) -> Estimate:
+    try:
+        signature = inspect.signature(estimate)
+        signature.bind(*CONTRACT)
+    except (TypeError, ValueError):
+        seen = f"estimate{signature}" if "signature" in locals() else "estimate"
+        raise NoEstimate(f"{seen} does not take four arguments; write {_WANTED}") from None
+    return estimate
+
+
+def adapt_captum(estimator: Callable[[nn.Module], Any]) -> Estimate:
+    """Call what takes the model and returns an object with `attribute(inputs, target=…)`."""
+
+    def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
+        inputs = images.detach().clone().requires_grad_()
+        return _call_seeded(lambda: estimator(model).attribute(inputs, target=targets), generator)
+
+    return estimate
+
+
+def adapt_quantus(explain_func: Callable[..., Any]) -> Estimate:
+    """Call what takes model, inputs and targets by name, as arrays of NumPy, and returns one."""
+
+    def estimate(model: nn.Module, images: Tensor, targets: Tensor, generator: torch.Generator) -> Any:
+        inputs, classes = images.cpu().numpy().copy(), targets.cpu().numpy().copy()
+        found = _call_seeded(lambda: explain_func(model=model, inputs=inputs, targets=classes), generator)
+        return torch.as_tensor(found, dtype=torch.float32).to(images.device) if isinstance(found, np.ndarray) else found
+
+    return estimate
+
+
+_CONVENTIONS: dict[str, Callable[[Any], Estimate]] = {
+    "estimate": _adapt_contract,
+    "estimator": adapt_captum,
+    "explain_func": adapt_quantus,
+}
+
+
+def _call_seeded(call: Callable[[], Any], generator: torch.Generator) -> Any:
+    """Return what a call gives, its global chance seeded by an image's generator.
+
+    The generator is drawn from where the call drew, and only there: from then on images are explained one at a time.
+    """
+    twin = torch.Generator()
+    twin.set_state(generator.get_state())
+    seed = int(torch.randint(2**31, (), generator=twin))
+    torch.manual_seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 (the global one, which others draw from)
+    random.seed(seed)
+    before = _global_chance()
+    found = call()
+    if _global_chance() != before:
+        torch.rand((), generator=generator)
+    return found
+
+
+def _global_chance() -> tuple[Any, ...]:
+    """Return the state of all global generators."""
+    gpu = torch.cuda.get_rng_state().numpy().tobytes() if torch.cuda.is_available() else b""
+    _, numbers, *position = np.random.get_state()  # noqa: NPY002
+    return torch.get_rng_state().numpy().tobytes(), gpu, np.asarray(numbers).tobytes(), position, random.getstate()

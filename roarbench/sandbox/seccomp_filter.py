@@ -1,0 +1,71 @@
+"""The system calls that no estimator needs, refused by a seccomp filter. Nothing here imports torch.
+
+Names and numbers are libseccomp's business. What is left out answers "not permitted"; a program for another processor
+type than this machine's is killed.
+"""
+
+import errno
+import mmap
+import os
+import signal
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+
+import pyseccomp
+
+_REFUSED = (
+    # network and messages between processes; the network is unreachable anyway
+    *("socket", "socketpair", "shmget", "msgget", "semget", "mq_open", "add_key", "request_key", "keyctl"),
+    # memory that no limit counts
+    *("memfd_create", "memfd_secret", "userfaultfd"),
+    # other processes
+    *("ptrace", "process_vm_readv", "process_vm_writev", "process_madvise", "pidfd_getfd", "kcmp", "perf_event_open"),
+    # new namespaces, mounts and what handles reach beside the tree of files
+    *("unshare", "setns", "mount", "umount2", "pivot_root", "chroot", "open_tree", "move_mount", "mount_setattr"),
+    *("fsopen", "fsconfig", "fsmount", "fspick", "open_by_handle_at", "name_to_handle_at", "fanotify_init", "quotactl"),
+    # parts of the kernel that are often wrong
+    *("bpf", "io_uring_setup", "io_uring_enter", "io_uring_register", "personality", "lookup_dcookie", "vmsplice"),
+    # the machine
+    *("acct", "reboot", "swapon", "swapoff", "init_module", "finit_module", "delete_module", "kexec_load", "syslog"),
+    *("settimeofday", "clock_settime", "clock_adjtime", "adjtimex", "sethostname", "setdomainname", "iopl", "ioperm"),
+)
+_NAMESPACES = (0x80, 0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000)  # CLONE_NEW*
+_SHARED = mmap.MAP_SHARED | mmap.MAP_ANONYMOUS  # memory that stays when it is dropped from every page table
+_TERMINAL = (0x5412, 0x541C)  # TIOCSTI, TIOCLINUX: typing into the terminal that a command was started from
+
+
+@cache
+def policy(gpu: bool = False) -> bytes:
+    """Return the filter as the kernel takes it; NVIDIA's driver shares memory without a file, nothing else may."""
+    rules = pyseccomp.SyscallFilter(pyseccomp.ALLOW)
+    refused = pyseccomp.ERRNO(errno.EPERM)
+    for name in _REFUSED:
+        rules.add_rule(refused, name)
+    for flag in _NAMESPACES:
+        rules.add_rule(refused, "clone", pyseccomp.Arg(0, pyseccomp.MASKED_EQ, flag, flag))
+    for request in _TERMINAL:
+        rules.add_rule(refused, "ioctl", pyseccomp.Arg(1, pyseccomp.MASKED_EQ, 0xFFFFFFFF, request))
+    # a parent that ignores this signal is never told what its children's time was
+    ends = pyseccomp.Arg(0, pyseccomp.MASKED_EQ, 0xFFFFFFFF, signal.SIGCHLD)
+    rules.add_rule(refused, "rt_sigaction", ends, pyseccomp.Arg(1, pyseccomp.NE, 0))
+    if not gpu:
+        rules.add_rule(refused, "mmap", pyseccomp.Arg(3, pyseccomp.MASKED_EQ, _SHARED, _SHARED))
+    # its flags lie in memory, where a filter cannot look; told that it is missing, the C library takes `clone`
+    rules.add_rule(pyseccomp.ERRNO(errno.ENOSYS), "clone3")
+    with tempfile.TemporaryFile() as file:
+        rules.export_bpf(file)
+        return os.pread(file.fileno(), 2**20, 0)
+
+
+@contextmanager
+def open_policy(gpu: bool = False) -> Iterator[int]:
+    """Yield the descriptor of a memory file that holds the filter, to be read from its beginning."""
+    descriptor = os.memfd_create("policy")
+    try:
+        os.write(descriptor, policy(gpu))
+        os.lseek(descriptor, 0, os.SEEK_SET)
+        yield descriptor
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,250 @@
+"""Judges all estimators of one protocol: from draws to gains, verdicts and places."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from functools import cached_property
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.enums import OTHER_IMAGE, OTHER_REFERENCE, ScoredNetwork
+from roarbench.estimators.estimator import CONTROLS, VARIANTS
+from roarbench.estimators.ids import twin_id
+from roarbench.protocols.protocol import Protocol
+from roarbench.stats.board import RANDOM, SOBEL, ZERO, Board, IntervalScope, Row
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample
+from roarbench.stats.curves import POINTS, UNTOUCHED, Correctness
+from roarbench.stats.pairwise_differences import Pairs
+from roarbench.stats.rank_intervals import Place, place_intervals, places
+from roarbench.stats.reference_variance import References
+from roarbench.stats.resampling import Draws, draw
+from roarbench.stats.sampled_gains import Drawn, gain_samples, spread_for
+from roarbench.stats.variance_components import Spread, spread_of
+from roarbench.stats.verdicts import Comparison, ControlComparison, compare, detect_difference, holm
+
+_TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
+
+
+def compute_board(
+    scores: Correctness,
+    protocol: Protocol,
+    bootstrap: Bootstrap | None = None,
+    spread: Spread | None = None,
+    shown: Collection[str] | None = None,
+) -> Board:
+    """Judge all estimators of one protocol, and return the rows shown; the spread is of `scores` if None."""
+    bootstrap = bootstrap or Bootstrap()
+    spread = spread_for(protocol, spread or spread_of([scores.differences or scores]))
+    return compute_drawn_board(scores, protocol, bootstrap, spread, draw(scores, bootstrap, spread), shown)
+
+
+def compute_drawn_board(
+    scores: Correctness,
+    protocol: Protocol,
+    bootstrap: Bootstrap,
+    spread: Spread | None,
+    draws: Draws,
+    shown: Collection[str] | None = None,
+) -> Board:
+    """Judge all estimators of one protocol by draws of its cells, or of more, that are there already.
+
+    Verdicts and places are those among all rows, whichever are shown; no spread where nothing says how trainings vary.
+    """
+    judge = Judge.of(scores, protocol, bootstrap, spread, draws)
+    rows = scores.estimators if shown is None else tuple(name for name in scores.estimators if name in shown)
+    references: References | None = spread.references if spread else None
+    return Board(
+        protocol,
+        scores.levels,
+        _rows(judge, rows),
+        scores.images,
+        bootstrap,
+        judge.covers,
+        detect_difference(judge.own_pairs) if judge.repeated else None,
+        sum(scores.submitted.isdisjoint(pair) for pair in judge.comparisons),
+        len(scores.networks),
+        POINTS * references.deviation if references else None,
+        references.rows if references else 0,
+        references.freedom if references else None,
+    )
+
+
+_Differences = dict[tuple[str, str], Sample]  # by a row and what it is held against
+
+
+class Judge(Drawn):
+    """Material that the rows are made from, and the one test of any two of them."""
+
+    @cached_property
+    def replicated(self) -> dict[str, Sample]:
+        """Return the gains with the draws of a replication; none where nothing else than the images was repeated."""
+        if self.covers in (IntervalScope.NOTHING, IntervalScope.IMAGES):
+            return {}
+        return gain_samples(self.scores, self.protocol, self.draws.replication)
+
+    @cached_property
+    def placed(self) -> dict[str, Sample]:
+        """Return the gains of the rows that are compared, without those of checks."""
+        rows = (name for name in self.scores.estimators if name not in self.scores.checks)
+        return {name: self.areas[name] for name in rows if name in self.areas}
+
+    def anchors(self, gains: Mapping[str, Sample]) -> dict[str, Sample]:
+        """Return those of the suite's own rows, beside which strangers are judged; all where there is none."""
+        return {name: one for name, one in gains.items() if name not in self.scores.submitted} or dict(gains)
+
+    @cached_property
+    def all_pairs(self) -> Pairs:
+        """Return the pairs of all rows that are compared."""
+        return self.pairs(self.placed)
+
+    @property
+    def own_pairs(self) -> Pairs:
+        """Return the pairs of the suite's own rows."""
+        own = self.anchors(self.placed)
+        return self.pairs(own) if len(own) < len(self.placed) else self.all_pairs
+
+    def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
+        """Return the pairs of these gains."""
+        return Pairs.of(list(gains.values()), self.confidence(self.anchors(gains)))
+
+    def minus(self, first: str, second: str) -> Sample | None:
+        """Return a row's gain minus another's; None where one is missing.
+
+        Where Random's gain is 0 by construction no row is held against the chance in what was measured of it.
+        """
+        one, other = self._gain(first), self._gain(second)
+        return one.minus(other) if one and other else None
+
+    def _gain(self, name: str) -> Sample | None:
+        if name == ZERO or (name == RANDOM and self.protocol.random_is_zero):
+            return Sample(0.0, np.zeros(self.bootstrap.resamples))
+        return self.areas.get(name)
+
+    @cached_property
+    def controls(self) -> tuple[str, ...]:
+        """Return the controls that every row is held against: the usual three and the suite's own, or 0."""
+        own = [
+            name for name in self.scores.estimators if name in self.scores.model_free_controls - self.scores.submitted
+        ]
+        return (RANDOM,) if self.protocol.by_networks else tuple(dict.fromkeys((*CONTROLS, *own)))
+
+    @cached_property
+    def family(self) -> _Differences:
+        """Return the differences that verdicts are adjusted for: every row minus controls and minus its twins."""
+        pairs = [(name, twin_id(name, kind)) for kind in _TWINS for name in self.placed]
+        pairs += [(name, other) for other in self.controls for name in self.placed if name != other]
+        found = {pair: self.minus(*pair) for pair in pairs}
+        if self.protocol.random_is_zero:
+            found[RANDOM, ZERO] = self.placed.get(RANDOM)
+        return {pair: difference for pair, difference in found.items() if difference}
+
+    @cached_property
+    def comparisons(self) -> dict[tuple[str, str], Comparison]:
+        """Return the verdicts of the board, by row and what it is held against; nothing without intervals."""
+        return self._compare(*self._joining(self.family)) if self.repeated else {}
+
+    def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
+        parts = [family, *joining]
+        looked = [{pair: one for pair, one in part.items() if self._spends(pair) < 1} for part in parts]
+        shares = {pair: self._spends(pair) for part in looked for pair in part}
+        found = compare(family, joining) | compare(looked[0], looked[1:], holm, shares)
+        for pair, sample in (each for part in parts for each in part.items()):
+            found[pair] = found[pair]._replace(difference=self.estimate(sample, *{*pair} - {RANDOM}))
+        return found
+
+    def _spends(self, pair: tuple[str, str]) -> float:
+        """Return what of the error a comparison spends; Random gets as many trainings as the rows beside it."""
+        return min(self.share(name) for name in {*pair} - {RANDOM})
+
+    def compare(self, first: str, second: str) -> Comparison | None:
+        """Compare two rows: as the board does, else as if they alone joined its comparisons; None without intervals."""
+        for pair in ((first, second), (second, first)):
+            if pair in self.comparisons:
+                found = self.comparisons[pair]
+                return found if pair[0] == first else found.reversed
+        difference = self.minus(first, second)
+        if difference is None or not self.repeated or first == second:
+            return None
+        own, _ = self._joining(self.family)
+        return self._compare(own, [{(first, second): difference}])[first, second]
+
+    @cached_property
+    def against(self) -> dict[str, dict[str, Comparison]]:
+        """Return every row beside the controls and its twins."""
+        found: dict[str, dict[str, Comparison]] = {name: {} for name in self.scores.estimators}
+        for (name, other), one in self.comparisons.items():
+            found[name][other] = one
+        return found
+
+    def over_twins(self, name: str) -> dict[str, Estimate]:
+        """Return a row's gain minus that of each of its twins."""
+        over = {kind: self.minus(name, twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
+        return {kind: self.estimate(difference, name) for kind, difference in over.items() if difference}
+
+    def beating(self, name: str) -> ControlComparison | None:
+        """Return a row that sees the network beside every control of the suite that does not, if all have gains."""
+        silent, against = self.scores.model_free_controls - self.scores.submitted, self.against[name]
+        if name in self.scores.model_free_controls or not silent or not silent <= against.keys() & self.placed.keys():
+            return None
+        return ControlComparison({control: against[control] for control in self.controls if control in silent})
+
+    def _joining(self, pairs: _Differences) -> tuple[_Differences, list[_Differences]]:
+        """Return the comparisons of the suite's own rows, and those of each stranger."""
+        rows: dict[str, _Differences] = {}
+        for pair, difference in pairs.items():
+            rows.setdefault(next((name for name in pair if name in self.scores.submitted), ""), {})[pair] = difference
+        return rows.pop("", {}), list(rows.values())
+
+    @cached_property
+    def places(self) -> dict[str, Place]:
+        """Return the places of the suite's own rows, and of each stranger as if it alone joined them."""
+        own = self.anchors(self.placed)
+        joining = {n: self.confidence([*own, name]) for n, name in enumerate(self.placed) if name not in own}
+        found = place_intervals(self.all_pairs, joining) if self.repeated else places(self.all_pairs.values, joining)
+        return dict(zip(self.placed, found, strict=True))
+
+
+class Judged(NamedTuple):
+    """What gains with draws of their own say: the comparisons with 0 and with twins, and how they follow each other."""
+
+    comparisons: Mapping[tuple[str, str], Comparison]
+    against: Mapping[str, Mapping[str, Comparison]]  # the same by row
+    places: Mapping[str, Place]
+    detectable: float | None
+    over_twins: Mapping[str, Mapping[str, Estimate]]  # the other-image twin among them
+
+
+def judge_gains(drawn: Drawn, shown: Collection[str], untested: Collection[str]) -> Judged:
+    """Judge gains; those that can be nothing but 0 are untested, and have places alone."""
+    judge = Judge(**vars(drawn))
+    tested = replace(judge, scores=replace(drawn.scores, checks=drawn.scores.checks | set(untested)))
+    found = detect_difference(judge.own_pairs) if judge.placed else None
+    twins = {name: judge.over_twins(name) for name in shown}
+    return Judged(tested.comparisons, tested.against, judge.places, found, twins)
+
+
+def _rows(judge: Judge, shown: Collection[str]) -> tuple[Row, ...]:
+    return tuple(_row(judge, name, judge.places.get(name)) for name in shown)
+
+
+def _row(judge: Judge, name: str, place: Place | None) -> Row:
+    scores = judge.scores
+    first = 1 if judge.protocol.retrain is ScoredNetwork.MASKS else 0  # masks alone have no point at t = 0
+    twins = judge.over_twins(name)
+    return Row(
+        estimator=name,
+        seeds=min(len(scores.correct.get(point, ())) for point in scores.curve(name)[first:]),
+        clean=judge.accuracy(*UNTOUCHED),
+        accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
+        differences=tuple(judge.difference(name, t) for t in scores.levels),
+        gain=judge.area(name),
+        over_sobel=judge.estimate(judge.minus(name, SOBEL), name) if name in judge.placed else Estimate(),
+        place=place,
+        check=name in scores.checks,
+        predicted=judge.estimate(judge.replicated.get(name), name),
+        over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
+        against=judge.against[name],
+        beating=judge.beating(name),
+        over_twins=twins,
+        interim_analyses=scores.watched.get(name, 0),
+    )

@@ -1,0 +1,78 @@
+"""Scores without retraining: how the reference's own outputs change as features go.
+
+All take the softmax probability of the class that was predicted on the untouched image, and count images alone as
+chance: nothing is trained here.
+"""
+
+from collections.abc import Sequence
+from math import sqrt
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+
+from roarbench.stats.bootstrap import Estimate, Sample
+from roarbench.stats.curves import POINTS, Correctness, Floats, area_weights
+from roarbench.stats.resampling import Draws
+
+
+class ProbabilityDrop(NamedTuple):
+    """Fall of the probability of the predicted class, with intervals over test images; what is missing has no value."""
+
+    untouched: Estimate  # mean probability of the predicted class on the untouched images, p_0, in [0, 1]
+    # the same per level, of the class that was predicted on the untouched image, p_k
+    probabilities: tuple[Estimate, ...]
+    # mean of |p_0 - p_k| / p_0, per level, at least 0 (Khakzar et al. 2021, the code's measure)
+    changes: tuple[Estimate, ...]
+    # mean over images and levels of p_0 - p_k, in [-1, 1] (Samek et al. 2017), without the level 0, whose difference is
+    # 0; missing while a level is
+    aopc: Estimate
+
+
+def probability_drop(untouched: Floats, degraded: Sequence[Floats | None]) -> ProbabilityDrop:
+    """Return AOPC and its kin of one estimator and order.
+
+    Args:
+        untouched: p_0 of every image, in (0, 1], shape (images,).
+        degraded: p_k of every image at each level, in [0, 1], shape (images,) each; None where a level is missing.
+    """
+    drops = [None if row is None else untouched - row for row in degraded]
+    whole = [drop for drop in drops if drop is not None]
+    return ProbabilityDrop(
+        _mean(untouched),
+        tuple(map(_mean, degraded)),
+        tuple(_mean(None if drop is None else np.abs(drop) / untouched) for drop in drops),
+        _mean(np.mean(whole, axis=0) if len(whole) == len(drops) else None),
+    )
+
+
+def _mean(values: Floats | None) -> Estimate:
+    """Return a mean over images with its interval of 95% by the central limit theorem; one image has none."""
+    if values is None:
+        return Estimate()
+    mean = float(values.mean())
+    if len(values) < 2:
+        return Estimate(mean)
+    half = NormalDist().inv_cdf(0.975) * float(values.std(ddof=1)) / sqrt(len(values))
+    return Estimate(mean, mean - half, mean + half)
+
+
+def order_gaps(scores: Correctness, morf: Draws, lerf: Draws) -> dict[str, Sample]:
+    """Return the areas between LeRF and MoRF curves, in accuracy points, where both are complete and not mixed.
+
+    Larger is better, and no control is needed. Retrained, this is DiffROAR (Shah et al. 2021), without retraining SRG
+    (Bluecher et al. 2024).
+
+    Args:
+        scores: Those of one of the orders, for rows and levels; mixed in it are those of either order.
+        morf: Draws of the one order.
+        lerf: Draws of the other one, on the same images and levels and from the same bootstrap.
+    """
+    weights = POINTS * area_weights((0.0, *scores.levels))
+    gaps = {}
+    for name in scores.estimators:
+        curve = scores.curve(name)
+        if name not in scores.inconsistent and all(point in draws.column for draws in (morf, lerf) for point in curve):
+            both = weights[1:] @ (lerf.curve(curve[1:]) - morf.curve(curve[1:]))  # the same network at t = 0
+            gaps[name] = Sample(float(both[0]), both[1:])
+    return gaps

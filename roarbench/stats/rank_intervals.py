@@ -1,0 +1,132 @@
+"""Places as intervals, and groups of estimators that are not significantly different."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.stats.bootstrap import quantile
+from roarbench.stats.curves import Floats
+from roarbench.stats.pairwise_differences import Pairs
+
+
+class Place(NamedTuple):
+    """A position on the board."""
+
+    place: int  # by the gain as it is, 1 is best; equal gains share the better place
+    low: int | None = None  # low, high: the best and the worst place that the data allow; None without intervals
+    high: int | None = None
+    # numbers of the tie groups that it belongs to, from 1 at the top; empty without intervals
+    groups: tuple[int, ...] = ()
+    joining: bool = False  # of a row that joins the others alone and counts in no other place: shown in brackets
+
+
+def places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
+    """Return places by the values alone, for gains of shape (estimators,); `joining` as `place_intervals` takes it."""
+    own = _compute_without(len(gains), joining)
+    above = [int((gains[own] > gain).sum()) for gain in gains]
+    return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
+
+
+def place_intervals(pairs: Pairs, joining: Mapping[int, float] = MappingProxyType({})) -> list[Place]:
+    """Return places with intervals that all hold at once with the confidence of the pairs.
+
+    An estimator's best place is one below all that are significantly better, its worst one above all that are
+    significantly worse (Klein, Wright, Wieczorek 2020; Mogstad, Romano, Shaikh, Wilhelm 2024). Counting the places in
+    the draws instead would be wrong where estimators are truly equal: docs/statistics.md.
+
+    Args:
+        pairs: Of the gains.
+        joining: Numbers of the estimators that stand beside the others, each with its confidence: it has the place that
+            it would have if it alone joined them, and changes none of theirs.
+    """
+    gains, apart = pairs.values, _apart(pairs, joining)
+    groups = tie_groups(gains, apart)
+    own = _compute_without(len(gains), joining)
+    above, below = ((own & apart & side).sum(1) for side in (pairs.differences < 0, pairs.differences > 0))
+    rivals = own.sum() + ~own  # and itself
+    return [
+        point._replace(
+            low=1 + int(above[index]),
+            high=int(rivals[index] - below[index]),
+            groups=tuple(number for number, group in enumerate(groups, 1) if index in group),
+        )
+        for index, point in enumerate(places(gains, joining))
+    ]
+
+
+def _apart(pairs: Pairs, joining: Mapping[int, float]) -> NDArray[np.bool_]:
+    """Return which pairs differ: among the others, with each of those that join alone beside them, and among these."""
+    own = _compute_without(len(pairs.values), joining)
+    apart = significant_pairs(pairs, own)
+    strict = {c: pairs if c == pairs.confidence else replace(pairs, confidence=c) for c in joining.values()}
+    if joining:
+        apart |= significant_pairs(strict[max(strict)], ~own)
+    for index, confidence in joining.items():
+        found = significant_pairs(strict[confidence], own | (np.arange(len(own)) == index))
+        apart[index, own] = apart[own, index] = found[index, own]
+    return apart
+
+
+def _compute_without(size: int, joining: Collection[int]) -> NDArray[np.bool_]:
+    return ~np.isin(np.arange(size), list(joining))
+
+
+def significant_pairs(pairs: Pairs, among: NDArray[np.bool_] | None = None) -> NDArray[np.bool_]:
+    """Return which pairs differ, with a chance of at most 1 - confidence that any equal pair is among them.
+
+    Romano and Wolf's step-down (2005): the critical value comes from the largest deviation over all pairs in each
+    draw; the pairs beyond it are set aside and the rest is judged anew, until nothing changes.
+
+    Args:
+        pairs: Of the gains.
+        among: Estimators whose pairs these are, shape (estimators,); all if not given.
+
+    Returns:
+        A symmetric matrix of shape (estimators, estimators).
+    """
+    differences, scale = np.abs(pairs.differences), pairs.halves
+    asked = pairs.upper if among is None else pairs.upper & np.outer(among, among)
+    found = asked & (scale == 0) & (differences > 0)  # no draw ever moved it
+    open_ = asked & (scale > 0)
+    while open_.any():
+        new = open_ & (differences > quantile(pairs.largest(open_), pairs.confidence) * scale)
+        if not new.any():
+            break
+        found |= new
+        open_ &= ~new
+    apart: NDArray[np.bool_] = found | found.T
+    return apart
+
+
+def tie_groups(gains: Floats, apart: NDArray[np.bool_]) -> list[frozenset[int]]:
+    """Return the largest sets in which no two differ significantly, best first; every estimator is in at least one.
+
+    The sets of Piepho's compact letter display (2004), built up estimator by estimator: each joins what is tied with
+    it of every set so far, and a set that it is tied with as a whole.
+    """
+    groups: set[frozenset[int]] = set()
+    for new in range(len(gains)):
+        tied = frozenset(np.flatnonzero(~apart[new]).tolist())
+        joined = {(group & tied) | {new} for group in (*groups, frozenset[int]())}
+        largest = {group for group in joined if not any(group < other for other in joined)}
+        groups = {group for group in groups if not group <= tied} | largest
+    return sorted(groups, key=lambda group: (-gains[list(group)].max(), -gains[list(group)].min(), sorted(group)))
+
+
+def find_reversed(name: str, here: Mapping[str, Place], there: Mapping[str, Place]) -> tuple[str, ...]:
+    """Return the rows that one board has significantly above a row and the other significantly below it."""
+    if name not in here or name not in there:
+        return ()
+    others = [other for other in here if other in there and other != name]
+    return tuple(other for other in others if _above(here[name], here[other]) * _above(there[name], there[other]) < 0)
+
+
+def _above(one: Place, other: Place) -> int:
+    """Return 1 where a row is significantly above another, -1 below, 0 where they share a tie group."""
+    if not one.groups or not other.groups or not set(one.groups).isdisjoint(other.groups):
+        return 0
+    return 1 if one.place < other.place else -1

@@ -1,0 +1,118 @@
+"""Accuracies and gains of one protocol with their draws, before anything is judged."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Self
+
+import numpy as np
+
+from roarbench.enums import ScoredNetwork
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.protocols.protocol import Protocol
+from roarbench.stats.board import RANDOM, IntervalScope
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.curves import Correctness, Floats, gain
+from roarbench.stats.resampling import Draws
+from roarbench.stats.variance_components import Spread
+
+
+def spread_for(protocol: Protocol, spread: Spread | None) -> Spread | None:
+    """Return what of a spread counts under a protocol: where nothing is trained, trainings do not."""
+    if spread is None or protocol.trains:
+        return spread
+    return replace(spread, trainings=None) if spread.references else None
+
+
+def covers_of(protocol: Protocol, spread: Spread | None) -> IntervalScope:
+    """Return what intervals under a protocol cover with this spread."""
+    references = spread is not None and spread.references is not None
+    if not protocol.trains:
+        return IntervalScope.NETWORKS if references else IntervalScope.IMAGES
+    if spread is None or spread.trainings is None:
+        return IntervalScope.NOTHING
+    return IntervalScope.REFERENCES if references else IntervalScope.BOTH
+
+
+def gain_samples(scores: Correctness, protocol: Protocol, draws: Draws) -> dict[str, Sample]:
+    """Return gains, in accuracy points, of rows and controls with a complete curve; none if Random's is not.
+
+    Where one network answers for a row and for what the row is held against, the gain is the area of the differences.
+    How much masks alone tell is no gain: a lower curve is neither better nor worse.
+    """
+    if scores.differences and draws.differences:
+        scores, draws = replace(scores.differences, levels=scores.levels), draws.differences
+        return _areas(scores, protocol, draws, np.zeros((1 + len(scores.levels), 1)))
+    if protocol.retrain is ScoredNetwork.MASKS or not scores.complete(RANDOM):
+        return {}
+    return _areas(scores, protocol, draws, draws.curve(scores.curve(RANDOM)))
+
+
+def _areas(scores: Correctness, protocol: Protocol, draws: Draws, baseline: Floats) -> dict[str, Sample]:
+    gains = {
+        name: gain((0.0, *scores.levels), draws.curve(scores.curve(name)), baseline, protocol.order)
+        for name in dict.fromkeys((*scores.estimators, *CONTROLS))
+        if scores.complete(name)
+    }
+    return {name: Sample(float(both[0]), both[1:]) for name, both in gains.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """One protocol's accuracies, and gains or areas, with their draws."""
+
+    scores: Correctness  # rows, levels and correct answers; empty where a suite does not have the protocol
+    protocol: Protocol
+    bootstrap: Bootstrap
+    spread: Spread | None  # how references and trainings vary; None where nothing says so
+    draws: Draws
+    areas: dict[str, Sample]  # gains, or areas between the curves of both orders, by estimator, in accuracy points
+    covers: IntervalScope
+
+    @classmethod
+    def of(
+        cls, scores: Correctness, protocol: Protocol, bootstrap: Bootstrap, spread: Spread | None, draws: Draws
+    ) -> Self:
+        """Take the gains from the draws."""
+        areas = gain_samples(scores, protocol, draws)
+        return cls(scores, protocol, bootstrap, spread, draws, areas, covers_of(protocol, spread))
+
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """Return the levels above 0."""
+        return self.scores.levels
+
+    @property
+    def repeated(self) -> bool:
+        """Return whether there are intervals: nothing has one where nothing says how trainings vary."""
+        return self.covers is not IntervalScope.NOTHING
+
+    def share(self, estimator: str) -> float:
+        """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
+        looks = self.scores.watched.get(estimator)
+        return 1 / looks if looks else 1.0
+
+    def confidence(self, estimators: Collection[str]) -> float:
+        """Return the confidence of one interval that makes for the board's over all looks at these rows."""
+        return 1 - (1 - self.bootstrap.confidence) * min(map(self.share, estimators), default=1.0)
+
+    def estimate(self, sample: Sample | None, *estimators: str) -> Estimate:
+        """Return a number, of the rows if any are named, with its interval, as far as there is one."""
+        if sample is None:
+            return Estimate()
+        return estimate(sample, self.confidence(estimators)) if self.repeated else Estimate(sample.value)
+
+    def area(self, estimator: str) -> Estimate:
+        """Return an estimator's gain or area in accuracy points."""
+        return self.estimate(self.areas.get(estimator), estimator)
+
+    def accuracy(self, estimator: str, t: float) -> Estimate:
+        """Return an accuracy in [0, 1]."""
+        value, low, high = self.estimate(self.draws.accuracy((estimator, t)), estimator)
+        return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
+
+    def difference(self, estimator: str, t: float) -> Estimate:
+        """Return an accuracy minus Random's, or a mean of `Scores.differences` where these are, in [-1, 1]."""
+        if self.draws.differences:
+            return self.estimate(self.draws.differences.accuracy((estimator, t)), estimator)
+        one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
+        return self.estimate(one.minus(random) if one and random else None, estimator)

@@ -1,0 +1,128 @@
+"""Rows that were taken off the boards. Nothing here imports torch.
+
+They are kept whole, in a table of their own, with who took them off, when and why; so the same runs may be done again.
+"""
+
+import getpass
+import json
+import socket
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from sqlalchemy import Connection, Table, insert, inspect, select
+
+from roarbench.errors import CallerError
+from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.ids import EstimatorId
+from roarbench.plan.runs import CLEAN, Run, run_of
+from roarbench.store.database import Database, delete_rows, select_matching
+from roarbench.store.failures import REASON_LENGTH
+from roarbench.store.leases import read_leases
+from roarbench.store.provenance import code_version
+from roarbench.store.schema import failures, forgotten, imports, reproductions, results, stopped, tries
+from roarbench.text import one_line
+
+_KINDS = {"result": results, "failure": failures}
+_VOUCHED = {"imports": imports, "reproductions": reproductions}  # what was said of a result goes with it
+
+
+@dataclass(frozen=True)
+class Forgotten:
+    """A row that was taken off the boards; one row."""
+
+    run: Run  # what had been done or tried
+    kind: str  # `result` or `failure`
+    row: dict[str, Any]  # the whole row as it was, with what was said of it; bytes as hex digits, times as ISO 8601
+    reason: str  # why, in its owner's words
+    who: str  # user and host
+    created: datetime  # when, in UTC
+
+
+class ForgottenCounts(NamedTuple):
+    """Rows that were taken off."""
+
+    results: int
+    failures: int
+
+
+def keys_of(database: Database, estimator: str) -> list[str]:
+    """Return the keys of all results and failures of an estimator and of its twins."""
+    return sorted(key for key, name in _estimators(database, estimator).items() if _row(name) == estimator)
+
+
+def entries_of(database: Database, beginning: str) -> list[str]:
+    """Return the ids of submissions with results or failures that begin like this; twins belong to theirs."""
+    found = set(_estimators(database, beginning).values())
+    return sorted({_row(name) for name in found if EstimatorId.read(name).submitted and name.startswith(beginning)})
+
+
+def _estimators(database: Database, beginning: str) -> dict[str, str]:
+    """Return estimators by key, of results that begin like this and of failures whose record has this text."""
+    done = select(results.c.key, results.c.estimator).where(results.c.estimator.startswith(beginning, autoescape=True))
+    tried = select(failures.c.key, failures.c.record).where(failures.c.record.contains(beginning, autoescape=True))
+    with database.read() as connection:
+        found = {row.key: row.estimator for row in connection.execute(done)}
+        return found | {row.key: run_of(json.loads(row.record)).cell.estimator for row in connection.execute(tried)}
+
+
+def _row(name: str) -> str:
+    return name if name == CLEAN else find_estimator(name).row
+
+
+def find_keys(database: Database, beginning: str) -> list[str]:
+    """Return the keys of results, failures and forgotten rows that begin like this."""
+    with database.read() as connection:
+        there = [table for table in (results, failures, forgotten) if inspect(connection).has_table(table.name)]
+        keys = [select(table.c.key).where(table.c.key.startswith(beginning, autoescape=True)) for table in there]
+        return sorted({key for wanted in keys for key in connection.scalars(wanted)})
+
+
+def forget(database: Database, keys: Collection[str], reason: str) -> ForgottenCounts:
+    """Take the results and failures of these runs off the boards, unless somebody is doing one of them right now."""
+    why = {"reason": one_line(reason, REASON_LENGTH), "who": _who(), "code_version": code_version()}
+    with database.write() as connection:
+        if busy := {lease.key for lease in read_leases(connection)} & set(keys):
+            raise CallerError(f"{len(busy)} of these runs are being done right now; stop that command, or wait for it")
+        vouched = {name: _rows(connection, table, keys) for name, table in _VOUCHED.items()}
+        taken = {kind: _rows(connection, table, keys) for kind, table in _KINDS.items()}
+        for kind, rows in taken.items():
+            for row in rows:
+                attached = vouched if kind == "result" else {}
+                kept = {name: [one for one in found if one["key"] == row["key"]] for name, found in attached.items()}
+                values = {"key": row["key"], "record": row.pop("record"), "kind": kind, "row": {**row, **kept}}
+                connection.execute(insert(forgotten), {**values, **why})
+        for table in (*_KINDS.values(), *_VOUCHED.values(), stopped, tries):
+            delete_rows(connection, table, keys)
+    return ForgottenCounts(len(taken["result"]), len(taken["failure"]))
+
+
+def read_forgotten(database: Database, keys: Collection[str]) -> list[Forgotten]:
+    """Return what was taken off of these runs, oldest first; nothing in a store older than the table."""
+    with database.read() as connection:
+        if not inspect(connection).has_table(forgotten.name):
+            return []
+        found = list(select_matching(connection, select(forgotten).order_by(forgotten.c.id), forgotten.c.key, keys))
+    return [
+        Forgotten(run_of(json.loads(row.record)), row.kind, row.row, row.reason, row.who, row.created) for row in found
+    ]
+
+
+def _rows(connection: Connection, table: Table, keys: Collection[str]) -> list[dict[str, Any]]:
+    found = select_matching(connection, select(table), table.c.key, keys)
+    return [{name: _make_plain(value) for name, value in row._mapping.items()} for row in found]
+
+
+def _make_plain(value: Any) -> Any:
+    if isinstance(value, bytes):
+        return value.hex()
+    return value.isoformat() if isinstance(value, datetime) else value
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (KeyError, OSError):  # no name for this user's number
+        user = "unknown"
+    return f"{user} on {socket.gethostname()}"

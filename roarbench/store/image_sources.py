@@ -1,0 +1,81 @@
+"""Where images came from: which source gave which fingerprint. Nothing here imports torch.
+
+Results name their images by a fingerprint. A note says that a suite's own source gave it, or which folder did.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, inspect, select
+
+from roarbench.identity import Keyed, check_record, fingerprint
+from roarbench.store.database import Database, insert_new
+from roarbench.store.schema import images
+
+LOCAL = "local"  # kind of images from a folder that the caller named
+
+
+@dataclass(frozen=True)
+class ImageNote(Keyed):
+    """Note that a source gave these images; one row."""
+
+    data: str  # fingerprint of the decoded images and labels
+    dataset: str
+    limit: int | None  # images per split if the data set was made small; None for the whole
+    kind: str  # `bundled`, `hub` or `generated`, the data set's own sources; or `LOCAL`
+    folder: str = ""  # of a local source, its path; of one that was imported, the last part of it
+    files: str = ""  # of a local source, hash of what `source_fingerprint` takes; empty where it is not known
+
+
+def read_image_notes(database: Database) -> list[ImageNote]:
+    """Return all notes of a store, oldest first; none of one that is older than they are."""
+    columns = [images.c[each.name] for each in fields(ImageNote)]
+    with database.read() as connection:
+        if not inspect(connection).has_table(images.name):
+            return []
+        rows = connection.execute(select(*columns).order_by(images.c.created, images.c.key))
+        return [ImageNote(**row._mapping) for row in rows]
+
+
+def note_images(database: Database, new: Iterable[ImageNote]) -> None:
+    """Keep notes; one that is kept already stays as it is."""
+    with database.write() as connection:
+        put_notes(connection, new)
+
+
+def put_notes(connection: Connection, new: Iterable[ImageNote]) -> None:
+    """Store notes within a transaction."""
+    insert_new(connection, images, [{"key": note.key, **vars(note)} for note in new])
+
+
+def check_note(note: ImageNote) -> ImageNote:
+    """Return a note from outside; ValueError where its values are not of their kinds, or its folder no plain name."""
+    check_record(note)
+    if "/" in note.folder:
+        raise ValueError(f"folder is {note.folder}, expected its last part")
+    return note
+
+
+def read_decoded_notes(folder: Path, dataset: str) -> list[ImageNote]:
+    """Say where a data set's images in a folder came from, whole or small; those decoded last are last."""
+    found = []
+    for path in sorted(folder.glob("*/manifest.json"), key=lambda path: path.stat().st_mtime_ns):
+        with suppress(ValueError, LookupError):  # a damaged one is told of by whoever needs the images
+            found.append(_make_note(json.loads(path.read_text())))
+    return [note for note in found if note.dataset == dataset]
+
+
+def _make_note(manifest: Mapping[str, Any]) -> ImageNote:
+    source, about = manifest["source"], manifest["record"]
+    local = source["kind"] == LOCAL
+    folder, files = (source["folder"], source_fingerprint(about, source)) if local else ("", "")
+    return ImageNote(manifest["fingerprint"], about["name"], manifest["limit"], source["kind"], folder, files)
+
+
+def source_fingerprint(about: Mapping[str, Any], source: Mapping[str, Any]) -> str:
+    """Return the hash of a data set's record and of a folder's files, by name, size and time, wherever it lies."""
+    return fingerprint({"record": about, "files": source["files"]})

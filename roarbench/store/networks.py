@@ -1,0 +1,154 @@
+"""Networks on disk: explained ones, with what they predict for every image, and those that score many runs.
+
+A folder with weights is written beside its place and renamed when it is complete, so a folder that exists has them
+whole; what they predict is added to it, one file for each split.
+"""
+
+import hashlib
+import io
+import json
+import pickle
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from roarbench.enums import Split
+from roarbench.errors import StoreError
+from roarbench.files import lock_file, report_write_errors, sync, write_whole
+from roarbench.identity import record
+from roarbench.kernels.inputs import Normalisation
+from roarbench.plan.runs import ReferenceSpec
+
+
+class Predictions(NamedTuple):
+    """Predictions of the reference for the untouched images of a split."""
+
+    targets: NDArray[np.int64]  # predicted class of each image, int64 (n,); what is explained
+    probability: NDArray[np.float32]  # softmax probability of that class, float32 (n,)
+
+
+class StoredNetwork:
+    """A network in a folder of its own, there or not; it can be deleted and made again.
+
+    Damaged files and a folder that cannot be written raise StoreError.
+
+    Args:
+        root: The folder of all networks of its kind.
+        key: Of what fixes it.
+        name: Of its own folder; the key if empty.
+    """
+
+    what = "network"  # how messages call it
+
+    def __init__(self, root: Path, key: str, name: str = "") -> None:
+        self.folder = root / (name or key)  # where it lies, or will
+        self._root, self._key = root, key
+
+    def lock(self) -> AbstractContextManager[None]:
+        """Keep two processes from training the same network, on whichever machines."""
+        return lock_file(self._root / f".{self._key}.lock", self._root, self.folder)
+
+    def has(self) -> bool:
+        """Return whether its weights are there, whole."""
+        return self.folder.is_dir()
+
+    def save(self, model: nn.Module, about: Mapping[str, object]) -> None:
+        """Write the weights, their checksum and what is noted about them, under the lock: they are whole or not there.
+
+        About them there are JSON values.
+        """
+        partial = self.folder.with_name(f".{self.folder.name}.partial")
+        weights = {name: tensor.detach().cpu().contiguous() for name, tensor in model.state_dict().items()}
+        shutil.rmtree(partial, ignore_errors=True)  # of a writer that was killed
+        with report_write_errors(self.folder):
+            partial.mkdir(parents=True)
+            buffer = io.BytesIO()  # given a file, torch tells of a full disk in its own way
+            torch.save(weights, buffer)
+            (partial / "weights.pt").write_bytes(buffer.getbuffer())
+            (partial / "manifest.json").write_text(json.dumps({**about, "weights": checksum(weights)}, indent=1))
+            for path in (*partial.iterdir(), partial):
+                sync(path)
+            partial.replace(self.folder)
+            sync(self._root)
+
+    def weights(self) -> dict[str, torch.Tensor]:
+        """Return its state dict, on the CPU."""
+        with self._readable():
+            loaded: dict[str, torch.Tensor] = torch.load(self.folder / "weights.pt", "cpu", weights_only=True)
+            if self.checksum() not in ("", checksum(loaded)):
+                raise ValueError("the weights are not those of the manifest")
+        return loaded
+
+    def checksum(self) -> str:
+        """Return the checksum of its weights; empty where they are missing, or were saved before this was noted."""
+        return str(self._noted().get("weights", ""))
+
+    def _noted(self) -> dict[str, Any]:
+        """Return what was noted about the weights; nothing where they are missing."""
+        with self._readable():
+            return dict(json.loads((self.folder / "manifest.json").read_text())) if self.has() else {}
+
+    @contextmanager
+    def _readable(self) -> Iterator[None]:
+        try:
+            yield
+        except (OSError, ValueError, LookupError, EOFError, RuntimeError, pickle.UnpicklingError, BadZipFile) as error:
+            damaged = f"the {self.what} in {self.folder} is damaged ({' '.join(str(error).split())[:120]})"
+            raise StoreError(f"{damaged}; delete the folder and run again") from error
+
+
+class StoredReference(StoredNetwork):
+    """An explained network, with what it predicts for the untouched images."""
+
+    what = "reference"
+
+    def __init__(self, root: Path, reference: ReferenceSpec) -> None:
+        super().__init__(root, reference.key, f"{reference.dataset}-{reference.model}-{reference.key[:16]}")
+        self._reference = reference
+
+    def save_trained(self, model: nn.Module, seconds: float, norm: Normalisation | None = None) -> None:
+        """Save it, with the seconds of the training, and what images are normalised with if not as the data set's."""
+        about = {"reference": record(self._reference), "seconds": seconds}
+        self.save(model, about | ({"norm": norm._asdict()} if norm else {}))
+
+    def norm(self) -> Normalisation | None:
+        """Return what images are normalised with for it; None for the data set's own, and while it is missing."""
+        noted = self._noted().get("norm")
+        return Normalisation(tuple(noted["mean"]), tuple(noted["std"])) if noted else None
+
+    def predicted(self, split: Split) -> bool:
+        """Return whether its predictions on the untouched images of a split are stored."""
+        return (self.folder / f"{split}.npz").exists()
+
+    def save_predictions(self, split: Split, predictions: Predictions) -> None:
+        """Write what it says of the untouched images of a split; to be called under the lock, after its weights."""
+        path = self.folder / f"{split}.npz"
+        with report_write_errors(path):
+            write_whole(
+                path,
+                lambda temporary: np.savez(temporary, **predictions._asdict()),
+                path.with_name(f".{path.name}"),  # savez wants the ending
+            )
+
+    def predictions(self, split: Split) -> Predictions:
+        """Return its predictions on the untouched images."""
+        with self._readable(), (self.folder / f"{split}.npz").open("rb") as file:
+            arrays = np.load(file)
+            return Predictions(arrays["targets"], arrays["probability"])
+
+
+def checksum(weights: Mapping[str, torch.Tensor]) -> str:
+    """Return the SHA-256 of names, types, shapes and values, 64 hex digits: no two machines train the same weights."""
+    digest = hashlib.sha256()
+    for name, tensor in sorted(weights.items()):
+        digest.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        digest.update(np.ascontiguousarray(tensor.detach().cpu().numpy()).tobytes())
+    return digest.hexdigest()

@@ -1,0 +1,59 @@
+"""Scores that another library gives to importance maps: in a table of their own, apart from all results.
+
+Like a result, a score is written once and never changed; a new definition of a metric is a new key.
+"""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from sqlalchemy import select
+
+from roarbench.enums import Making
+from roarbench.identity import Keyed, encode_canonically, record
+from roarbench.store.database import Database, insert_new, select_matching
+from roarbench.store.schema import scores
+
+
+@dataclass(frozen=True)
+class ScoreSpec(Keyed):
+    """Identity of a score."""
+
+    data: str  # fingerprint of the images
+    reference: str  # key of the explained model
+    estimator: str  # fingerprint of what made the maps
+    metric: str  # name of the metric
+    parameters: str  # all that the metric's own code leaves open, as text
+    images: int  # the first so many test images are scored, or all where there are fewer
+    maps: Making = Making.FLOAT32  # how the explained model's maps were to be made; see `plan.runs.Run`
+
+
+@dataclass(frozen=True)
+class Score:
+    """One number; one row."""
+
+    spec: ScoreSpec  # what it is of
+    estimator: str  # id of the estimator
+    value: float | None  # mean over the images; None where the metric is not defined for any of them
+    count: int  # images that the mean is over
+    versions: dict[str, str]  # of roarbench, of the library that has the metric, and of what it computes with
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # when, in UTC
+
+
+def put_scores(database: Database, new: Iterable[Score]) -> None:
+    """Store scores in one transaction; one that is stored already keeps its row."""
+    with database.write() as connection:
+        insert_new(connection, scores, [_row(score) for score in new])
+
+
+def score_values(database: Database, keys: Collection[str]) -> dict[str, float | None]:
+    """Return the scores that there are of these keys."""
+    columns = select(scores.c.key, scores.c.value)
+    with database.read() as connection:
+        return {row.key: row.value for row in select_matching(connection, columns, scores.c.key, keys)}
+
+
+def _row(score: Score) -> dict[str, Any]:
+    about = {"key": score.spec.key, "record": encode_canonically(record(score.spec)), "metric": score.spec.metric}
+    return about | {name: value for name, value in vars(score).items() if name != "spec"}

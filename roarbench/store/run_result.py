@@ -1,0 +1,120 @@
+"""One result or failure, as a record and as a row of the store; its answers are one bit per test image."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from datetime import UTC, datetime
+from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from roarbench.identity import encode_canonically, record
+from roarbench.plan.runs import Run, run_of
+from roarbench.store.provenance import Provenance
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """The outcome of one run; one row."""
+
+    run: Run  # what was done
+    correct: int  # test images answered correctly
+    total: int  # test images
+    # One bit per test image, set where the answer is correct, the first image in the highest bit of the first byte;
+    # `pack_answers` makes it.
+    bits: bytes
+    seconds: float  # wall time of training and scoring
+    provenance: Provenance  # code, libraries and machine
+    # Softmax probability of the originally predicted class, one little-endian float32 per test image, for runs without
+    # retraining; `pack_probabilities` makes it.
+    probability: bytes | None = None
+    rankings: str = ""  # checksum of the rankings that were removed; empty where there are none
+    smoothness: float | None = None  # of the removed features, see `smoothness`; None where there are no rankings
+    # Checksum of the explained model's weights, where ranking or score depends on them; empty elsewhere and in rows
+    # from before it was noted.
+    weights: str = ""
+    loss: float | None = None  # mean training loss of the last epoch, in nats; None where nothing was trained or noted
+    created: datetime = field(default_factory=lambda: datetime.now(UTC))  # when the run ended, in UTC
+
+    def __post_init__(self) -> None:
+        length = (self.total + 7) // 8
+        if self.total < 1 or len(self.bits) != length:
+            raise ValueError(f"{self.total} answers are packed in {length} bytes, got {len(self.bits)}")
+        packed = int.from_bytes(self.bits, "big")
+        if packed.bit_count() != self.correct or packed % (1 << (8 * length - self.total)):
+            raise ValueError(f"{self.correct} of {self.total} answers are correct, the bits say otherwise")
+        if self.probability is not None and len(self.probability) != 4 * self.total:
+            raise ValueError(f"{self.total} probabilities are {4 * self.total} bytes, got {len(self.probability)}")
+
+    @property
+    def answers(self) -> NDArray[np.bool_]:
+        """Return which test images were answered correctly, bool (total,)."""
+        return np.unpackbits(np.frombuffer(self.bits, np.uint8), count=self.total).view(np.bool_)
+
+    @property
+    def probabilities(self) -> NDArray[np.float32] | None:
+        """Return the softmax probability of the class predicted at t = 0, float32 (total,); None if retrained."""
+        return None if self.probability is None else np.frombuffer(self.probability, "<f4").astype(np.float32)
+
+
+_OUTCOME = [each.name for each in fields(RunResult) if each.name not in ("run", "provenance")]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A run that failed once."""
+
+    run: Run  # what was tried
+    reason: str  # one line, at most 500 characters
+    code_version: str  # of roarbench
+    created: datetime  # when, in UTC
+
+
+def pack_answers(answers: NDArray[np.bool_]) -> bytes:
+    """Pack bool (n,) into one bit per test image."""
+    return np.packbits(answers).tobytes()
+
+
+def pack_probabilities(probabilities: NDArray[np.float32]) -> bytes:
+    """Pack float32 (n,) into four bytes per test image."""
+    return probabilities.astype("<f4").tobytes()
+
+
+def read_run(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> Run:
+    """Return the run of a row of `results` or `failures`; ValueError if its record is not the one that was stored.
+
+    Args:
+        row: Of the table.
+        known: Runs by key, which then are not read again.
+    """
+    if hashlib.sha256(row.record.encode()).hexdigest()[:32] != row.key:
+        raise ValueError(f"the record of {row.key} is not the one that was stored")
+    return known.get(row.key) or run_of(json.loads(row.record))
+
+
+def read_result(row: Any, known: Mapping[str, Run] = MappingProxyType({})) -> RunResult:
+    """Return the result of a row of the table `results`, see `read_run`; ValueError if it is damaged."""
+    provenance, run = Provenance(row.code_version, row.versions, row.hardware), read_run(row, known)
+    try:
+        return RunResult(run=run, provenance=provenance, **{name: getattr(row, name) for name in _OUTCOME})
+    except ValueError as error:
+        name = f"{run.cell.estimator} t={run.cell.t:g} seed {run.seed}, {run.key}"
+        raise ValueError(f"{name}: {error}") from None
+
+
+def row_of(result: RunResult) -> dict[str, Any]:
+    """Return a result as a row of the table `results`."""
+    run = result.run
+    return {
+        "key": run.key,
+        "record": encode_canonically(record(run)),
+        **{name: str(value) if isinstance(value, StrEnum) else value for name, value in vars(run.cell).items()},
+        **{name: getattr(run, name) for name in ("seed", "recipe", "data", "reference")},
+        "estimator_fingerprint": run.estimator,
+        **{name: getattr(result, name) for name in _OUTCOME},
+        **vars(result.provenance),
+    }

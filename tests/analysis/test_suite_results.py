@@ -1,0 +1,242 @@
+"""Boards of what is held of a suite: whose answers they are, what belongs together, what is no better than a guess."""
+
+import json
+from dataclasses import replace
+from functools import cache
+from itertools import accumulate
+from math import comb
+
+import numpy as np
+import pytest
+
+from roarbench.analysis.chance_test import is_at_chance, is_near_chance
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.row_warnings import flags_of
+from roarbench.analysis.validity import panel
+from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.plan.points import Point
+from roarbench.plan.runs import CLEAN, Cell
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import add_estimators
+from roarbench.protocols.mask_only import MASK_ONLY
+from roarbench.protocols.roar import DIFFROAR, KAR, ROAR
+from roarbench.protocols.unretrained import MORF
+from roarbench.report.claim_table import compute_tables, results_context
+from roarbench.report.curve_chart import chart
+from roarbench.report.table_formats import render
+from roarbench.report.validity_panel import as_json, doubts
+from roarbench.stats.board import IntervalScope
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.curves import UNTOUCHED
+from tests.helpers.made_up import IMAGES, LEVELS, MAIN, SUITE, TWINS, held, leaky, result
+from tests.helpers.tables import table_of, words_of
+
+
+@pytest.fixture(scope="module")
+def whole():
+    return held()
+
+
+@pytest.mark.parametrize(
+    "protocol, unit, rows, levels, untouched",
+    [
+        (ROAR, Unit.SCALAR, (*MAIN, *TWINS), LEVELS, 3),
+        (ROAR, Unit.PIXEL, MAIN, LEVELS, 3),
+        (KAR, Unit.SCALAR, MAIN, (0.5, 0.9), 3),  # untouched images are the same for every retrained network
+        (MASK_ONLY, Unit.SCALAR, MAIN, LEVELS, 0),
+        (MORF, Unit.SCALAR, MAIN, LEVELS, 1),
+    ],
+)
+def test_scores_are_the_answers_of_one_protocol(whole, protocol, unit, rows, levels, untouched):
+    scores = whole.scores(protocol, unit)
+    assert (scores.estimators, scores.levels, scores.images) == (rows, levels, IMAGES)
+    assert len(scores.correct.get(UNTOUCHED, ())) == untouched
+    assert set(scores.correct) - {UNTOUCHED} == {(name, t) for name in rows for t in levels}
+    for (name, t), bits in scores.correct.items():
+        place = (SUITE.dataset, SUITE.model)
+        cell = Cell(*place, name, protocol.order, protocol.retrain, "mean", unit, t)
+        if name == CLEAN:
+            cell = Cell(*place, CLEAN, Order.MORF, protocol.retrain, "mean", Unit.SCALAR, 0.0)
+        for seed, row in enumerate(bits):
+            np.testing.assert_array_equal(row, whole.results[Point(cell, seed)].answers)
+
+
+def test_scores_know_which_reference_each_training_explains_and_are_none_of_what_the_suite_has_not(whole):
+    assert whole.scores(KAR, Unit.PIXEL) is whole.board(KAR, Unit.PIXEL) is None
+    assert whole.scores(replace(ROAR, order=Order.LERF, retrain=ScoredNetwork.MASKS), Unit.SCALAR) is None
+    assert whole.scores(ROAR, Unit.SCALAR, fill="blur") is None
+    scores = whole.scores(ROAR, Unit.SCALAR)
+    names = {name for name, _ in scores.references}
+    assert "grad" in names and not names & {CLEAN, "random", "sobel", "random-blurred"}
+    runs = [r.run for p, r in whole.results.items() if (p.cell.estimator, p.cell.t) == ("grad", 0.9)]
+    assert set(scores.references["grad", 0.9]) == {run.reference for run in runs}
+    assert whole.board(ROAR, Unit.SCALAR).one_network
+    assert {name for name, _ in whole.scores(MORF, Unit.SCALAR).references} >= {CLEAN, "random", "grad"}
+
+
+def test_what_has_a_place_what_is_a_control_and_what_the_intervals_cover(whole):
+    board, kar = whole.board(ROAR, Unit.SCALAR), whole.board(KAR, Unit.SCALAR)
+    rows = {row.estimator: row for row in board.rows}
+    placed = {name for name, row in rows.items() if row.place}
+    assert placed == {*MAIN, "random-blurred"}
+    assert {name for name, row in rows.items() if row.check} == {*TWINS} - {"random-blurred"}
+    assert sorted(rows[name].place.place for name in placed) == [1, 2, 3, 4, 5]
+    assert all(rows[name].random_blurred for name in MAIN)
+    pixels = whole.board(ROAR, Unit.PIXEL).rows  # where there is no blurred random map
+    assert all(row.place and row.random_blurred is None for row in pixels)
+    assert board.covers is IntervalScope.BOTH
+    # nothing says that KAR's single seeds vary like ROAR's three
+    assert kar.covers is IntervalScope.NOTHING and all(row.gain.low is None for row in kar.rows)
+    assert whole.board(ROAR, Unit.PIXEL).covers is IntervalScope.BOTH  # but one seed of the other unit does
+    assert whole.board(MORF, Unit.SCALAR).covers is IntervalScope.IMAGES
+
+
+def marked(whole, weights=lambda point: "a" * 64, rankings=lambda point: "r" * 32):
+    """A suite's results, each marked with what the functions say of its point; weights where a run depends on them."""
+    marks = {
+        point: {"weights": weights(point) if row.run.reference else "", "rankings": rankings(point)}
+        for point, row in whole.results.items()
+    }
+    return replace(whole, results={point: replace(row, **marks[point]) for point, row in whole.results.items()})
+
+
+GRAD = {"estimator": "grad"}
+ONE_OF_GRAD = {**GRAD, "retrain": ScoredNetwork.IMAGES, "seed": 1}
+
+
+def among(point, asked):
+    """Whether a point has all of these values."""
+    return all(getattr(point if key == "seed" else point.cell, key) == value for key, value in asked.items())
+
+
+TWO_REFERENCES, TWO_RANKINGS = "made from 2 different references", "made from 2 different rankings"
+ANOTHER = "made from another reference than the other rows"
+UNSAID = "results without the checksum of the weights that they explain, which the other rows have"
+SAID = "results with a checksum of the weights that they explain, which most rows do not have"
+
+
+@pytest.mark.parametrize(
+    ("kind", "odd", "others", "whose", "protocol", "reason", "mixed", "placeless"),
+    [
+        ("weights", "b", "a", ONE_OF_GRAD, ROAR, TWO_REFERENCES, {"grad"}, {"grad"}),
+        ("rankings", "b", "a", ONE_OF_GRAD, ROAR, TWO_RANKINGS, {"grad"}, {"grad"}),
+        ("weights", "b", "a", ONE_OF_GRAD, KAR, "", set(), set()),
+        ("weights", "b", "a", GRAD, ROAR, ANOTHER, {"grad"}, {"grad"}),
+        ("weights", "a", "", GRAD, ROAR, SAID, {"grad"}, {"grad"}),
+        ("weights", "", "a", ONE_OF_GRAD, ROAR, UNSAID, {"grad"}, {"grad"}),
+        # without retraining the untouched images belong to the curve
+        ("weights", "b", "a", {"estimator": CLEAN}, MORF, TWO_REFERENCES, {*MAIN}, {*MAIN}),
+        # under DiffROAR both orders belong to the curve
+        ("weights", "b", "a", {**GRAD, "order": Order.LERF}, DIFFROAR, TWO_REFERENCES, {"grad"}, {"grad"}),
+        # where Random is mixed nobody has a gain
+        ("rankings", "b", "a", {"estimator": "random", "t": 0.9}, ROAR, TWO_RANKINGS, {"random"}, {*MAIN}),
+    ],
+)
+def test_rows_that_do_not_belong_together_or_to_the_others_have_no_gain_and_no_place(
+    whole, kind, odd, others, whose, protocol, reason, mixed, placeless
+):
+    assert whole.inconsistent(protocol, Unit.SCALAR) == marked(whole).inconsistent(protocol, Unit.SCALAR) == {}
+    found = marked(whole, **{kind: lambda point: (odd if among(point, whose) else others) * 64})
+    reasons = {name: why for name, why in found.inconsistent(protocol, Unit.SCALAR).items() if name in MAIN}
+    assert reasons == dict.fromkeys(mixed, f"{reason}; do it again in a fresh --store")
+    if protocol is ROAR:  # claims are not tested on them either
+        assert compute_tables(found, Unit.SCALAR).roar["planted"].keys() == {*MAIN, *TWINS} - mixed
+    board = found.board(protocol, Unit.SCALAR, MAIN)
+    assert {row.estimator for row in board.rows if row.place is None} == placeless
+    for row in board.rows:
+        assert row.accuracies[0].value is not None  # what was measured is still shown
+        if row.estimator in placeless:
+            assert (row.gain.value, row.random) == (None, None)
+
+
+MINE = tuple(f"mine{number}@0123abcd" for number in range(4))
+
+
+def test_a_row_of_equal_rankings_for_all_references_depends_on_none_and_strangers_of_others_move_no_row():
+    """Strangers have more results than the suite, under one protocol and with weights of their own."""
+
+    def rankings(point):
+        return f"{point.cell.estimator} {'' if point.cell.estimator == MINE[0] else point.seed % 3}"
+
+    crossed = held(add_estimators(replace(SUITE, references=3), MINE))
+    ranked = marked(crossed, rankings=rankings)
+    found = ranked.scores(ROAR, Unit.SCALAR)
+    assert {name for name, _ in found.references} >= {"grad", "var-grad", MINE[1]}
+    assert MINE[0] not in {name for name, _ in found.references}
+    assert found.submitted >= set(MINE) and not found.submitted & {*MAIN, *TWINS}
+    # where nothing is retrained the reference itself is scored
+    assert (MINE[0], 0.9) in ranked.scores(MORF, Unit.SCALAR).references
+    found = marked(crossed, lambda point: ("b" if point.cell.estimator in MINE else "a") * 64)
+    assert {name.partition("~")[0] for name in found.inconsistent(ROAR, Unit.SCALAR)} == set(MINE)
+
+
+def test_a_guess_is_told_by_the_exact_test_at_one_percent_and_up_to_a_tenth_of_the_way_to_one_is_near_chance():
+    """Of 10 classes: a guess .1, a tenth of the way .19; 2 of 2 are not significant, however high."""
+    for total, classes in ((1, 2), (8, 4), (10, 10), (64, 10), (200, 4), (10, 1000)):
+        ways = [comb(total, k) * (classes - 1) ** (total - k) for k in range(total + 1)]  # of classes ** total
+        at_least = [*accumulate(reversed(ways))][::-1]
+        found = [is_at_chance(correct, total, classes) for correct in range(total + 1)]
+        assert found == [100 * count >= classes**total for count in at_least], (total, classes)
+    assert not is_at_chance(380, 2000, 10)
+    assert is_near_chance(379, 2000, 10) and not is_near_chance(381, 2000, 10)
+    assert is_near_chance(2, 2, 4)
+
+
+@cache
+def at(untouched, reference=0.9):
+    """A leaky suite's results, with these accuracies on untouched images."""
+
+    def accuracy(cell):
+        if cell.estimator == CLEAN:
+            return reference if cell.retrain is ScoredNetwork.NONE else untouched
+        return leaky(0.5)(cell)
+
+    return replace(held(accuracy=accuracy), limit=2000)
+
+
+@pytest.mark.slow
+def test_at_chance_nothing_is_placed_and_nothing_flagged_and_every_output_says_so():
+    void, sound = at(0.255), at(0.9)
+    assert (bool(void.at_chance), sound.at_chance) == (True, "")
+    for protocol in (ROAR, KAR, MORF):
+        plain = void.board(protocol, Unit.SCALAR)
+        judged = Evidence.of(void, Bootstrap(200)).board(protocol, Unit.SCALAR, MAIN)
+        assert {(row.place, row.random, row.sobel) for row in (*plain.rows, *judged.rows)} == {(None, None, None)}
+        assert all(row.gain.value is not None for row in plain.rows)  # what was measured is still there
+        assert judged.detectable is None
+    assert all(row.place for row in sound.board(ROAR, Unit.SCALAR, MAIN).rows)
+    assert flags_of(Evidence(void, Unit.SCALAR, Bootstrap(200))) == {}
+    assert flags_of(Evidence(sound, Unit.SCALAR, Bootstrap(200)))
+    for suite_results, said in ((void, True), (sound, False)):
+        shown, beside = table_of(suite_results), panel(suite_results)
+        for words in (words_of(shown), render(shown, "markdown"), chart(shown).title, *doubts(beside)):
+            assert ("the installation only" in words, "installation" in words) == (said, said)
+        record = results_context(Evidence(suite_results, Unit.SCALAR, Bootstrap(50)))
+        for found in (json.loads(render(shown, "json")), json.loads(as_json(beside)), record):
+            assert found["at_chance"] is said
+    assert "At chance: 25." in (words := words_of(table_of(void))) and "(!)" not in words
+
+
+def test_networks_are_judged_by_their_mean():
+    """500 of 2,000 is a guess of four classes; 583, the mean with a network of 750, is not."""
+    whole = held(replace(SUITE, blocks=(Block(ROAR, MAIN, (0.9,), seeds=3),)))
+    rows = dict(whole.results)
+    clean = [point for point in rows if point.cell.estimator == CLEAN]
+    for point, correct in zip(clean, (750, 500, 500), strict=True):
+        rows[point] = result(SUITE, point, np.arange(IMAGES) < correct)
+    assert replace(whole, results=rows).at_chance == ""
+    del rows[clean[0]]
+    assert replace(whole, results=rows).at_chance
+
+
+def test_the_reference_is_told_where_it_is_known():
+    shown, near = table_of(at(0.9, reference=0.8)), table_of(at(0.9, reference=0.3))
+    accuracy = json.loads(render(shown, "json"))["reference_accuracy"]
+    assert accuracy == pytest.approx(0.8, abs=0.03)
+    assert f"reference {accuracy:.1%} correct" in shown.caption and "near" not in shown.caption
+    assert "correct, near chance (25.0%)" in near.caption and "near chance" in render(near, "markdown", notes=True)
+    found = held()
+    rows = {at: replace(row, weights="a" * 64 if row.run.reference else "") for at, row in found.results.items()}
+    for weights, known in (("a" * 64, True), ("b" * 64, False)):
+        scored = replace(found, results=rows, references={0: replace(found.references[0], weights=weights)})
+        assert (scored.reference_accuracy is not None) is known

@@ -1,0 +1,74 @@
+"""Published rows, without any run."""
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import roarbench
+from roarbench.store.results_folder import PublishedFile, read_index
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+
+
+@pytest.mark.slow
+def test_the_rows_that_come_with_the_package_are_a_board_whatever_files_they_are_in():
+    """Others add files of their own to a suite that has some, as they have to this one."""
+    frame = roarbench.load_published_results("quick-matched").to_dataframe().set_index("name")
+    assert frame.attrs["suite"] == "quick-matched" and len(frame) == 17
+    assert frame.loc["ig(baseline=mean)", "gain"] == pytest.approx(22.0, abs=0.05)  # as README.md has it
+    assert frame["beats_controls"].fillna(False).sum() == 1
+    assert len(list((ROOT / "results" / "quick-matched" / "3").glob("*.parquet"))) > 1
+
+
+@pytest.mark.slow
+def test_two_rows_are_compared_by_a_protocol_that_is_run_for_both():
+    """IG from black has no ROAR in `quick` 7; README.md has ROAR gains of +0.1 and -4.5 points for the last two."""
+    found = roarbench.load_published_results("quick@7")
+    with pytest.raises(roarbench.CallerError, match="roar is not run for ig; .* both rows: own-network$"):
+        found.compare("ig", "grad", "roar")
+    assert found.compare("ig", "grad").roar is None
+    own = found.compare("gb-sq", "grad", "own-network")
+    assert own.low < own.points < own.high and own.verdict is None  # tables hold it against 0
+    assert found.compare("gb-sq", "grad").roar.points == pytest.approx(0.1 + 4.5, abs=0.1)
+
+
+def test_the_newest_version_that_was_published_is_shown(monkeypatch):
+    read, published = [], [PublishedFile(f"quick/{version}/a.parquet", "0" * 64, 1, "") for version in (2, 5)]
+    monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: published)
+    monkeypatch.setattr("roarbench.api.published_results._cache_results", lambda files: files)
+    monkeypatch.setattr(
+        "roarbench.api.published_results.SuiteResult.read", lambda plan, asked: read.append(plan.version)
+    )
+    roarbench.load_published_results("quick")  # the next version has no published rows
+    roarbench.load_published_results("quick@2")
+    assert read == [5, 2]
+    with pytest.raises(roarbench.CallerError, match="no published suite 'cifar10@.*known: quick@2"):
+        roarbench.load_published_results("cifar10")
+
+
+@pytest.mark.slow
+def test_all_published_rows_are_one_frame_and_those_of_the_benchmark_are_among_them(monkeypatch):
+    """Of two suites, whose own frames have the same gains; rows without a gain are left out."""
+    shown = [file for file in read_index(ROOT / "results") if file.suite in ("benchmark-breast-cancer@1", "quick@7")]
+    monkeypatch.setattr("roarbench.api.published_results.read_index", lambda folder: shown)
+    frame = roarbench.load_all_results()
+    assert [*frame.columns[:6]] == ["suite", "version", "dataset", "network", "question", "estimator"]
+    assert not frame["gain"].isna().any() and not frame.duplicated(["suite", "question", "estimator"]).any()
+    for suite, version, protocol in (("quick", 7, "roar"), ("benchmark-breast-cancer", 1, "own-network")):
+        alone = roarbench.load_published_results(suite).to_dataframe(protocol).set_index("estimator")["gain"].dropna()
+        there = frame[(frame["suite"] == suite) & (frame["question"] == protocol)]
+        assert {*there["version"]} == {version} and len(there) > 5
+        assert there.set_index("estimator")["gain"].to_dict() == alone.to_dict()
+
+
+def test_every_shipped_file_is_in_the_package():
+    setup = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["data-files"]
+    paths = [path for globs in setup.values() for glob in globs for path in ROOT.glob(glob)]
+    shipped = {path.relative_to(ROOT).as_posix() for path in paths}
+    assert shipped == {"results/index.json", *(f"results/{file.path}" for file in read_index(ROOT / "results"))}

@@ -1,0 +1,127 @@
+"""Words of a command line: values that are read, and proposed commands, which the shell takes and which work."""
+
+import json
+import os
+import re
+import shlex
+import shutil
+import sys
+from dataclasses import replace
+from itertools import product
+from types import SimpleNamespace
+
+import pytest
+
+from roarbench.cli.option_groups import parse_budget
+from roarbench.cli.suggested_commands import add_command, hide_password, propose
+from roarbench.errors import CallerError, EmptyStore, StoreError, UnknownName
+from roarbench.forecast import plan
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import SUITES
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.specific import SPECIFIC
+from roarbench.protocols.unretrained import LERF, MORF
+from roarbench.store.open_database import open_database
+from tests.helpers.command_line import SMALL, publish
+
+
+@pytest.fixture
+def calling(monkeypatch):
+    """Let these words be the call under way."""
+    monkeypatch.delenv("ROARBENCH_STORE", raising=False)
+    return lambda *words: monkeypatch.setattr(sys, "argv", [*map(str, words)])
+
+
+def test_what_the_call_said_of_store_images_and_references_is_taken_over(calling, monkeypatch):
+    said = ("--store", "my store", "--max-images", "40", "--data=it's here", "--db", "sqlite:///x.db", "--workers", "2")
+    calling("roarbench", "run", "--suite", "planted", *said)
+    taken = ["--suite", "planted", "--store", "my store", "--db", "sqlite:///x.db", "--data", "it's here"]
+    assert shlex.split(propose("run")) == ["roarbench", "run", *taken, "--max-images", "40"]
+    assert propose("export", "x.parquet") == "roarbench export x.parquet --store 'my store' --db sqlite:///x.db"
+    assert propose("doctor") == "roarbench doctor --store 'my store'"
+    assert propose("suites") == "roarbench suites"
+    calling("roarbench", "run", "--suite", "x", "--fill", "linear", "--unit=pixel")
+    for command in ("run", "plan", "replicate", "status", "retry", "list-runs", "table", "compare", "diagnose", "plot"):
+        assert propose(command).endswith("--suite x --fill linear --unit pixel")
+    calling("roarbench", "run", "--suite", "x", "--reference", "a.pt", "--suite=y", "--reference=b c.pt")
+    monkeypatch.setenv("ROARBENCH_STORE", "else where")
+    assert propose("table") == "roarbench table --suite y --store 'else where' --reference a.pt --reference 'b c.pt'"
+
+
+def test_the_program_is_named_as_the_shell_finds_it(calling, monkeypatch, tmp_path):
+    here, other = tmp_path / "it's" / "bin" / "roarbench", tmp_path / "other" / "roarbench"
+    for path in (here, other):
+        path.parent.mkdir(parents=True)
+        path.touch(0o755)
+    monkeypatch.setenv("PATH", str(here.parent))
+    calling(here)
+    assert propose("suites") == "roarbench suites"
+    monkeypatch.setenv("PATH", os.pathsep.join([str(other.parent), str(here.parent)]))  # another one comes first
+    assert shlex.split(propose("suites")) == [str(here), "suites"]
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    calling("other/roarbench")
+    assert propose("suites") == "other/roarbench suites"
+
+
+def test_an_error_says_its_hint_on_the_command_line_alone(calling):
+    calling("roarbench", "table", "--suite", "quick", "--store", "mine")
+    empty, unknown = EmptyStore("no results store at mine"), UnknownName("suite", "quikc", ["quick"], "suites")
+    assert str(empty) == "no results store at mine"
+    assert add_command(empty) == "no results store at mine; `roarbench run --suite quick --store mine` makes one"
+    assert add_command(unknown) == f"{unknown} (list: roarbench suites)" and "roarbench" not in str(unknown)
+
+
+def test_an_error_and_a_proposed_command_leave_a_password_out():
+    passwords = ("hush", "12@hush", "12/hush", "12#hush", "12?hush", "12:hush", "12%40hush")
+    ends = ("localhost:1/name", "/name?host=/nowhere", "localhost:1/name?sslmode=require")
+    for password, end in product(passwords, ends):
+        url = f"postgresql://user:{password}@{end}"
+        with pytest.raises(StoreError) as error:
+            open_database(url, read_only=True)
+        assert "hush" not in str(error.value), url
+        assert hide_password(url) == f"postgresql://user:***@{end}"
+
+
+def test_a_time_is_read_with_its_units():
+    seconds = {"2h": 7200, "90m": 5400, "45s": 45, "1h30m": 5400, "1.5d": 129600, " 2h ": 7200}
+    assert {text: parse_budget(text) for text in seconds} == seconds
+    for text in ("soon", "", "2", "0h", "h", "1.2.3h", "-2h", "30m1h"):
+        with pytest.raises(CallerError, match=r"^--budget is '.*'; write a time such as 2h, 90m or 1h30m$"):
+            parse_budget(text)
+
+
+KINDS = {  # protocols, words after `run`, the protocol that is shown, and what checks the rows
+    "specific": ((SPECIFIC,), (), "specific", "replicate"),
+    "part": ((SPECIFIC, ROAR), ("--protocol", "roar"), "roar", "diagnose"),
+    "unretrained": ((MORF, LERF), ("--fill", "black", "--unit", "pixel"), "morf", "diagnose"),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+def test_every_proposed_command_works(call, tmp_path, monkeypatch, kind):
+    protocols, words, protocol, check = KINDS[kind]
+    blocks = tuple(Block(one, ("random", "truth"), (0.5,), seeds=1) for one in protocols)
+    publish(monkeypatch, replace(SUITES["planted"], blocks=blocks))
+    monkeypatch.chdir(tmp_path)
+    asked = (*SMALL, "--store", tmp_path / "a store's")
+    ran = call("run", *asked, *words)
+    assert ran.code == 0, ran.err
+    proposed = [shlex.split(line)[1:] for line in ran.err.partition("next:\n")[2].splitlines()]
+    assert [command[0] for command in proposed] == ["table", check, "plot", "status"]
+    for command in proposed:
+        answer = call(*command)
+        assert answer.code == 0, answer.err
+        assert command[0] != "table" or answer.out in ran.out
+    found = json.loads(call(*proposed[0], "--format", "json").out)
+    assert found["protocol"] == protocol  # programs rely on it
+    assert {row["gain"] for row in found["rows"]} - {None}
+
+
+def test_a_run_that_the_disk_cannot_hold_is_refused_before_it_begins(call, tmp_path, monkeypatch):
+    usage = shutil.disk_usage(tmp_path)
+    monkeypatch.setattr(plan, "shutil", SimpleNamespace(disk_usage=lambda folder: usage._replace(free=1000)))
+    answer = call("run", *SMALL, "--store", tmp_path / "store")
+    assert answer.code == 2 and answer.out == ""
+    assert re.search(r"the plan needs .* more, .* are free; free some or choose another --store$", answer.err)

@@ -1,0 +1,312 @@
+"""What is found in folders and files as people have them: splits, labels and columns under many names and types."""
+
+import tomllib
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from PIL import Image
+
+from roarbench.datasets import FOLDERS, PARQUET
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.datasets.inspect_folder import infer_dataset
+from roarbench.datasets.sources import count_images, open_source
+from roarbench.datasets.split_names import is_split, split_pairs
+from roarbench.enums import Split
+from roarbench.errors import CallerError, DataError
+from roarbench.plan.new_suite import suite_text, write_suite
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.toml_table import toml
+from tests.helpers.own_photos import TEXT, write_pictures
+from tests.helpers.tiny_set import png, write_rows
+
+IMAGE = png(np.zeros((8, 8, 3), np.uint8))
+POINTER = b"version https://git-lfs.github.com/spec/v1\noid sha256:00\nsize 100\n"
+
+
+def looked(folder):
+    said = []
+    return infer_dataset(folder, said.append), "\n".join(said)
+
+
+@pytest.mark.parametrize(
+    ("names", "pairs"),
+    [
+        ("train test", ["train test"]),
+        ("TRAIN TEST", ["TRAIN TEST"]),
+        ("Training Testing", ["Training Testing"]),
+        ("seg_train seg_test seg_pred", ["seg_train seg_test"]),
+        ("training_set test_set", ["training_set test_set"]),
+        ("trainset testset", ["trainset testset"]),
+        ("TrainImages TestImages", ["TrainImages TestImages"]),
+        ("train2017 val2017", ["train2017 val2017"]),
+        ("train dev", ["train dev"]),
+        ("train eval", ["train eval"]),
+        ("train val test", ["train test", "train val"]),
+        ("train seg_test", []),
+        ("train_station train_interior test_bench", []),
+        ("latest trainer", []),
+    ],
+)
+def test_splits_are_known_by_their_names(names, pairs):
+    assert [" ".join(pair) for pair in split_pairs(names.split())] == pairs
+
+
+def test_a_split_of_no_other_word():
+    assert [name for name in ("Train", "test_set", "seg_train", "cat", "trainer", "") if is_split(name)] == [
+        "Train",
+        "test_set",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("train", "test", "found"),
+    [
+        ("Train", "Test", ("Train", "Test")),
+        ("seg_train/seg_train", "seg_test/seg_test", ("seg_train/seg_train", "seg_test/seg_test")),
+        ("archive/train", "archive/val", ("train", "val")),
+    ],
+)
+def test_folders_of_splits(tmp_path, train, test, found):
+    for number, name in enumerate((train, test)):
+        write_pictures(tmp_path / "set" / name, 3 - number, number)
+    record, _ = looked(tmp_path / "set")
+    assert (record.train_split, record.test_split) == found
+    assert (record.classes, record.train_images, record.test_images) == (3, 9, 6)
+
+
+def test_an_unlabelled_test_folder_gives_way_to_a_labelled_one_or_to_a_draw(tmp_path):
+    write_pictures(tmp_path / "set" / "train", 4)
+    (tmp_path / "set" / "test").mkdir()
+    (tmp_path / "set" / "test" / "0.png").write_bytes(IMAGE)
+    record, said = looked(tmp_path / "set")
+    assert (Path(record.folder).name, record.share, record.train_images, record.test_images) == ("train", 0.3, 9, 3)
+    assert "test has no folders of classes; test images are drawn from 'train'" in said
+    write_pictures(tmp_path / "set" / "val", 2)
+    record, said = looked(tmp_path / "set")
+    assert (record.train_split, record.test_split, record.test_images) == ("train", "val", 6)
+
+
+def test_a_class_named_like_a_split_is_refused_and_two_are_never_classes(tmp_path):
+    folder = write_pictures(tmp_path / "set")
+    (folder / "red").rename(folder / "train")
+    with pytest.raises(
+        DataError, match="has the folder 'train', named like a split, beside blue, green; name those of the spl"
+    ):
+        looked(tmp_path / "set")
+    path = tmp_path / "set.toml"
+    path.write_text(TEXT.replace('images = "pictures"', 'images = "set"'))
+    assert read_suite(path).dataset_record.classes == 3  # by hand it is a class
+    (tmp_path / "set" / "blue").rename(tmp_path / "set" / "Test")
+    with pytest.raises(CallerError, match="has 'train' and 'Test', which are splits and no classes; write train = "):
+        read_suite(path)
+
+
+def test_linked_folders_are_read_and_loops_are_not_followed(tmp_path):
+    write_pictures(tmp_path / "set")
+    (tmp_path / "set" / "red" / "00.png").rename(tmp_path / "moved.png")
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "moved.png").rename(tmp_path / "elsewhere" / "00.png")
+    (tmp_path / "set" / "red" / "more").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "set" / "red" / "loop").symlink_to(tmp_path / "set")
+    record, _ = looked(tmp_path / "set")
+    assert record.train_images + record.test_images == 24
+    (tmp_path / "set" / "red" / "gone.png").symlink_to(tmp_path / "nowhere.png")
+    with pytest.raises(DataError, match="gone.png is a link to a file that is missing; mend the link or take it away"):
+        looked(tmp_path / "set")
+
+
+def test_files_that_are_left_out_are_named_and_archivers_folders_are_no_classes(tmp_path):
+    write_pictures(tmp_path / "set")
+    (tmp_path / "set" / "__MACOSX").mkdir()
+    for name in ("a.heic", "b.heic", "notes.txt", ".DS_Store"):
+        (tmp_path / "set" / "red" / name).write_bytes(b"x")
+    for ending in ("avif", "jfif"):
+        Image.new("RGB", (10, 9)).save(tmp_path / "set" / "red" / f"one.{ending}", "JPEG")
+    record, said = looked(tmp_path / "set")
+    assert (record.classes, record.train_images + record.test_images) == (3, 26)
+    assert "files that do not end as images do are left out: 2 .heic, 1 .txt" in said
+
+
+@pytest.mark.parametrize(("scale", "depth"), [(1, 8), (3, 10), (16, 12), (257, 16), (2**13, 21)])
+def test_deep_grey_images_get_the_depth_that_their_values_use(tmp_path, monkeypatch, scale, depth):
+    monkeypatch.chdir(tmp_path)
+    for name in ("a", "b"):
+        (tmp_path / "set" / name).mkdir(parents=True)
+        for number in range(2):
+            values = np.arange(192, 256, dtype=np.int32).reshape(8, 8) * scale
+            image = Image.fromarray(values if depth > 16 else values.astype(np.uint16))
+            image.save(tmp_path / "set" / name / f"{number}.{'tif' if depth > 16 else 'png'}")
+    path = write_suite(tmp_path / "set")
+    record = read_suite(path).dataset_record
+    assert (record.depth, record.channels) == (depth, 1)
+    pixels = decode_dataset(record, tmp_path / "store").train.pixels
+    np.testing.assert_array_equal(pixels[0].ravel(), np.arange(192, 256) * scale >> (depth - 8))
+    path.write_text(path.read_text().replace("depth =", "# depth ="))
+    if depth != 16:
+        with pytest.raises(DataError, match=f"and are read as 16; write depth = {depth} under"):
+            decode_dataset(read_suite(path).dataset_record, tmp_path / "store")
+
+
+def write_set(folder, labels, split="train", images=None, columns=("image", "label")):
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = [IMAGE] * len(labels) if images is None else images
+    pq.write_table(pa.table({columns[0]: pictures, columns[1]: labels}), folder / f"{split}-00000-of-00001.parquet")
+
+
+WORDS = ["cat", "ant", "cat", "ant"]
+
+
+@pytest.mark.parametrize(
+    ("labels", "numbers"),
+    [
+        (pa.array(WORDS, pa.large_string()), [1, 0, 1, 0]),
+        (pa.array(WORDS, pa.string_view()), [1, 0, 1, 0]),
+        (pa.array(WORDS).dictionary_encode(), [1, 0, 1, 0]),
+        (pa.array([1, 0, 1, 0], pa.uint8()).dictionary_encode(), [1, 0, 1, 0]),
+        (pa.array([True, False, True, False]), [1, 0, 1, 0]),
+        (pa.array([1.0, 0.0, 1.0, 0.0]), [1, 0, 1, 0]),
+        (pa.array([1, 0, 1, 0], pa.uint8()), [1, 0, 1, 0]),
+    ],
+    ids=lambda value: str(getattr(value, "type", "")),
+)
+def test_labels_of_every_type(tmp_path, labels, numbers):
+    for split in ("train", "test"):
+        write_set(tmp_path / "set", labels, split)
+    record, _ = looked(tmp_path / "set")
+    assert (record.own, record.label_column, record.classes) == (PARQUET, "label", 2)
+    assert open_source(record, None)[Split.TEST].labels.tolist() == numbers
+
+
+def test_hidden_labels_give_way_to_a_labelled_split_or_to_a_draw(tmp_path):
+    write_set(tmp_path / "set", [0, 1] * 4)
+    for hidden in ([-1] * 4, pa.array([None] * 4, pa.int64())):
+        write_set(tmp_path / "set", hidden, "test")
+        record, said = looked(tmp_path / "set")
+        assert (record.train_split, record.share) == ("train", 0.3)
+        assert "the split 'test' has no labels; test images are drawn from 'train'" in said
+    write_set(tmp_path / "set", pa.array([], pa.int64()), "test")
+    assert "the split 'test' has no rows; test images are drawn from 'train'" in looked(tmp_path / "set")[1]
+    write_set(tmp_path / "set", [0, 1], "validation")
+    record, said = looked(tmp_path / "set")
+    assert (record.test_split, record.test_images) == ("validation", 2)
+    assert "the split 'test' has no rows; 'validation' is used" in said
+    write_set(tmp_path / "set", [-1] * 4, "test")
+    text = suite_text("set", record, str(tmp_path / "set")).replace('test = "validation"', 'test = "test"')
+    (tmp_path / "set.toml").write_text(text)
+    with pytest.raises(CallerError, match="has the label -1, as where labels are hidden; name a split that has them"):
+        read_suite(tmp_path / "set.toml")
+
+
+@pytest.mark.parametrize(("labels", "lack"), [(pa.array([], pa.int64()), "rows"), ([-1, -1], "labels")])
+def test_a_training_split_without_rows_or_labels(tmp_path, labels, lack):
+    write_set(tmp_path, [0, 1] * 4, "test")
+    write_set(tmp_path, labels, images=pa.array([IMAGE] * len(labels), pa.binary()))
+    with pytest.raises(DataError, match=f"the split 'train' has no {lack}; expected images with labels to train on"):
+        infer_dataset(tmp_path, print)
+
+
+CARD = """---
+configs:
+- config_name: first
+  data_files: [{split: train, path: a/train-*}]
+- config_name: second
+  data_files: [{split: train, path: b/train-*}]
+---
+"""
+
+
+def test_a_copy_of_a_hub_set_with_several_configurations(tmp_path):
+    """Neither of them is the default; a suite's file says the same."""
+    for name in "ab":
+        write_set(tmp_path / "set" / name, [0, 1] * 4)
+    (tmp_path / "set" / "README.md").write_text(CARD)
+    said = "set has several configurations: first, second; write the folder that holds the files of one$"
+    with pytest.raises(DataError, match=said):
+        infer_dataset(tmp_path / "set", print)
+    record, _ = looked(tmp_path / "set" / "a")
+    with pytest.raises(DataError, match=said):
+        open_source(record, tmp_path / "set")
+
+
+def test_splits_of_parquet_files_by_name_and_those_without_one_to_train_on(tmp_path):
+    for name, labels in (("Train", [0, 1, 0, 1]), ("Test", [0, 1])):
+        write_set(tmp_path / "set" / name, labels, "data")
+    record, _ = looked(tmp_path / "set")
+    assert (record.train_images, record.test_images) == (4, 2)
+    write_set(tmp_path / "only", [0, 1], "test")
+    with pytest.raises(DataError, match="has the splits test, none to train on; name its files train-"):
+        looked(tmp_path / "only")
+
+
+def test_a_missing_file_of_a_split_is_refused(tmp_path):
+    for number in (0, 2):
+        write_rows(tmp_path / "set" / f"train-0000{number}-of-00003.parquet", [IMAGE] * 4, [0, 1, 0, 1])
+    with pytest.raises(DataError, match="has 2 of the 3 files of 'train', not train-00001-of-00003; fetch what is mis"):
+        looked(tmp_path / "set")
+
+
+def test_files_of_words_beside_files_of_numbers_are_refused(tmp_path):
+    for number, labels in enumerate(([0, 1], ["a", "b"])):
+        write_rows(tmp_path / "set" / f"train-0000{number}-of-00002.parquet", [IMAGE] * 2, labels)
+    seen = "'label' has words in train-00001-of-00002.parquet and numbers in train-00000-of-00002.parquet"
+    with pytest.raises(DataError, match=seen):
+        looked(tmp_path / "set")
+
+
+def test_a_parquet_file_without_images_beside_folders_of_classes(tmp_path):
+    write_pictures(tmp_path / "set")
+    pq.write_table(pa.table({"file": ["a"], "width": [3]}), tmp_path / "set" / "statistics.parquet")
+    assert looked(tmp_path / "set")[0].own == FOLDERS
+
+
+def test_pointers_of_git_lfs_are_named(tmp_path):
+    write_set(tmp_path / "set", [0, 1])
+    for path in (tmp_path / "set" / "train-00000-of-00001.parquet", tmp_path / "rows.csv"):
+        path.write_bytes(POINTER)
+    for place in ("set", "rows.csv"):
+        with pytest.raises(DataError, match="is a pointer of Git LFS, not the file itself; run `git lfs pull` there"):
+            looked(tmp_path / place)
+
+
+def test_a_table_says_which_columns_it_leaves_out(tmp_path):
+    path = tmp_path / "rows.csv"
+    path.write_text(
+        "id,a,b,c,d,y\n" + "".join(f"{i},{i},{i * i},{'?' if i == 3 else i},x{i},{i % 2}\n" for i in range(8))
+    )
+    record, said = looked(path)
+    assert record.columns == ("a", "b")
+    assert "column 'c' holds '?' in 1 of 8 rows, numbers in the others" in said
+    assert "columns left out, for they hold text: 'd'" in said
+
+
+@pytest.mark.parametrize("text", ['a"b', "a\\b", "a'b\"c", "äpfel 蜂 🐝", "a  # b"])
+def test_names_of_any_letters_make_toml(tmp_path, monkeypatch, text):
+    monkeypatch.chdir(tmp_path)
+    folder = write_pictures(tmp_path / text)
+    (folder / "red").rename(folder / f"red {text}")
+    assert read_suite(write_suite(folder)).dataset_record.folder == str(folder)
+
+
+def test_columns_of_any_letters_make_toml(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    write_set(tmp_path / "set", WORDS, columns=('im"age', "la\\bel"))
+    record = read_suite(write_suite(tmp_path / "set")).dataset_record
+    assert (record.image_column, record.label_column) == ('im"age', "la\\bel")
+    assert count_images(record).classes == 2
+    assert tomllib.loads(f"x = {toml([np.float64(0.1), np.int64(3)])}") == {"x": [0.1, 3]}
+
+
+@pytest.mark.parametrize("name", ["caf\udce9", "two\nlines"])
+def test_a_folder_whose_name_cannot_be_printed(tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(CallerError, match="has letters that cannot be printed; rename the folder"):
+        write_suite(write_pictures(tmp_path / name))
+    assert not list(tmp_path.glob("*.toml"))
+
+
+@pytest.mark.parametrize("text", ["tab\tnew\nline", "\x7f\x01", 'a"b\\'])
+def test_texts_are_written_as_toml_reads_them(text):
+    assert tomllib.loads(f"x = {toml([text])}") == {"x": [text]}

@@ -1,0 +1,88 @@
+"""Trials that find a peak learning rate, and the stop of a run whose reference is near chance."""
+
+import re
+from dataclasses import replace
+from functools import partial
+
+import pytest
+import torch
+
+from roarbench.datasets.decode_dataset import decode_dataset
+from roarbench.execution.learning_rate_search import find_peak, tune_recipe
+from roarbench.plan.new_suite import write_suite as write_new_suite
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite_file import read_suite
+from tests.helpers.own_photos import TEXT, write_pictures, write_suite
+
+NETWORK = """
+from torch import nn
+
+
+def build(classes, channels, size):
+    return nn.Sequential(nn.Conv2d(channels, 8, 3), nn.ReLU(), nn.Conv2d(8, 8, 3), nn.ReLU(), nn.Flatten(),
+        nn.Linear(8 * (size - 4) ** 2, classes))
+"""
+STEEP = TEXT.replace('"resnet-planted"', '"net.py:build"').replace("epochs = 1", "epochs = 20\npeak = 0.8\nbatch = 8")
+
+
+@pytest.fixture
+def steep(tmp_path):
+    """A plain network of two convolutions under a peak that is too high for it."""
+    (tmp_path / "net.py").write_text(NETWORK)
+    write_pictures(tmp_path / "pictures", 32)
+    return write_suite(tmp_path, STEEP)
+
+
+def test_the_peak_found_trains_and_the_one_too_high_does_not(steep, tmp_path):
+    suite = read_suite(steep)
+    images = decode_dataset(suite.dataset_record, tmp_path / "store")
+    state = torch.random.get_rng_state()
+    found = find_peak(suite, images)
+    assert torch.equal(torch.random.get_rng_state(), state)
+    assert (found.peak, found.trained) == (0.05, True)
+    assert re.match(r"peak = 0\.05 \(three trials of 100 steps at most on 54 training images: ", found.line)
+    assert find_peak(suite, replace(images, test=None)) == found, "no test image is read"
+    lower = read_suite(write_suite(tmp_path, STEEP.replace("peak = 0.8", "peak = 0.05")))
+    assert find_peak(lower, images).peak == 0.013, "of 0.05, 0.013 and 0.0031, which all train, the second"
+
+
+def written(tmp_path, network, said):
+    """The suite that `new-suite` writes for a network, as a text and as it is read."""
+    (tmp_path / "net.py").write_text(network)
+    tune = partial(tune_recipe, say=said.append)
+    path = write_new_suite(write_pictures(tmp_path / "mine", 32), said.append, "net.py:build", tune)
+    return path.read_text(), read_suite(path)
+
+
+def test_a_written_suite_has_full_sides_and_a_peak_that_train_its_network(tmp_path, monkeypatch):
+    """Its last layer takes images of one size."""
+    monkeypatch.chdir(tmp_path)
+    said, hot = [], NETWORK.replace("nn.Sequential(", "nn.Sequential(Hot(), ")
+    layer = "class Hot(nn.Module):\n    def forward(self, x):\n        return 4 * x\n\n\n"
+    text, suite = written(tmp_path, hot.replace("def build", f"{layer}def build"), said)
+    recipe = find_recipe(suite.recipe)
+    assert said[-1].startswith(f"peak = {recipe.peak:g} (three trials of 100 steps at most on ")
+    assert recipe.peak < 0.2 and f"\npeak = {recipe.peak:g} " in text
+    assert recipe.sides == (1.0,) and "\nsides = [1.0]  # the network takes no smaller images" in text
+
+
+def test_a_network_that_cannot_be_tried_has_the_usual_peak_and_a_line_says_so(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = []
+    text, _ = written(tmp_path, "def build(classes, channels, size): return 1", said)
+    assert "warning: no peak was tried: " in "\n".join(said)
+    assert "\npeak = 0.2 " in text and "sides" not in text
+
+
+@pytest.mark.slow
+def test_a_run_stops_at_a_reference_near_chance_with_the_line_to_change(steep, tmp_path, call):
+    answer = call("run", "--suite", steep, "--store", tmp_path / "store")
+    assert answer.code == 2
+    assert "near chance (33.3%), whose maps explain next to nothing; stopped before anything is trained on them; " in (
+        answer.err
+    )
+    assert "; write peak = 0.05 (three trials" in answer.err
+    assert "under [recipe]" in answer.err
+    assert "1 run" not in call("table", "--suite", steep, "--store", tmp_path / "store").err
+    few = call("run", "--suite", steep, "--store", tmp_path / "store", "--max-images", "9")
+    assert (few.code, "; write a limit above 9, other epochs" in few.err) == (2, True)

@@ -1,0 +1,169 @@
+"""One's own network is tried before hours of work: what it takes, what it returns, which estimators apply to it."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from roarbench.enums import Making
+from roarbench.errors import CallerError
+from roarbench.execution.network_check import drop_inapplicable_estimators
+from roarbench.plan.suite_file import read_suite
+from tests.helpers.own_photos import TEXT, write_suite
+
+NET = """
+import torch
+from torch import nn
+
+def relu(classes, channels, size, between=nn.ReLU):
+    pooled = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten())
+    return nn.Sequential(nn.Conv2d(channels, 8, 3), between(), pooled, nn.Linear(8, classes))
+
+def gelu(classes, channels, size):
+    return relu(classes, channels, size, nn.GELU)
+
+def double(*network):
+    return relu(*network).double()
+
+def meta(*network):
+    return relu(*network).to("meta")
+
+def cuda(*network):
+    raise AssertionError("Torch not compiled with CUDA enabled")  # as `.cuda()` does without a GPU
+
+def many(classes, channels, size):
+    return relu(classes + 1, channels, size)
+
+def fixed(classes, channels, size):
+    return nn.Sequential(nn.Flatten(), nn.Linear(channels * size * size, classes))
+
+class Odd(nn.Module):
+    def __init__(self, *network):
+        super().__init__()
+        self.net = relu(*network)
+
+class Branching(Odd):
+    def forward(self, x):
+        return self.net(x if x.sum() > 0 else -x)
+
+class Unlike(Odd):
+    def forward(self, x):
+        if x.requires_grad:
+            raise TypeError("no\\ngradients")
+        return self.net(x)
+
+class Pair(Odd):
+    def forward(self, x):
+        return x, x
+
+class Absolute(Odd):
+    def __init__(self, *network):  # adds a step without a rule, in a branch that starts at 0
+        super().__init__(*network)
+        self.net[0].bias.data.zero_()
+        self.branch, self.scale = nn.Conv2d(3, 3, 1, bias=False), nn.Parameter(torch.zeros(1))
+
+    def forward(self, x):
+        return self.net(x + self.scale * self.branch(x).abs())
+
+class Frozen(Odd):
+    def forward(self, x):
+        with torch.no_grad():
+            return self.net(x)
+
+class Softmax(Odd):
+    def forward(self, x):
+        return self.net(x).softmax(1)
+
+class Mixing(Odd):
+    def forward(self, x):
+        return self.net(x - x.mean(0))
+
+class Noisy(Odd):
+    def forward(self, x):
+        return self.net(nn.functional.dropout(x))
+
+class InPlace(Odd):
+    def forward(self, x):
+        return self.net(x.mul_(2))
+
+class Drawn(Odd):
+    def __init__(self, *network):
+        super().__init__(*network)
+        self.weights = torch.rand(network[2])
+
+    def forward(self, x):
+        return self.net(x * self.weights)
+"""
+
+
+def suite(folder, function, recipe="", estimators='["grad", "gb", "var-gb", "ig"]'):
+    (folder / "net.py").write_text(NET)
+    text = TEXT.replace('"resnet-planted"', f'"net.py:{function}"').replace('["grad"]', estimators)
+    return read_suite(write_suite(folder, text + recipe))
+
+
+ADDS_UP = "deeplift does not add up: it has no rule for a step that the network has"
+RELUS, RULE = "guided backprop needs ReLUs and the network has none", "lrp has no rule for GELU, which the network has"
+
+
+@pytest.mark.parametrize(
+    ("function", "estimators", "left_out"),
+    [
+        ("gelu", ["grad", "gb", "var-gb", "ig", "lrp"], {"gb": RELUS, "var-gb": RELUS, "lrp": RULE}),
+        (
+            "Unlike",  # an error of the network's own
+            ["grad", "deeplift", "rise"],
+            {name: f"{name} cannot explain the network (TypeError: no gradients)" for name in ("grad", "deeplift")},
+        ),
+        ("Absolute", ["grad", "deeplift"], {"deeplift": ADDS_UP}),
+    ],
+)
+def test_what_does_not_apply_is_left_out_with_the_reason_in_one_line(tmp_path, function, estimators, left_out):
+    made = drop_inapplicable_estimators(suite(tmp_path, function, estimators=json.dumps(estimators))).suite
+    assert made.left_out == left_out
+    kept = [name for name in estimators if name not in left_out]
+    assert made.estimators == ("random", "sobel", "random-blurred", *kept)
+
+
+@pytest.mark.parametrize(
+    ("function", "recipe", "said"),
+    (
+        (
+            "many",
+            "",
+            r"returned shape \(2, 4\) for two images, expected .* \(2, 3\); write classes = 4 under \[data\], and",
+        ),
+        ("Pair", "", "returned a tuple for two images"),
+        ("Frozen", "", r"cannot be trained \(RuntimeError: element 0 .*\); ask protocols that train nothing"),
+        ("Mixing", "", r"^net.Mixing@\S+ gives an image other logits alone than in a batch"),
+        ("Noisy", "", "gives other logits for the same images at a second call"),
+        ("InPlace", "", "changes the images that it is given"),
+        (
+            "double",
+            "",
+            r"^double of net.py returned .* weights in float64, expected float32; return it with .float\(\)",
+        ),
+        ("meta", "", "^meta of net.py returned a network on the device meta; build it on the processor"),
+        ("cuda", "", "(CUDA|NVIDIA).*; build it on the processor, roarbench moves it to a GPU itself"),
+        ("Drawn", "", "built again with the same state dict, gives other logits: it draws weights when it is built"),
+        ("fixed", "sides = [0.5, 1.0]\n", r"cannot take images of 4 x 4 pixels \(Runtime.*\); write sides = \[1.0\]"),
+    ),
+)
+def test_a_network_that_does_not_fit_is_refused(tmp_path, function, recipe, said):
+    with pytest.raises(CallerError, match=said):
+        drop_inapplicable_estimators(suite(tmp_path, function, recipe))
+
+
+def test_what_speaks_against_a_network_is_told(tmp_path):
+    (line,) = drop_inapplicable_estimators(suite(tmp_path, "Softmax")).warnings
+    assert line.startswith("net.Softmax@") and "returns probabilities where logits are expected" in line
+    assert drop_inapplicable_estimators(suite(tmp_path, "relu")).warnings == []
+
+
+def test_maps_that_need_a_folded_network_are_refused_where_it_cannot_be_folded(tmp_path):
+    assert drop_inapplicable_estimators(replace(suite(tmp_path, "relu"), maps=Making.BF16)).suite.left_out == {}
+    branching = suite(tmp_path, "Branching")
+    assert drop_inapplicable_estimators(branching).suite.left_out == {}
+    words = r'maps is "bf16", and .* cannot be folded \(TraceError: .*\); write maps = "float32"$'
+    with pytest.raises(CallerError, match=words):
+        drop_inapplicable_estimators(replace(branching, maps=Making.BF16))

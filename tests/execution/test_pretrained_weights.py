@@ -1,0 +1,302 @@
+"""Weights from elsewhere: those that are explained, with their normalisation, and those that trainings begin with."""
+
+import argparse
+import json
+import math
+import pickle
+import warnings
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from roarbench.enums import Order, ScoredNetwork, Split, Unit
+from roarbench.errors import CallerError
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.execution import common_networks as networks
+from roarbench.execution import jobs, pretrained_weights
+from roarbench.execution.pretrained_weights import load_given, load_start
+from roarbench.kernels.inputs import Normalisation
+from roarbench.models.build import build
+from roarbench.plan.common_network import common_network
+from roarbench.plan.recipes import RECIPES, find_recipe
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.weights import PUBLISHED, title
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.roar import ROAR
+from tests.helpers import slow_pipeline as slow
+from tests.helpers.networks import randomised
+from tests.helpers.own_photos import TEXT, write_suite
+from tests.helpers.tiny_suite import SUITE, TEST, make_runs, make_work, rank_all, ranked_by, removed, score, spec_of
+from tests.helpers.trainings import network
+
+NAME, OTHER = "torchvision:small", "torchvision:squeezenet1_1"
+MEAN, STD = (100.0, 120.0, 140.0), (40.0, 50.0, 60.0)  # not those of the images
+
+
+@pytest.fixture
+def weights(published):
+    return torch.load(published)
+
+
+def test_published_weights_want_the_normalisation_of_torchvision(weights):
+    """0.485 … and 0.229 …: torchvision's documentation of IMAGENET1K_V1, for images in [0, 1]."""
+    model = network()
+    norm = load_given("torchvision:small", model, 3, "resnet8")
+    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+    torch.testing.assert_close(torch.tensor(norm.mean) / 255, torch.tensor([0.485, 0.456, 0.406]))
+    torch.testing.assert_close(torch.tensor(norm.std) / 255, torch.tensor([0.229, 0.224, 0.225]))
+
+
+def program(path):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.save(torch.jit.script(torch.nn.Linear(2, 2)), str(path))
+
+
+class Runs:
+    def __reduce__(self):
+        return print, ("code of the file was run",)
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        *(lambda path, n=n: path.write_bytes(pickle.dumps({"a": [1]}, n)) for n in range(pickle.HIGHEST_PROTOCOL + 1)),
+        *(lambda path, some=some: path.write_bytes(some) for some in (b"", b"text", b"PK\x03\x04", b"\x80\x02no")),
+        lambda path: torch.save({"state_dict": {0: torch.zeros(2)}}, path),
+        lambda path: torch.save([1, 2], path),
+        lambda path: torch.save({"a": Runs()}, path),
+        program,
+        lambda path: path.with_suffix(".safetensors").write_bytes(b"nothing that anyone saved"),
+    ],
+)
+def test_what_is_no_state_dict_is_refused_in_one_line_and_never_run(tmp_path, write, capsys):
+    """torch has warnings of its own, for other pickles and for programs, which would stand before that line."""
+    write(tmp_path / "w.pt")
+    refused = pytest.raises(CallerError, match=r"^[^\n]*; write torch.save\([^\n]*$")
+    with warnings.catch_warnings(record=True) as said, refused:
+        warnings.simplefilter("always")
+        load_given(str(next(tmp_path.iterdir())), network(), 3, "resnet8")
+    assert (said, capsys.readouterr().out) == ([], "")
+
+
+@pytest.mark.parametrize("name", ["w.pt", "w.safetensors"])
+@pytest.mark.parametrize("carried", [None, Normalisation(MEAN, STD)])
+def test_a_state_dict_is_loaded_with_the_normalisation_that_it_may_carry(tmp_path, weights, name, carried):
+    """Old ones, which count no batches, too."""
+    old = {name: tensor for name, tensor in weights.items() if not name.endswith("num_batches_tracked")}
+    assert 0 < len(old) < len(weights)
+    path, model = tmp_path / name, network()
+    values = {part: list(numbers) for part, numbers in carried._asdict().items()} if carried else {}
+    if name == "w.safetensors":
+        save_file(weights, path, {part: json.dumps(numbers) for part, numbers in values.items()} | {"format": "pt"})
+    else:
+        torch.save({"state_dict": weights, **values} if carried else old, path)
+    assert load_given(str(path), model, 3, "resnet8") == carried
+    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize(
+    ("make", "seen"),
+    [
+        (lambda w: {"extra": torch.zeros(1)}, "extra is too much and 32 more; give weights of a resnet8, or name your"),
+        (lambda w: dict(list(w.items())[:-1]), "it lacks linear.bias;"),
+        (lambda w: w | {"linear.bias": torch.zeros(5)}, "linear.bias is (5,), expected (4,);"),
+        (lambda w: {"state_dict": w, "mean": [1.0] * 3, "std": [0.0] * 3}, "std above 0"),
+        (lambda w: w | {"linear.bias": torch.full((4,), math.nan)}, "linear.bias holds NaN or infinity;"),
+        (
+            lambda w: w | {"linear.bias": torch.full((4,), 1e300, dtype=torch.float64)},
+            "linear.bias holds NaN or infinity;",
+        ),
+        (lambda w: w | {"linear.bias": torch.zeros(4, dtype=torch.int8)}, "linear.bias holds int8, expected float32;"),
+        (lambda w: w | {"linear.bias": torch.zeros(4, device="meta")}, "linear.bias holds no numbers;"),
+        (lambda w: {f"model.{name}": value for name, value in list(w.items())[1:]}, "lacks "),
+        (
+            lambda w: {"student": w, "teacher": twice(w)},
+            "different weights under 'student', 'teacher'; write",
+        ),
+        (lambda w: {"generator": w, "discriminator": {"x": torch.zeros(1)}}, "weights under 'generator', 'discrim"),
+        (lambda w: [w], "holds no state dict; write torch.save(model.state_dict(), FILE)"),
+        (lambda w: network(), "only numbers are read, no code is run; write torch.save(model.state_dict(), FILE)"),
+        (lambda w: {"net": w, "mean": [0.5] * 3}, "has mean [0.5, 0.5, 0.5] and std None; expected 3 numbers each"),
+        (lambda w: {"net": w, "mean": 120, "std": 30.0}, "has mean 120 and std 30.0; expected 3 numbers each"),
+        (lambda w: {"net": w, "mean": torch.ones(4), "std": torch.ones(4)}, "[1.0, 1.0, 1.0, 1.0]; expected 3 numbers"),
+        (lambda w: {"net": w, "mean": "120", "std": "111"}, "has mean 120 and std 111; expected 3 numbers each"),
+        (
+            lambda w: {"net": w, "mean": [0] * 3, "std": [1] * 3},
+            "fit images in [0, 1] and in [0, 255]; write std",
+        ),
+        (lambda w: {"net": w, "mean": [1] * 3, "std": [1] * 3, "range": 0}, "has range 0; expected the largest value"),
+    ],
+)
+def test_other_weights_are_refused_in_one_line(tmp_path, weights, make, seen):
+    torch.save(make(weights), tmp_path / "w.pt")
+    with pytest.raises(CallerError) as error:
+        load_given(str(tmp_path / "w.pt"), network(), 3, "resnet8")
+    assert seen in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def twice(state):
+    return {name: 2 * value for name, value in state.items()}
+
+
+def averaged(model):
+    return torch.optim.swa_utils.AveragedModel(model).state_dict()
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda w: {"state_dict": w, "epoch": 3, "best_acc1": np.float64(0.9), "optimizer": {"state": {0: {}}}},
+        lambda w: {"model_state_dict": w, "args": argparse.Namespace(lr=0.1)},
+        lambda w: {"state_dict": {f"model.{name}": value for name, value in w.items()}, "hyper_parameters": {"a": 1}},
+        lambda w: {f"module._orig_mod.{name}": value for name, value in w.items()},
+        lambda w: {"state_dict": w, "state_dict_ema": dict(w)},
+        lambda w: {name: value.to_sparse() if value.ndim == 2 else value for name, value in w.items()},
+        lambda w: {name: torch.nn.Parameter(value.double()) for name, value in w.items()},
+        lambda w: averaged(filled(w)),
+    ],
+)
+def test_weights_are_found_as_people_save_them(tmp_path, weights, wrap):
+    """The example of torchvision's training, Lightning, DataParallel, torch.compile, timm's average, SWA."""
+    path, model = tmp_path / "w.safetensors", network()  # whatever its name says
+    torch.save(wrap(weights), path)
+    assert load_given(str(path), model, 3, "resnet8") is None
+    torch.testing.assert_close(model.state_dict(), weights, rtol=0, atol=0)
+
+
+def filled(state):
+    model = network()
+    model.load_state_dict(state)
+    return model
+
+
+@pytest.mark.parametrize("kind", [torch.bfloat16, torch.float16])
+def test_short_numbers_and_the_content_instead_of_the_name(tmp_path, weights, kind):
+    rounded = {name: value.to(kind) if value.is_floating_point() else value for name, value in weights.items()}
+    save_file(rounded, tmp_path / "w.bin")
+    model = network()
+    load_given(str(tmp_path / "w.bin"), model, 3, "resnet8")
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, rounded[name].to(value.dtype)), name
+
+
+@pytest.mark.parametrize(
+    ("said", "mean", "std"),
+    [
+        ({"mean": [120] * 3, "std": [30] * 3}, 120.0, 30.0),
+        ({"mean": torch.tensor([120.0] * 3), "std": np.array([30.0] * 3)}, 120.0, 30.0),
+        ({"mean": (0.5,) * 3, "std": (0.25,) * 3}, 127.5, 63.75),
+        ({"mean": [0.5] * 3, "std": [1.0] * 3}, 127.5, 255.0),
+        ({"mean": [103.5] * 3, "std": [1] * 3}, 103.5, 1.0),  # as Caffe has it
+        ({"mean": [0] * 3, "std": [1] * 3, "range": 1}, 0.0, 255.0),
+        ({"mean": [0] * 3, "std": [1] * 3, "range": 255}, 0.0, 1.0),
+        ({"mean": [0.5] * 3, "std": [0.5] * 3, "range": torch.tensor(255)}, 0.5, 0.5),
+    ],
+)
+def test_the_normalisation_is_of_images_in_255_steps_whatever_it_was_written_as(tmp_path, weights, said, mean, std):
+    torch.save({"state_dict": weights, **said}, tmp_path / "w.pt")
+    norm = load_given(str(tmp_path / "w.pt"), network(), 3, "resnet8")
+    assert norm == ((mean,) * 3, (std,) * 3)
+    assert {type(number) for part in norm for number in part} == {float}
+
+
+def test_another_network_than_a_suite_of_ours_explains_is_told_how_to_bring_its_own(tmp_path, weights):
+    torch.save(twice(weights) | {"extra": torch.zeros(1)}, tmp_path / "w.pt")
+    said = "give weights of a resnet50, or name your own network in a suite's file"
+    for name, words in (("resnet50", said), ("net.build@1a2b3c4d", "; give weights of that network")):
+        with pytest.raises(CallerError, match=rf"the suite's network, {name}: .*{words}"):
+            load_given(str(tmp_path / "w.pt"), network(), 3, name)
+
+
+def parameters(state):
+    """Without batch norm's statistics, which the images that a network sees move at any rate."""
+    return {name: value for name, value in state.items() if not name.endswith(("mean", "var", "batches_tracked"))}
+
+
+def test_networks_begin_with_published_weights_whatever_their_seed(weights, tmp_path, monkeypatch):
+    """Their learning rate is 0, so that trainings do not move them; another file under their name is refused."""
+    started = replace(find_recipe("planted@1"), name="started", epochs=1, peak=0.0, start=title(NAME))
+    monkeypatch.setitem(RECIPES, started.title, started)
+    blocks = (Block(AUGMENTED, ("random",), (0.5,), seeds=2), Block(ROAR, ("random",), (0.5,), seeds=2))
+    work = make_work(tmp_path, replace(SUITE, name="started", recipe=started.title, blocks=blocks))
+    rank_all(work, *CONTROLS)
+    for seed in (0, 1):
+        common = common_network(work.suite, work.images.fingerprint, Order.MORF, Unit.SCALAR, seed)
+        networks.train_common(work, common)
+        found = parameters(work.stored(common.key).weights())
+        torch.testing.assert_close(found, parameters(weights), rtol=0, atol=0)
+    runs = (run for run in make_runs(work, work.suite) if run.cell.retrain is ScoredNetwork.IMAGES)
+    run, begun = next(run for run in runs if run.cell.estimator == CLEAN), []
+    monkeypatch.setattr(jobs, "fit", lambda model, *_: begun.append(parameters(model.state_dict())) or 0.0)
+    score(work, run)
+    torch.testing.assert_close(begun, [parameters(weights)], rtol=0, atol=0)
+    record = PUBLISHED[NAME]._replace(file="tiny-00000000.pth")
+    monkeypatch.setitem(PUBLISHED, NAME, record)
+    (pretrained_weights.Path(torch.hub.get_dir()) / "checkpoints" / record.file).write_bytes(b"another")
+    with pytest.raises(CallerError, match="is not torchvision's file: its checksum is another; delete it"):
+        work.start(started, 0)
+
+
+@pytest.mark.parametrize("classes", (5, 3))
+def test_all_is_taken_over_but_a_last_layer_of_other_classes(publish_weights, monkeypatch, classes):
+    published = build(OTHER, 5, 3, 32, torch.Generator().manual_seed(7)).state_dict()
+    file = publish_weights(published).name
+    monkeypatch.setattr(pretrained_weights, "_file_of", lambda name, weights: file)
+    model = build(OTHER, classes, 3, 32, torch.Generator().manual_seed(0))
+    before = {name: tensor.clone() for name, tensor in model.state_dict().items()}
+    load_start(f"{OTHER}/IMAGENET1K_V1", model, 3, OTHER)
+    for name, tensor in model.state_dict().items():
+        kept = name.startswith("classifier.1") and classes != 5
+        torch.testing.assert_close(tensor, before[name] if kept else published[name], rtol=0, atol=0)
+    with pytest.raises(CallerError, match="does not fit the suite's network"):
+        load_start(f"{OTHER}/IMAGENET1K_V1", build("resnet8", 3, 3, 32, torch.Generator()), 3, "resnet8")
+
+
+def test_weights_are_called_by_the_checksum_of_their_file_which_torchvision_names(tmp_path):
+    (tmp_path / "w.pt").write_bytes(b"abc")
+    assert title(str(tmp_path / "w.pt")) == "file@ba7816bf8f01cfea414140de5dae2223"  # SHA-256 of abc: FIPS 180-2
+    assert title("torchvision:resnet50-v1") == "torchvision:resnet50-v1@0676ba61"
+    assert pretrained_weights._file_of("resnet18", "IMAGENET1K_V1") == "resnet18-f37072fd.pth"
+    with pytest.raises(CallerError, match="no weights of torchvision:resnet18 'IMAGENET1K_V9'"):
+        pretrained_weights._file_of("resnet18", "IMAGENET1K_V9")
+
+
+def test_a_suite_names_them_in_its_recipes(tmp_path):
+    said = f'"{OTHER}"\nweights = "IMAGENET1K_V1"'
+    suite = read_suite(write_suite(tmp_path, TEXT.replace('"resnet-planted"', said)))
+    for recipe in (suite.recipe, suite.reference_recipe):
+        assert find_recipe(recipe).start == f"{OTHER}/IMAGENET1K_V1"
+    for wrong in ("'mine.pt'", "0"):
+        with pytest.raises(CallerError, match=f"start is {wrong}, expected torchvision:NAME/WEIGHTS"):
+            read_suite(write_suite(tmp_path, f"{TEXT}start = {wrong}\n"))
+
+
+def test_a_reference_predicts_and_is_explained_on_images_as_it_wants_them(tmp_path):
+    """It was trained elsewhere; controls see images as the suite normalises them, and are ranked once."""
+    path, generator = tmp_path / "w.pt", torch.Generator().manual_seed(77)
+    model = randomised(build(SUITE.model, 4, 3, 8, generator), generator)
+    torch.save({"state_dict": model.state_dict(), "mean": list(MEAN), "std": list(STD)}, path)
+    work = replace(make_work(tmp_path, replace(SUITE, given=title(str(path)))), given=(str(path),))
+    jobs.train_reference(work.explained[0])
+    rank_all(work, "grad", "sobel")
+    weights = work.explained[0].trained().state_dict()
+    images = slow.normalised(work.images.test.pixels.astype(np.float32), MEAN, STD)
+    most, targets = slow.logits(weights, torch.from_numpy(images)).softmax(1).max(1)
+    found = work.explained[0].store.predictions(Split.TEST)
+    assert (found.targets == targets.numpy()).all()
+    np.testing.assert_allclose(found.probability, most, rtol=1e-4)  # float32 sums of a few hundred terms
+    maps = slow.gradient_maps(weights, images, found.targets)
+    gone = slow.removed_features(maps, 2**32, 0.5, "morf", "scalar").reshape(TEST, -1)
+    same = (removed(ranked_by(work, "grad"), Split.TEST, 0.5) == gone).mean()
+    assert same > 0.99  # float32 moves a few at the boundary
+    plain = make_work(tmp_path / "plain")
+    rank_all(plain, "sobel")
+    assert spec_of(plain, "sobel") == spec_of(work, "sobel")
+    assert ranked_by(plain, "sobel").checksum == ranked_by(work, "sobel").checksum

@@ -1,0 +1,168 @@
+"""What is done again elsewhere: runs on rankings from a folder that is checked whole, stored runs from nothing."""
+
+import json
+import shutil
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+from rich.console import Console
+
+from roarbench.enums import ScoredNetwork, Split
+from roarbench.errors import CallerError, StoreError
+from roarbench.execution import local_workers
+from roarbench.execution.job_graph import build_job_graph
+from roarbench.execution.ranking_bundle import export_rankings, import_rankings
+from roarbench.execution.reproduce import RerunRequest, reproduce
+from roarbench.execution.run_suite import Request, run_suite
+from roarbench.execution.scheduler import complete
+from roarbench.plan.suite import Block
+from roarbench.plan.suites import VERSIONS
+from roarbench.plan.weights import title
+from roarbench.protocols.augmented import AUGMENTED
+from roarbench.protocols.roar import ROAR
+from roarbench.protocols.unretrained import MORF
+from roarbench.store.layout import Workspace
+from roarbench.store.results import ResultsStore, default_url
+from roarbench.store.submissions import Origin, ReproductionOutcome, origins
+from tests.helpers.command_line import command, publish
+from tests.helpers.damage import flip
+from tests.helpers.tiny_suite import SUITE, InlineEngine, completed, make_runs, make_work
+
+pytestmark = pytest.mark.slow
+
+PART = replace(SUITE, blocks=tuple(Block(asked, ("random", "grad"), (0.9,), seeds=1) for asked in (ROAR, MORF)))
+
+
+@pytest.fixture(scope="module")
+def shipped(tmp_path_factory):
+    """A folder of the tiny suite's rankings, and the answers of the store that made them."""
+    root = tmp_path_factory.mktemp("shipping")
+    with completed(root / "first", PART) as (work, _, _, store):
+        export_rankings(work, root / "shipped", "the project, two cores")
+        return root / "shipped", {key: result.bits for key, result in store.results(store.keys("")).items()}
+
+
+def test_a_new_store_retrains_without_a_map_and_says_whose_they_are(shipped, tmp_path):
+    folder, answers = shipped
+    work, engine = make_work(tmp_path / "new", PART), InlineEngine()
+    runs = make_runs(work, PART)
+    with ResultsStore.open(default_url(tmp_path / "new")) as store:
+        import_rankings(work, store, folder)
+        import_rankings(work, store, folder)
+        assert {step.kind for step in build_job_graph(work, runs)} == {"run"}
+        assert [event.failure for event in complete(work, runs, store, engine) if event.failure] == []
+        found = store.results(store.keys(""))
+        assert {key: found[key].bits for key in answers} == answers
+        told = origins(store.database, found)
+    assert {told[key] for key, result in found.items() if result.rankings} == {Origin.SELF_REPORTED}
+    assert {told[key] for key, result in found.items() if not result.rankings} == {Origin.VERIFIED}
+
+
+def test_explained_networks_alone_are_shipped_and_another_store_explains_the_same_ones(shipped, tmp_path):
+    """Their maps are made there; the answers are those of the first store."""
+    folder, answers = shipped
+    work, engine = make_work(tmp_path / "a", PART), InlineEngine()
+    with ResultsStore.open(default_url(tmp_path / "a")) as store:
+        import_rankings(work, store, folder)
+    assert export_rankings(work, tmp_path / "networks", "the project, two cores", references_only=True) == []
+    assert {path.name for path in (tmp_path / "networks").iterdir()} == {"index.json", "references"}
+    work = make_work(tmp_path / "b", PART)
+    with ResultsStore.open(default_url(tmp_path / "b")) as store:
+        assert import_rankings(work, store, tmp_path / "networks") == []
+        assert {step.kind for step in build_job_graph(work, make_runs(work, PART))} == {"rank", "run", "seal"}
+        assert [event.failure for event in complete(work, make_runs(work, PART), store, engine) if event.failure] == []
+        found = store.results(store.keys(""))
+    assert {key: found[key].bits for key in answers} == answers
+    (next((tmp_path / "networks").glob("references/*/weights.pt"))).unlink()
+    with (
+        ResultsStore.open(default_url(tmp_path / "c")) as store,
+        pytest.raises(StoreError, match="in index.json or in the folder, and not in both"),
+    ):
+        import_rankings(make_work(tmp_path / "c", PART), store, tmp_path / "networks")
+
+
+def edit(folder, **values):
+    (folder / "index.json").write_text(json.dumps(json.loads((folder / "index.json").read_text()) | values))
+
+
+def link(folder):
+    path = next(folder.glob("references/*/weights.pt"))
+    path.rename(folder.parent / "away.pt")
+    path.symlink_to(folder.parent / "away.pt")
+
+
+TAMPERED = {
+    "a flipped bit": (lambda f: flip(next(f.glob("rankings/*/*/grad-*/test.arrow"))), "has the SHA-256"),
+    "a file too many": (lambda f: (f / "more.pt").write_text(""), "more.pt is in index.json or in the folder"),
+    "a path out of the folder": (lambda f: edit(f, files={"../away": ""}), "not in both"),
+    "other images": (lambda f: edit(f, data="0" * 32), "on the images 00000000, expected tiny v1 on the images"),
+    "a link": (link, "is a link"),
+    "a newer format": (lambda f: edit(f, format=2), "format is 2"),
+    "two lines about it": (lambda f: edit(f, about="a\nb"), "not an index of rankings"),
+}
+
+
+@pytest.mark.parametrize("kind", TAMPERED)
+def test_tampering_is_refused_in_one_line_and_nothing_is_taken(shipped, tmp_path, kind):
+    tamper, said = TAMPERED[kind]
+    folder = tmp_path / "shipped"
+    shutil.copytree(shipped[0], folder)
+    tamper(folder)
+    work = make_work(tmp_path / "new", PART)
+    with ResultsStore.open(default_url(tmp_path / "new")) as store, pytest.raises(StoreError) as refused:
+        import_rankings(work, store, folder)
+    assert said in str(refused.value) and "\n" not in str(refused.value)
+    assert not work.workspace.rankings.exists() and not work.workspace.references.exists()
+
+
+def test_the_command_line_ships_and_takes(tmp_path, capsys, monkeypatch):
+    publish(monkeypatch, PART)
+    small, out = ("--suite", "tiny", "--max-images", "8", "--store"), tmp_path / "out"
+    assert command("rankings", "export", out, *small, tmp_path / "a", "--about", "lab") == 2
+    assert "tiny v1, such as rankings/" in capsys.readouterr().err
+    assert command("run", *small, tmp_path / "a") == 0
+    assert command("rankings", "export", out, *small, tmp_path / "a", "--about", "lab") == 0
+    assert command("rankings", "import", out, *small, tmp_path / "b") == 0
+    assert "2 rankings; next: roarbench run" in capsys.readouterr().err
+    assert command("run", *small, tmp_path / "b") == 0
+    assert not list((tmp_path / "b").glob("rankings/*/locks"))
+    networks = tmp_path / "networks"
+    capsys.readouterr()
+    assert command("rankings", "export", networks, *small, tmp_path / "a", "--about", "lab", "--references-only") == 0
+    assert command("rankings", "import", networks, *small, tmp_path / "c") == 0
+    assert capsys.readouterr().err.count("explained networks alone") == 2
+
+
+BOTH = replace(SUITE, blocks=(Block(ROAR, ("grad",), (0.5,), seeds=1), Block(MORF, ("grad",), (0.5,), seeds=1)))
+SCORED = replace(BOTH, name="scored", blocks=BOTH.blocks[1:])
+RETRAINED = replace(BOTH, name="retrained", blocks=BOTH.blocks[:1])
+COMMON = replace(SUITE, name="common", blocks=(Block(AUGMENTED, ("random", "grad"), (0.5,), seeds=1),))
+LENT = replace(COMMON, name="lent", tuned_on=Split.TEST)
+
+
+@pytest.mark.parametrize(
+    ("known", "estimator", "retrains"),
+    [
+        ([BOTH], "grad", [ScoredNetwork.NONE, ScoredNetwork.IMAGES]),
+        ([BOTH, SCORED], "grad", [ScoredNetwork.NONE]),  # ranks test images alone, of published weights
+        ([RETRAINED], "none", [ScoredNetwork.NONE]),  # how good the reference is, which no suite has among its runs
+        ([COMMON, LENT], "grad", [ScoredNetwork.COMMON]),  # its network was tuned on masks of test images
+    ],
+    ids=["both", "scored", "retrained", "lent"],
+)
+def test_a_run_is_made_as_its_own_suite_makes_it(tmp_path, store, published, monkeypatch, known, estimator, retrains):
+    """Though another suite with the same images and network comes first in the table."""
+    given, workspace, console = title("torchvision:small"), Workspace(tmp_path), Console(file=StringIO())
+    known = [replace(suite, given=given) if suite is SCORED else suite for suite in known]
+    monkeypatch.setattr(local_workers, "LocalEngine", InlineEngine)
+    for suite in known:
+        monkeypatch.setitem(VERSIONS, (suite.name, 1), suite)
+    assert run_suite(Request(known[-1], limit=8), workspace, store, console).failed == 0
+    rows = [result.run for result in store.results(store.keys("")).values()]
+    for retrain in retrains:
+        (key,) = [run.key for run in rows if (run.cell.estimator, run.cell.retrain) == (estimator, retrain)]
+        assert reproduce(RerunRequest(key), workspace, store, console).verdict is ReproductionOutcome.EQUAL
+    if not known[-1].given:
+        with pytest.raises(CallerError, match="explains no weights that were given; leave --reference out"):
+            reproduce(RerunRequest(key, references=(str(published),)), workspace, store, console)

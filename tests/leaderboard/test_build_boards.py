@@ -1,0 +1,191 @@
+"""Boards as records, and two of their rows compared: the numbers of the statistics, and nothing more."""
+
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.build_boards import board_record
+from leaderboard.links import PageNotFound, Site, address
+from leaderboard.records import cost_axis, linear_axis
+from leaderboard.render import list_addresses, render
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.row_comparison import pair
+from roarbench.enums import Order, ScoredNetwork, Unit
+from roarbench.estimators.catalogue import ESTIMATORS
+from roarbench.estimators.naming import name_for_people
+from roarbench.plan.runs import CLEAN
+from roarbench.plan.suite import Block
+from roarbench.protocols import SHOWN
+from roarbench.protocols.roar import ROAR
+from roarbench.report.table import make_table
+from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.rank_intervals import Place, find_reversed
+from roarbench.store.run_result import pack_answers
+from tests.helpers.made_up import LEVELS, SUITE, held, one_seed
+
+
+def record(results, protocol=ROAR, levels=(), **more):
+    evidence = Evidence.of(results, Bootstrap(200))
+    return board_record(evidence, make_table(evidence, protocol, results.suite.placed, levels=levels), **more)
+
+
+@pytest.fixture(scope="module")
+def quick(views):
+    return views["quick-v1"].results
+
+
+@pytest.mark.parametrize(("protocol", "levels"), [("roar", (0.9,)), ("kar", ()), ("lerf", ()), ("diffroar", ())])
+def test_numbers_are_those_of_the_statistics(quick, protocol, levels):
+    board = Evidence.of(quick, Bootstrap(200)).board(SHOWN[protocol], Unit.SCALAR, quick.suite.placed, levels)
+    shown = record(quick, SHOWN[protocol], levels)
+    assert board is not None and shown.levels == board.levels
+    assert {row.id: (row.value, row.place, row.beating) for row in shown.rows} == {
+        row.estimator: (row.gain, row.place, row.beating) for row in board.rows
+    }
+    gains = [row.value.value for row in shown.rows]
+    assert gains == sorted(gains, reverse=True)
+
+
+def test_rows_are_estimators_and_controls_without_twins_judged_against_every_control(quick):
+    """Better than Random alone is no success: each control stands there with the gain over it."""
+    controls, roar = {"random", "sobel", "random-blurred"}, record(quick, seconds={"grad": 1.5, "var-grad": 30.0})
+    beating = {row.id: row.beating for row in roar.rows if not row.control}
+    assert beating.keys() == {"grad", "grad-sq", "sgsq-grad", "var-grad", "ig", "gb"}
+    assert {row.id for row in roar.rows if row.control} == controls
+    assert roar.best and roar.best.id == "sobel" and roar.by_id["sobel"].beating is None
+    assert all(
+        each.against.keys() == controls and each.against[each.nearest].difference == each.over
+        for each in beating.values()
+    )
+    gb, sobel = roar.by_id["gb"].value.value, roar.by_id["sobel"].value.value
+    assert beating["gb"].against["sobel"].difference.value == pytest.approx(gb - sobel)
+    assert roar.costs and roar.costs.ticks == (1.0, 10.0, 100.0)
+    for word in ("levels 0.5, 0.9", "2 seeds", "300 test images", "unit scalar", "fill mean"):
+        assert word in roar.caption
+
+
+def test_masks_alone_have_no_gains_and_one_training_no_intervals(quick):
+    shown = record(quick, SHOWN["mask-only"])
+    assert not shown.gained and not shown.best and shown.measured == "accuracy at t = 0.9, %"
+    assert {(row.place, 0 < row.value.value < 100) for row in shown.rows} == {(None, True)}
+    shown = record(held(one_seed(SUITE)))
+    assert shown.headline == "" and all(row.value.low is None and row.beating is None for row in shown.rows)
+
+
+def reasons(rows):
+    """Why they have no place, which is the first thing that is said against them."""
+    return {row.doubts[0].sentence.removeprefix("No place: ").removesuffix(".") for row in rows}
+
+
+GB_GONE = ("gb", ScoredNetwork.IMAGES, 0.9)
+
+
+def test_what_is_missing_or_of_other_weights_has_no_place_and_says_why_and_at_chance_none_has(quick):
+    for keep, names, said in (
+        (lambda cell: (cell.estimator, cell.retrain, cell.t) != GB_GONE, {"gb"}, "gb at t = 0.9"),
+        (lambda cell: cell.estimator != "random", None, "random at t = 0.5, 0.9"),
+        (lambda cell: cell.estimator != CLEAN, None, "the untouched images at t = 0"),
+    ):
+        kept = {point: row for point, row in quick.results.items() if keep(point.cell)}
+        rows = record(replace(quick, results=kept)).rows
+        gone = [row for row in rows if not row.place]
+        assert {row.id for row in gone} == (names or {row.id for row in rows})
+        assert reasons(gone) == {f"no result yet of {said}"}
+        assert all(row.value == Estimate() for row in gone) and rows[-1] in gone
+    rows = {
+        point: replace(row, weights=("b" if point.cell.estimator == "grad" else "a") * 64 if row.run.reference else "")
+        for point, row in quick.results.items()
+    }
+    gone = [row for row in record(replace(quick, results=rows)).rows if not row.place]
+    said = "made from another reference than the other rows; do it again in a fresh --store"
+    assert [row.id for row in gone] == ["grad"] and reasons(gone) == {said}
+    guess = {"bits": pack_answers([n < 30 for n in range(300)]), "correct": 30}  # ten classes
+    rows = {p: replace(row, **guess) if p.cell.estimator == CLEAN else row for p, row in quick.results.items()}
+    shown, gap = record(replace(quick, results=rows)), "at chance, tests the installation only"
+    assert shown.headline == "" and gap.split(", ")[1] in shown.title
+    assert {(row.place, row.beating) for row in shown.rows} == {(None, None)} and reasons(shown.rows) == {gap}
+
+
+def test_roar_stands_beside_with_what_it_orders_otherwise(views):
+    view = views["quick-v2"]
+    assert [protocol.name for protocol in view.protocols[:2]] == ["specific", "roar"]
+    places = {row.id: row.place for row in view.board_of(ROAR).rows}
+    assert {row.id: row.roar for row in view.board.rows} == {row.id: places[row.id] for row in view.board.rows}
+    assert view.board.roar_from == "quick v2" and not view.board_of(ROAR).roar_from
+
+
+def test_two_boards_disagree_where_both_tell_a_pair_apart_the_other_way_round():
+    here = {"a": Place(1, 1, 1, (1,)), "b": Place(2, 2, 3, (2,)), "c": Place(3, 2, 3, (2,))}
+    there = {"a": Place(3, 3, 3, (2,)), "b": Place(1, 1, 2, (1,)), "c": Place(2, 1, 2, (1,)), "d": Place(4, 4, 4, (3,))}
+    assert find_reversed("a", here, there) == ("b", "c")
+    assert find_reversed("b", here, there) == ("a",)
+    assert find_reversed("d", here, there) == find_reversed("a", here, {}) == ()
+    level = {name: Place(n, 1, 3, (1,)) for n, name in enumerate("abc", 1)}
+    assert find_reversed("a", here, level) == find_reversed("a", level, there) == ()
+
+
+def test_every_row_of_a_board_has_a_name_of_its_own():
+    """A submission and the built-in estimator of its name are told apart: the demo's leader was not."""
+    names = [name for name, row in ESTIMATORS.items() if row.is_ranked]
+    found = {name: name_for_people(name) for name in [*names, "ig(baseline=mean)", "rise(samples=8000)"]}
+    assert len(set(found.values())) == len(found)
+    assert name_for_people("ig(baseline=mean)") == ("Integrated Gradients", "from the mean")
+    assert name_for_people("input-x-grad@0123abcd") == ("input-x-grad", "submission")
+    assert name_for_people("nobody <b>") == ("nobody <b>", "")
+
+
+@pytest.mark.parametrize("values", [[], [0.0], [-3.2, 25.1], [0.001, 0.002], [-80.0, 4.0], [12.0, 12.0]])
+def test_axes_hold_every_value_and_zero_with_few_ticks(values):
+    axis = linear_axis(values)
+    assert all(0 <= axis.at(value) <= 100 for value in [*values, 0.0]) and 1 <= len(axis.ticks) <= 8
+    assert axis.low <= min([*values, 0.0]) and axis.high >= max([*values, 0.0]) and 0.0 in axis.ticks
+    costs = cost_axis([value for value in values if value > 0])
+    assert costs is None or all(costs.low <= value <= costs.high for value in values if value > 0)
+
+
+OTHER, OWN = "right with the other mask alone", "right with its own mask alone"
+COUNTED = {
+    "roar": ("wrong answers", ""),
+    "kar": ("right answers", ""),
+    "matched": (OTHER, OWN),
+    "specific-lerf": (OWN, OTHER),
+    "augmented": ("right with Random’s mask alone", OWN),
+}
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_a_pair_is_counted_as_by_loops(name):
+    """At each level; their difference is that of the gains there, or of the accuracies."""
+    protocol = SHOWN[name]
+    rows = ("random", "sobel", "random-blurred", "grad", "var-grad")
+    results = held(replace(SUITE, blocks=(Block(protocol, rows, LEVELS, seeds=2),)))
+
+    def answers(estimator, t):
+        """Of all networks, one after the other."""
+        made = results.results.items()
+        return [bit for at, row in made if (at.cell.estimator, at.cell.t) == (estimator, t) for bit in row.answers]
+
+    found = pair(Evidence.of(results, Bootstrap(200)), protocol, Unit.SCALAR, "var-grad", "grad")
+    assert tuple(level.t for level in found.levels) == LEVELS and found.gain.low is not None
+    assert found.counted == COUNTED[name]
+    for level in found.levels:
+        for estimator, count in (("var-grad", level.first), ("grad", level.second)):
+            own = answers(estimator, level.t)
+            second = f"{estimator}~{protocol.against}" if protocol.paired else "random"
+            removed_first = protocol.order is Order.MORF
+            other = answers(second, level.t) if protocol.by_difference else [removed_first] * len(own)
+            taken = sum(before and not right for right, before in zip(own, other, strict=True))
+            given = sum(right and not before for right, before in zip(own, other, strict=True))
+            assert (count.gained, count.against) == ((taken, given) if removed_first else (given, taken))
+        assert level.difference.value == pytest.approx(level.first.points - level.second.points)
+
+
+def test_any_pair_is_shown_and_an_unknown_row_is_said(views):
+    at = address("compare", suite="quick-v2", first="sobel", second="grad")
+    site = Site(views, list_addresses(views))
+    page, view = render(site, at).html, views["quick-v2"]
+    found = view.evidence.compare(view.leading, view.evidence.unit, "sobel", "grad")
+    assert f"the first is {found.verdict}" in page, "the verdict of every table"
+    assert "Right with the other mask alone" in page and page.count('class="pair"') == 1
+    with pytest.raises(PageNotFound, match="no row '<i>x</i>'"):
+        render(site, at._replace(choices=(("first", "<i>x</i>"),)))

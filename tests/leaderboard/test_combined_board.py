@@ -1,0 +1,197 @@
+"""The first board of a suite with ROAR and own-network gain: every row, an answer for each question, nothing lost."""
+
+import re
+from base64 import b64encode
+from dataclasses import replace
+
+import pytest
+
+from leaderboard.advice import advise
+from leaderboard.combined_board import pair_boards
+from leaderboard.links import Site, address
+from leaderboard.page.estimator import describe_both, sentence
+from leaderboard.records import BEATS, BELOW, CONTROL, OPEN, UNJUDGED
+from leaderboard.render import list_addresses, render
+from leaderboard.scatter import scatter
+from roarbench.enums import ScoredNetwork
+from roarbench.estimators.estimator import CONTROLS
+from roarbench.plan.suites import SUITES, VERSIONS
+from roarbench.protocols.matched import MATCHED
+from roarbench.protocols.own_network import OWN_NETWORK
+from roarbench.protocols.roar import ROAR
+from roarbench.report.combined_table import TwoQuestions
+from roarbench.report.estimator_profile import command
+from roarbench.stats.own_network import OwnNetworkVerdict
+from roarbench.store.annotations import Kind, put_remarks
+from roarbench.store.results import ResultsStore
+from tests.helpers.board_store import make_store, results, views_of
+from tests.helpers.two_questions import by_hand
+
+IMAGES = 60
+SUITE = SUITES["quick"]
+NOT_RETRAINED = {"occlusion", "ig", "ig(baseline=mean)", "gradcam", "sg-grad", "sgsq-grad", "var-grad"}
+
+
+@pytest.fixture(scope="module")
+def views(tmp_path_factory):
+    """`quick`, whose controls have the same masks for every network, beside a suite that matched gain leads."""
+    folder = tmp_path_factory.mktemp("both")
+    make_store(folder, SUITES["quick-matched"], images=IMAGES)
+    url, same = make_store(folder, SUITE, images=IMAGES), b64encode(bytes(2 * IMAGES)).decode()
+    controls = [
+        made.run.key
+        for point, made in results(SUITE, IMAGES).items()
+        if point.cell.estimator in CONTROLS and point.cell.retrain is ScoredNetwork.SIBLINGS
+    ]
+    with ResultsStore.open(url) as store, store.database.write() as connection:
+        put_remarks(connection, {f"{Kind.MASKS} {key}": same for key in controls})
+    with views_of(folder) as found:
+        yield dict(found)
+
+
+def test_the_suite_with_both_questions_comes_first_and_opens_with_every_row(views):
+    assert list(views) == ["quick-v7", "quick-matched-v3"], "a suite of both, with more runs, was never begun"
+    assert list_addresses(views)[0] == address("board", "quick-v7")
+    paired = views["quick-v7"].paired
+    assert [question.title for question in paired.questions] == ["ROAR gain", "Own-network gain"]
+    roar, own = paired.questions
+    ids = [row.id for row in paired.rows]
+    assert sorted(ids) == sorted(views["quick-v7"].results.suite.placed) and len(ids) == 13
+    assert set(ids) - set(roar.answers) == NOT_RETRAINED and set(ids) == set(own.answers)
+    for question, protocol in ((roar, ROAR), (own, OWN_NETWORK)):
+        rows = {row.estimator: row.gain for row in views["quick-v7"].table(protocol).rows}
+        assert {name: answer.gain for name, answer in question.answers.items() if name != "random"} == {
+            name: gain for name, gain in rows.items() if name != "random"
+        }
+    assert ids[-3:] == sorted(CONTROLS, key=lambda name: -roar.answers[name].gain.value), "controls by ROAR gain"
+
+
+def test_the_page_says_what_is_not_run_and_what_is_0_by_construction(views):
+    page = render(Site(views, list_addresses(views)), list_addresses(views)[0]).html
+    table = page.partition("<tbody")[2].partition("</tbody>")[0]
+    assert table.count("not run") == len(NOT_RETRAINED)
+    assert table.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
+    assert set(re.findall(r'data-sort="([^"]+)"', page)) == {"name", "roar", "own-network"}
+    assert len(re.findall(r'data-own-network="-?[0-9.e-]+"', table)) == 13
+    assert len(re.findall(r'data-roar="-?[0-9.e-]+"', table)) == 6
+    key = page.partition('class="find"')[2].partition("</form>")[0]
+    assert "0 by construction" in key and "Random" in key and "every control" not in key
+    assert views["quick-v7"].paired.headline in page
+    alone = render(Site(views, list_addresses(views)), address("board", "quick-v7", protocol="own-network")).html
+    assert alone.count("<b>0</b> <small>by construction</small>") == len(CONTROLS)
+    assert "every control" not in alone and "0 by construction" in alone and "of 10 estimators explain" in alone
+
+
+def test_the_first_page_and_that_of_all_suites_say_which_estimator_to_use(views, monkeypatch):
+    for page in ("board", "suites"):
+        monkeypatch.setattr(f"leaderboard.page.{page}.advise", lambda _: advise(pair_boards(TwoQuestions(*by_hand()))))
+    site = Site(views, list_addresses(views))
+    first = (
+        render(site, list_addresses(views)[0]).html.partition("Which one should I use?")[2].partition("</details>")[0]
+    )
+    answer, why = re.sub("<[^>]+>", "", first.replace("</summary>", "|")).strip().split("|")
+    assert answer == "Integrated Gradients from black (50 passes, +1.0 [+0.5, +1.5])"
+    assert (
+        why.startswith("No estimator that explains its network in as few passes of an image has more") and answer in why
+    )
+    assert "Which one should I use?" not in render(site, address("board", "quick-v7", protocol="own-network")).html
+    suites = render(site, address("suites")).html.partition("Which estimator should I use?")[2].partition("</table>")[0]
+    assert "+1.0 [+0.5, +1.5]" in suites and "<td>not run</td>" in suites
+    assert "50 passes of an image" in render(site, address("method", estimator="ig")).html
+
+
+def test_answers_by_hand():
+    paired = pair_boards(TwoQuestions(*by_hand()))
+    roar, own = paired.questions
+    assert {name: (answer.kind, answer.words) for name, answer in roar.answers.items()} == {
+        "random": (CONTROL, "control"),
+        "sobel": (CONTROL, "not told apart from Random"),
+        "random-blurred": (CONTROL, "better than Random"),
+        "grad": (BELOW, "worse than Random"),
+        "gb": (UNJUDGED, "no verdict: too few runs"),
+    }
+    assert {name: answer.kind for name, answer in own.answers.items() if name not in CONTROLS} == {
+        "gb": BELOW,
+        "grad": OPEN,
+        "ig": BEATS,
+    }
+    assert all(own.answers[name].words == OwnNetworkVerdict.BY_CONSTRUCTION for name in CONTROLS)
+    assert roar.answers["random"].gain == (0.0, None, None), "Random beside itself has no interval"
+    assert own.key == [
+        ("beats", "explains its network"),
+        ("open", "not shown"),
+        ("below", "opposes it"),
+        ("control", "0 by construction"),
+    ]
+
+
+def test_evidence_is_a_third_column_where_the_suite_has_matched_gain(views):
+    """Rows of another suite, on the same images, are a tab of their own and no column."""
+    board = views["quick-matched-v3"].board
+    paired = pair_boards(TwoQuestions(*by_hand()), board)
+    third = paired.questions[2]
+    assert (third.protocol, third.title) == (MATCHED, "Matched gain")
+    assert {name: answer.gain for name, answer in third.answers.items()} == {row.id: row.value for row in board.rows}
+    assert {*third.answers, "gb"} <= {row.id for row in paired.rows}
+    page = render(Site(views, list_addresses(views)), list_addresses(views)[0]).html
+    assert "What can only a network know? · quick-matched v3" in page
+
+
+def test_a_picture_has_every_row_with_both_gains_and_says_how_many_lack_one():
+    """Dots are where their gains are, and no name covers another."""
+    board = pair_boards(TwoQuestions(*by_hand()))
+    found = scatter([board, board])
+    assert found.boards == ["made-up v1"] * 2 and found.missing == "4 rows with one answer alone are not drawn."
+    drawn = {dot.name: dot for dot in found.dots if not dot.board}
+    assert drawn.keys() == {"Random", "Sobel edges", "Blurred random", "Gradient"}
+    assert [drawn[name].control for name in ("Random", "Gradient")] == [True, False]
+    assert (drawn["Gradient"].roar, drawn["Gradient"].own) == ((-4.5, -5.7, -3.2), (3.1, -0.1, 6.3))
+    assert found.x(-4.5) < found.x(0.0) < found.x(10.7) and found.y(3.1) < found.y(0.0)
+    assert "Gradient −4.5 [−5.7, −3.2] and +3.1 [−0.1, +6.3]" in found.words.replace("-", "−")
+    labels = [(*dot.label, len(dot.name)) for dot in found.dots]
+    for number, (left, top, letters) in enumerate(labels):
+        for x, y, more in labels[:number]:
+            assert abs(y - top) > 10 or x > left + 5 * letters or left > x + 5 * more
+    assert scatter([]) is None
+    nothing = replace(board, questions=(replace(board.questions[0], answers={}), board.questions[1]))
+    assert scatter([nothing]) is None
+
+
+def test_an_estimators_page_says_what_both_questions_answer(views):
+    board = pair_boards(TwoQuestions(*by_hand()))
+    assert describe_both(board, "grad") == (
+        "ROAR gain: worse than Random, -4.5 [-5.7, -3.2] points. "
+        "Own-network gain: not shown, +3.1 [-0.1, +6.3] points (made-up v1)."
+    )
+    assert describe_both(board, "ig").startswith("ROAR gain: not run. Own-network gain: explains its network, +1.0 ")
+    assert "Own-network gain: 0 by construction" in describe_both(board, "sobel")
+    site = Site(views, list_addresses(views))
+    assert "ROAR gain: not run." in render(site, address("method", estimator="gradcam")).html
+    row = views["quick-v7"].board_of(OWN_NETWORK).by_id
+    assert sentence(views["quick-v7"].board_of(OWN_NETWORK), row["random"]).startswith(
+        "Its own-network gain is 0 by construction"
+    )
+
+
+def test_claims_are_asked_of_both_measures(views):
+    page = render(Site(views, list_addresses(views)), address("claims")).html
+    assert page.count("quick v7 <small>ROAR</small>") == page.count("quick v7 <small>own-network gain</small>") == 1
+    assert page.count('<span class="none">cannot say</span>') == 2
+
+
+def test_a_command_names_the_version_where_a_newer_one_exists(views):
+    newest = views["quick-v7"].results
+    older = replace(newest, suite=VERSIONS["quick", 1])
+    assert "--suite quick --estimators" in command(newest, "grad")
+    assert "--suite quick@1 --estimators" in command(older, "grad")
+
+
+def test_citing_and_submitting_show_both_boards(views):
+    site = Site(views, list_addresses(views))
+    page = render(site, address("cite", "quick-v7")).html
+    files = ["board-quick-v7.svg", "board-quick-v7-own-network.svg"]
+    assert [f'src="{file}"' in page for file in files] == [True, True] and {*files} <= site.files.keys()
+    assert site.files[files[1]].decode().count("0 by construction") == len(CONTROLS)
+    assert "ROAR, table " in page and "Own-network gain, table " in page
+    assert "Grad-CAM: Visual Explanations" in page, "papers of rows that ROAR was not run for"
+    assert render(site, address("submit")).html.count("A row of quick v7: ") == 2

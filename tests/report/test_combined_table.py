@@ -1,0 +1,95 @@
+"""One table for two questions, by hand."""
+
+import csv
+import json
+from dataclasses import replace
+from io import StringIO
+
+import pytest
+
+from roarbench.errors import CallerError
+from roarbench.plan.suites import SUITES
+from roarbench.report.combined_table import TwoQuestions, asks_two_questions
+from roarbench.report.combined_table_formats import as_html, as_text, render_both
+from roarbench.report.gain_bars import draw_gains
+from roarbench.stats.board import IntervalScope
+from roarbench.stats.bootstrap import Estimate
+from tests.helpers.tables import printed
+from tests.helpers.two_questions import by_hand
+
+TEXT = """\
+                               made-up v1
+ estimator          ROAR gain [95%] Random   own-network gain explains?
+ grad             -4.5 [-5.7, -3.2] worse   +3.1 [-0.1, +6.3] not shown
+ ig                         not run         +1.0 [+0.5, +1.5] yes
+ gb                               – –       -2.0 [-3.0, -1.0] opposes it
+ random-blurred +10.7 [+9.3, +12.2] better  0 by construction
+ sobel (!!)       +5.0 [+4.0, +6.0] ≈       0 by construction
+ random                         0.0 control 0 by construction
+ROAR gain: accuracy lost beyond Random's after retraining, t = 0.9.
+Own-network gain: predictions lost under own maps beyond others', t = 0.05, 0.5.
+95% intervals (images, networks, seeds); ≈ not significant; (!!): --notes."""
+MARKDOWN = """\
+| estimator | ROAR gain [95%] | Random | own-network gain | explains? |
+| --- | --- | --- | --- | --- |
+| `grad` | -4.5 [-5.7, -3.2] | worse | +3.1 [-0.1, +6.3] | not shown |
+| `ig` | not run |  | +1.0 [+0.5, +1.5] | yes |
+| `gb` | – | – | -2.0 [-3.0, -1.0] | opposes it |
+| `random-blurred` | +10.7 [+9.3, +12.2] | better | 0 by construction |  |
+| `sobel` | +5.0 [+4.0, +6.0] | ≈ | 0 by construction |  |
+| `random` | 0.0 | control | 0 by construction |  |
+"""
+
+
+@pytest.fixture
+def both():
+    return TwoQuestions(*by_hand())
+
+
+def test_rows_by_hand(both):
+    """What is not run is no dash; controls come last, by ROAR gain."""
+    page = render_both(both, "markdown")
+    assert MARKDOWN in page + "\n" and page.startswith("**made-up v1**")
+    assert "t = 0.9." in page and "t = 0.05, 0.5." in page
+
+
+def test_text_by_hand(both):
+    """The signs of either table stand beside names, and no number is cut where a terminal is narrow."""
+    lines = [line.rstrip() for line in printed(as_text(both), 80).splitlines()]
+    assert "\n".join(line for line in lines if line.strip(" ─")) == TEXT
+    narrow = printed(as_text(both), 30)
+    assert all(gain in narrow for gain in ("+10.7 [+9.3, +12.2]", "0 by construction", "opposes it"))
+
+
+def test_what_is_not_run_is_told_from_what_is_missing(both):
+    rows = {row["estimator"]: row for row in json.loads(render_both(both, "json"))["rows"]}
+    assert list(rows) == ["grad", "ig", "gb", "random-blurred", "sobel", "random"]
+    assert (rows["ig"]["roar"], rows["gb"]["roar"]["gain"], rows["grad"]["roar"]["gain"]) == (None, None, -4.5)
+    assert rows["gb"]["own_network"]["verdict"] == "opposes it"
+    lines = {row["estimator"]: row for row in csv.DictReader(StringIO(render_both(both, "csv")))}
+    assert [lines[name]["roar"] for name in ("grad", "ig", "gb")] == ["run", "not run", "run"]
+    assert [lines[name]["roar_gain"] for name in ("grad", "ig", "gb")] == ["-4.5", "", ""]
+    assert lines["ig"]["own_network_gain_high"] == "1.5"
+    page = as_html(both)
+    assert page.count("not run") == 1 and page.count("<tr>") == 1 + len(rows)
+    words = [text.get_text().strip() for axes in draw_gains(both.pictures).axes for text in axes.texts]
+    with pytest.raises(CallerError, match="nothing to draw"):
+        draw_gains({"gain": {"ig": None, "gb": Estimate()}})
+    assert words == ["not run", "–", "0", "0", "0", "0"]
+
+
+def test_what_is_uncertain_is_said_in_the_last_line(both):
+    once = replace(both, roar=replace(both.roar, board=replace(both.roar.board, covers=IntervalScope.NOTHING)))
+    assert once.notes[-1].startswith("One training per cell: no intervals for ROAR;")
+    assert [note.partition(" on ")[0] for note in both.all_notes[3:]] == ["ROAR", "Own-network gain"]
+
+
+def test_notes_fit_into_eighty_columns(both):
+    assert len(both.notes) == 3
+    assert max(map(len, both.notes)) <= 80
+
+
+def test_suites_that_ask_both_questions_first():
+    both = [name for name, suite in SUITES.items() if asks_two_questions(suite)]
+    assert both[:2] == ["quick", "quick-full"]
+    assert both[2:] == [name for name in SUITES if name.startswith("benchmark-")] and len(both) == 7

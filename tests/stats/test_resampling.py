@@ -1,0 +1,270 @@
+"""How much cells vary with images, trainings and references, and the draws of one bootstrap for all of it."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import f
+from scipy.stats import t as student
+
+from roarbench.stats import resampling as module
+from roarbench.stats.bootstrap import Bootstrap
+from roarbench.stats.curves import Correctness, area_weights
+from roarbench.stats.reference_variance import PRIORS, References, components, prior_of
+from roarbench.stats.resampling import draw
+from roarbench.stats.training_noise import draw_training_noise
+from roarbench.stats.variance_components import Spread, Trainings, spread_of
+
+LEVELS = (0.5, 0.9)
+MANY = Bootstrap(20_000, seed=2)
+CLOSE = 6 * np.sqrt(2 / MANY.resamples)  # a variance of normal draws is known to sqrt(2 / B)
+NORMAL = np.random.default_rng(0).normal(size=20_000)
+COVARIANCE = np.array([[4.0, 3.0], [3.0, 9.0]]) * 1e-4
+KNOWN = References(
+    levels=LEVELS,
+    factor=np.linalg.cholesky(COVARIANCE).T,
+    variance=2e-4,
+    noise=0.0,
+    shared=0.5,
+    freedom=1e9,
+    own_freedom=10**9,
+    prior=np.eye(len(PRIORS))[-1],
+    rows=9,
+    digest=bytes(16),
+)
+
+
+def random_bits(seed, seeds, images, luck=0.0):
+    """Answers with difficulties of images and luck of seeds."""
+    generator = np.random.default_rng(seed)
+    hidden = generator.normal(size=images) + luck * generator.normal(size=(seeds, 1))
+    return hidden + generator.normal(size=(seeds, images)) > 0
+
+
+def board_of(cells, seeds, images, luck=0.0):
+    bits = {(f"e{index}", 0.5): random_bits(index, seeds, images, luck) for index in range(cells)}
+    return Correctness(tuple(name for name, _ in bits), (0.5,), bits)
+
+
+def explained(rows, networks, trainings=1, images=60, seed=0):
+    """Rows explained by references, training s by reference s mod their number, and a control."""
+    generator = np.random.default_rng(seed)
+    names = tuple(f"e{row}" for row in range(rows))
+    difficulty = generator.normal(size=images)
+    correct = {}
+    for point in [(name, t) for name in (*names, "random") for t in LEVELS]:
+        luck = 0.5 * generator.normal(size=(networks, 1))[np.arange(networks * trainings) % networks]
+        correct[point] = difficulty + luck + generator.normal(size=(networks * trainings, images)) > 0
+    which = tuple(f"r{s % networks}" for s in range(networks * trainings))
+    return Correctness((*names, "random"), LEVELS, correct, references={(n, t): which for n in names for t in LEVELS})
+
+
+def inside(draws, end):
+    return np.mean(np.abs(draws) < end)
+
+
+@pytest.mark.parametrize("piece", [module._CHUNK, 90])  # all draws at once, and 4 and 2 of them
+def test_a_draw_of_images_is_the_mean_over_the_drawn_images_by_loops(monkeypatch, piece):
+    monkeypatch.setattr(module, "_CHUNK", piece)
+    module.image_counts.cache_clear()
+    bits = {("a", 0.5): random_bits(0, 2, 20), ("b", 0.5): random_bits(1, 1, 20), ("c", 0.5): random_bits(2, 5, 20)}
+    drawn = np.random.default_rng([4, 0]).integers(20, size=(6, 20))  # stream 0 of seed 4
+    draws = draw(Correctness(("a", "b", "c"), (0.5,), bits), Bootstrap(6, seed=4), None)
+    for point, answers in bits.items():
+        value, found = draws.accuracy(point)
+        assert value == pytest.approx(answers.mean(), rel=1e-12)
+        for number in range(6):
+            total = sum(int(row[image]) for row in answers for image in drawn[number])
+            assert found[number] == pytest.approx(total / answers.size, rel=1e-12)
+
+
+@pytest.mark.parametrize("seeds", [1, 5])
+def test_draws_have_the_variance_of_images_plus_that_of_seeds(seeds):
+    """Images: variance of the images' means, over n. Seeds: the pooled component, over the cell's seeds."""
+    resamples, images = 8000, 300
+    spread = spread_of([board_of(60, 3, images, luck=0.2)]).trainings
+    bits = random_bits(99, seeds, images, luck=0.2)
+    draws = draw(Correctness(("a",), (0.5,), {("a", 0.5): bits}), Bootstrap(resamples), Spread(spread, None))
+    whole = spread.variance * spread.freedom / (spread.freedom - 2)  # mean of 1 / chi-squared
+    exact = bits.mean(0).var() / images + (whole - spread.noise) / seeds
+    assert np.var(draws.resampled) == pytest.approx(exact, rel=6 * np.sqrt(2 / resamples))
+    assert abs(draws.resampled.mean() - bits.mean()) < 5 * np.sqrt(exact / resamples)
+    # a replication has the same images and twice the luck, with the noise of single images
+    assert np.var(draws.repeated) == pytest.approx(2 * whole / seeds, rel=6 * np.sqrt(2 / resamples))
+
+
+def test_a_spread_known_from_few_trainings_widens_draws_as_students_t_does():
+    """Images that are all right leave chance to the seed alone: normal over a root of chi-squared over freedom."""
+    spread = Trainings(0.01**2, 0.0, 4, NORMAL / NORMAL.std())
+    draws = draw(Correctness(("a",), (0.5,), {("a", 0.5): np.ones((1, 3), bool)}), MANY, Spread(spread, None))
+    chance = np.sqrt(2 * 0.95 * 0.05 / MANY.resamples)  # of the draws and of the pool
+    assert abs(inside(draws.resampled - 1.0, 0.01 * student(4).ppf(0.975)) - 0.95) < 4 * chance
+
+
+def test_cells_get_their_own_luck_equal_ones_the_same_and_none_depends_on_the_others():
+    board = board_of(6, 2, 300, luck=0.5)
+    board = replace(board, correct={**board.correct, ("twin", 0.5): board.correct["e0", 0.5].copy()})
+    some = replace(board, correct=dict([*board.correct.items()][4:1:-1]))  # fewer, in another order
+    spread, bootstrap = spread_of([board]), Bootstrap(4000)
+    whole, part, images = draw(board, bootstrap, spread), draw(some, bootstrap, spread), draw(board, bootstrap, None)
+    own = dict(zip(board.correct, (whole.resampled - images.resampled).T, strict=True))
+    assert abs(np.corrcoef(own["e0", 0.5], own["e1", 0.5])[0, 1]) < 5 / np.sqrt(4000)
+    np.testing.assert_array_equal(whole.accuracy(("e0", 0.5)).draws, whole.accuracy(("twin", 0.5)).draws)
+    for point in some.correct:
+        np.testing.assert_array_equal(whole.accuracy(point).draws, part.accuracy(point).draws)
+    assert (whole.resampled != draw(board, Bootstrap(4000, seed=2), spread).resampled).any()
+
+
+def lucky(references, trainings=None, *, whole=False):
+    """Deviations of the cells: true ones, or with the noise of single images."""
+    return dict(
+        zip(
+            explained(2, 2).correct,
+            draw_training_noise(explained(2, 2), MANY, Spread(trainings, references))[whole].T,
+            strict=True,
+        )
+    )
+
+
+def test_references_bring_the_covariance_of_curves_which_rows_share_and_controls_have_no_part_in():
+    found = lucky(KNOWN, Trainings(0.03**2, 0.0, 10**9, NORMAL / NORMAL.std()))
+    assert np.var(found["e0", 0.5]) == pytest.approx(4e-4 / 2, rel=CLOSE)
+    assert np.var(found["e0", 0.9]) == pytest.approx(9e-4 / 2, rel=CLOSE)
+    assert np.cov(found["e0", 0.5], found["e0", 0.9])[0, 1] == pytest.approx(3e-4 / 2, rel=2 * CLOSE)
+    assert np.var(found["random", 0.9]) == pytest.approx(0.03**2 / 2, rel=2 * CLOSE)
+    assert abs(np.corrcoef(found["random", 0.9], found["e0", 0.9])[0, 1]) < 6 / np.sqrt(MANY.resamples)
+    np.testing.assert_array_equal(found["e0", 0.9], lucky(KNOWN)["e0", 0.9])
+    np.testing.assert_array_equal(lucky(KNOWN)["random", 0.9], 0)
+    for shared in (0.0, 0.5, 1.0):  # differences are drawn jointly
+        found = lucky(replace(KNOWN, shared=shared))
+        one, other = found["e0", 0.9], found["e1", 0.9]
+        assert np.corrcoef(one, other)[0, 1] == pytest.approx(shared, abs=6 / np.sqrt(MANY.resamples))
+        assert np.var(one - other) == pytest.approx((1 - shared) * 9e-4, rel=CLOSE, abs=1e-6)
+
+
+def test_few_references_widen_draws_as_students_t_does_and_differences_between_rows_by_their_own_freedom():
+    """One row, R = 2: a normal over the root of one degree of freedom. However little is known of what is shared."""
+    chance = np.sqrt(0.95 * 0.05 / MANY.resamples)
+    for freedom in (1.0, 4.0):
+        found = lucky(replace(KNOWN, freedom=freedom, shared=1.0, own_freedom=0))["e0", 0.9]
+        assert abs(inside(found, 0.03 / np.sqrt(2) * student(freedom).ppf(0.975)) - 0.95) < 5 * chance
+    found = lucky(replace(KNOWN, freedom=4.0, own_freedom=8))
+    difference = found["e0", 0.9] - found["e1", 0.9]
+    assert abs(inside(difference, np.sqrt(0.5) * 0.03 * student(8).ppf(0.975)) - 0.95) < 5 * chance
+
+
+def test_the_noise_of_single_images_is_left_to_the_draws_of_images_but_not_in_a_replication():
+    noisy = replace(KNOWN, noise=0.25 * KNOWN.variance)
+    true, whole = lucky(noisy), lucky(noisy, whole=True)
+    for found, own, apart in ((true, 0.75, 0.5 - 0.25), (whole, 1.0, 0.5)):  # each row's own: none of it is shared
+        assert np.var(found["e0", 0.9]) == pytest.approx(own * 9e-4 / 2, rel=CLOSE)
+        assert np.var(found["e0", 0.9] - found["e1", 0.9]) == pytest.approx(apart * 9e-4, rel=CLOSE)
+    repeated = draw(explained(2, 2), MANY, Spread(None, noisy)).replication.accuracy(("e0", 0.9)).draws
+    assert np.var(repeated) == pytest.approx(2 * 9e-4 / 2, rel=CLOSE)
+
+
+@pytest.mark.parametrize("prior", [1.0, 4.0])
+def test_a_rows_own_mean_square_counts_beside_the_pooled_one_as_smyth_has_it(prior):
+    """Student's t of prior and own degrees of freedom, times the root of the moderated variance."""
+    scores, chosen = explained(2, 3), np.eye(len(PRIORS))[np.abs(PRIORS - prior).argmin()]
+    prior = float(PRIORS @ chosen)
+    answers = [scores.correct["e0", t].mean(1) for t in LEVELS]
+    square = np.var(area_weights((0.0, *LEVELS))[1:] @ np.array(answers), ddof=1)
+    moderated = (prior + 2 * square / KNOWN.variance) / (prior + 2)
+    true, _ = draw_training_noise(scores, MANY, Spread(None, replace(KNOWN, prior=chosen, shared=0.0)))
+    end = 0.03 / np.sqrt(3) * np.sqrt(moderated) * student(prior + 2).ppf(0.95)
+    assert abs(inside(true[:, 1], end) - 0.9) < 5 * np.sqrt(0.9 * 0.1 / MANY.resamples)  # the first row at t = .9
+
+
+def test_components_by_hand_and_by_mean_squares():
+    assert components(np.array([[1.0, -1.0]])) == (2.0, 1.0, 0), "one row shares all with itself"
+    assert components(np.array([[1.0, -1.0], [-1.0, 1.0]])) == (2.0, 0.0, 1), "rows that oppose share nothing"
+    variance, _, freedom = components(np.array([[1.0, -1.0, np.nan], [2.0, 0.0, -2.0]]))
+    assert variance == pytest.approx(10 / 3) and freedom == 1, "a missing reference takes its degree of freedom"
+    rows, networks = 5, 4
+    table = np.random.default_rng(0).normal(size=(rows, networks)) + np.arange(networks)
+    of_rows, of_networks = table.mean(1, keepdims=True), table.mean(0)
+    left = ((table - of_rows - of_networks + table.mean()) ** 2).sum() / ((rows - 1) * (networks - 1))
+    common = rows * ((of_networks - table.mean()) ** 2).sum() / (networks - 1)
+    variance, shared, freedom = components(table - of_rows)
+    # E[common] = own + rows * shared, E[left] = own: the whole is their weighted mean (Searle et al. 1992, 4.3)
+    assert variance == pytest.approx((common + (rows - 1) * left) / rows, rel=1e-12)
+    assert shared == pytest.approx(1 - left / variance, rel=1e-12)
+    assert freedom == 12
+
+
+@pytest.mark.parametrize("trainings", [1, 2])
+def test_the_spread_over_references_by_mean_squares(trainings):
+    board = explained(rows=4, networks=3, trainings=trainings, seed=8)
+    found = spread_of([board]).references
+    weights = area_weights((0.0, *LEVELS))[1:]
+    answers = np.array(
+        [[[board.correct[f"e{row}", t][r::3].mean(0) for t in LEVELS] for r in range(3)] for row in range(4)]
+    )  # rows, references, levels, images
+    areas = np.einsum("t,krti->kri", weights, answers)
+    rest = areas - areas.mean(1, keepdims=True) - areas.mean(2, keepdims=True) + areas.mean((1, 2), keepdims=True)
+    deviations = answers.mean(3) - answers.mean((1, 3))[:, None]
+    assert found.variance == pytest.approx(((deviations @ weights) ** 2).sum() / 8, rel=1e-9)
+    assert found.noise == pytest.approx((rest**2).sum() / (60 - 1) / 60 / 8, rel=1e-9)
+    covariance = np.einsum("krt,kru->tu", deviations, deviations) / 8
+    np.testing.assert_allclose(found.factor.T @ found.factor, covariance, rtol=1e-9)
+    assert (found.rows, found.own_freedom, found.levels) == (4, 6, LEVELS)
+    own = 3 / 4 * found.variance * (1 - found.shared)  # Satterthwaite's, of a sum of two mean squares
+    common = found.variance - own
+    assert 0 < found.shared < 1
+    assert found.freedom == pytest.approx(found.variance**2 / (common**2 / 2 + own**2 / 6), rel=1e-12)
+
+
+def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_fewer_degrees_of_freedom():
+    squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
+    mean = 5.8 / 7
+    expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
+    np.testing.assert_allclose(prior_of(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9)
+    alike, apart = (prior_of(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0))
+    assert alike < 0.1 < 0.3 < apart
+
+
+def test_the_spread_over_trainings_by_hand():
+    # One training answers all six images, the other half of them: a variance of 1/8, of which 1/40 is noise
+    spread = spread_of([Correctness(("random",), (0.9,), {("random", 0.9): np.arange(6) < np.array([[6], [3]])})])
+    found = spread.trainings
+    assert (found.variance, found.noise, found.freedom) == (pytest.approx(1 / 8), pytest.approx(1 / 40), 1)
+    assert found.deviation**2 == pytest.approx(1 / 10)
+    assert found.deviations.tolist() == pytest.approx([1, -1])
+    single, double = (spread_of([explained(4, 3, trainings)]) for trainings in (1, 2))
+    assert single.trainings.freedom == 2 * 2  # Random's alone
+    assert double.trainings.freedom == 2 * 5 + 4 * 2 * 3  # and one for each pair on a row's reference
+    assert spread_of([explained(4, 1)]) is None
+    # a single run varies with its reference, else with its training
+    alone, found = spread_of([explained(4, 1, trainings=2)]), double.references
+    at = np.sqrt((found.factor[:, 1] ** 2).sum() * (1 - found.noise / found.variance))
+    assert double.run_deviation(True, 0.9) == pytest.approx(at, rel=1e-12)
+    assert double.run_deviation(False, 0.9) == double.trainings.deviation
+    assert (alone.references, alone.run_deviation(True, 0.9)) == (None, alone.trainings.deviation)
+
+
+def test_the_order_of_rows_and_a_second_name_change_nothing():
+    board = explained(4, 3)
+    correct, references = dict(board.correct), dict(board.references)
+    turned = replace(board, correct=dict(reversed(correct.items())), references=dict(reversed(references.items())))
+    for t in LEVELS:
+        correct["twin", t], references["twin", t] = correct["e0", t].copy(), references["e0", t]
+    named = Correctness((*board.estimators, "twin"), LEVELS, correct, references=references)
+    once = spread_of([board])
+    for boards in ([turned], [named], [board, board]):
+        first, other = once.references, spread_of(boards).references
+        np.testing.assert_array_equal(first.factor, other.factor)
+        assert (first.variance, first.shared, first.digest) == (other.variance, other.shared, other.digest)
+        assert once.trainings.freedom == spread_of(boards).trainings.freedom
+
+
+def test_a_row_in_the_making_counts_with_what_it_has():
+    board = explained(4, 3)
+    correct, references = board.correct, board.references
+    del correct["e0", 0.9], references["e0", 0.9]  # a level
+    correct["e1", 0.5], references["e1", 0.5] = correct["e1", 0.5][:1], ("r0",)  # all references but one at a level
+    found = spread_of([board]).references
+    assert found.rows == 3 and found.levels == LEVELS
+    assert found.column(0.8).tolist() == found.column(0.9).tolist()  # the nearest that is known
+    alone = Correctness(("e0",), LEVELS, {("e0", 0.5): correct["e0", 0.5][:1]}, references={("e0", 0.5): ("r0",)})
+    assert spread_of([alone]) is None

@@ -1,0 +1,210 @@
+"""Explained models and unfinished trainings on disk: whole or not there, and no process disturbs another."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from filelock import FileLock
+from torch import nn
+
+from roarbench import files
+from roarbench.enums import ScoredNetwork, Split
+from roarbench.errors import StoreError
+from roarbench.execution.scheduler import complete
+from roarbench.kernels import train
+from roarbench.plan.runs import ReferenceSpec
+from roarbench.store import networks
+from roarbench.store.checkpoints import CheckpointFile
+from roarbench.store.networks import Predictions, StoredReference, checksum
+from tests.helpers.damage import flip, halve
+from tests.helpers.tiny_suite import InlineEngine, make_runs, make_work
+
+REFERENCE = ReferenceSpec("planted", "da7a", "resnet-planted", "planted@1", 1000)
+DRAWN = np.random.default_rng(0)
+PREDICTIONS = {
+    split: Predictions(DRAWN.integers(10, size=n), DRAWN.random(n, dtype=np.float32))
+    for split, n in ((Split.TRAIN, 12), (Split.TEST, 7))
+}
+STATE = {"step": 3, "weights": {"a": torch.arange(4.0)}, "generators": [torch.Generator().get_state()]}
+
+
+def make_model(seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(nn.Conv2d(3, 4, 3), nn.BatchNorm2d(4), nn.ReLU()).to(memory_format=torch.channels_last)
+
+
+def save(store, seed=0):
+    with store.lock():
+        if not store.has():
+            store.save_trained(make_model(seed), 12.5)
+        for split, said in PREDICTIONS.items():
+            store.save_predictions(split, said)
+
+
+@pytest.fixture
+def store(tmp_path):
+    return StoredReference(tmp_path, REFERENCE)
+
+
+def test_what_is_saved_comes_back_from_the_folder_that_stores_of_before_have(store, tmp_path):
+    assert not store.has()
+    save(store)
+    assert store.has()
+    with store.lock(), StoredReference(tmp_path, replace(REFERENCE, data="0ther")).lock():  # which is its own
+        assert len(paths := list(tmp_path.rglob("*.lock"))) == 2
+        for path in paths:
+            with pytest.raises(TimeoutError):
+                FileLock(path, timeout=0).acquire()
+    torch.testing.assert_close(store.weights(), dict(make_model().state_dict()), rtol=0, atol=0)
+    for split, said in PREDICTIONS.items():
+        for found, expected in zip(store.predictions(split), said, strict=True):
+            np.testing.assert_array_equal(found, expected, strict=True)
+    assert store.folder.name == "planted-resnet-planted-553a411d1f07c93c"
+    assert {path.name for path in store.folder.iterdir()} == {"weights.pt", "train.npz", "test.npz", "manifest.json"}
+    assert '"recipe": "planted@1"' in (store.folder / "manifest.json").read_text()
+
+
+def test_weights_have_a_checksum_of_names_types_shapes_and_bits_and_others_are_refused(store):
+    save(store)
+    weights = dict(make_model().state_dict())
+    assert store.checksum() == checksum(weights) == checksum(dict(reversed(weights.items())))
+    bias = weights["0.bias"]
+    others = [weights | {"0.bias": other} for other in (bias * (1 + 2**-23), bias.double(), bias[:, None])]
+    others.append({(f"{name}s" if name == "0.bias" else name): tensor for name, tensor in weights.items()})
+    for other in others:
+        torch.save(other, store.folder / "weights.pt")
+        with pytest.raises(StoreError, match="the weights are not those of the manifest"):
+            store.weights()
+
+
+@pytest.mark.parametrize(
+    ("name", "damage"),
+    [
+        ("weights.pt", halve),
+        ("test.npz", halve),
+        ("manifest.json", halve),
+        ("weights.pt", Path.unlink),
+        ("test.npz", lambda path: os.truncate(path, 0)),
+    ],
+)
+def test_a_damaged_reference_is_one_line_that_says_what_to_delete(store, name, damage):
+    save(store)
+    damage(store.folder / name)
+    with pytest.raises(StoreError) as caught:
+        store.weights()
+        store.predictions(Split.TEST)
+    said = str(caught.value)
+    assert said.startswith(f"the reference in {store.folder} is damaged (") and "\n" not in said
+    assert said.endswith("; delete the folder and run again")
+
+
+def cut(*_, **__):
+    """Stand in for a step at which a writer is ended."""
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("owner, step", [(Path, "write_text"), (Path, "replace"), (np, "savez"), (os, "replace")])
+def test_what_a_writer_cut_off_at_any_step_leaves_is_not_there_and_hinders_no_other(
+    store, tmp_path, monkeypatch, owner, step
+):
+    """The first two are steps of the weights, the others of predictions that come after them."""
+    if owner is not Path:
+        store.save_trained(make_model(), 12.5)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(owner, step, cut)
+        save(store)
+    assert store.has() == (owner is not Path)
+    assert not any(map(store.predicted, Split))
+    save(store, seed=2)
+    assert all(map(store.predicted, Split))
+    weights = dict(make_model(2 if owner is Path else 0).state_dict())
+    torch.testing.assert_close(store.weights(), weights, rtol=0, atol=0)
+    np.testing.assert_array_equal(store.predictions(Split.TEST).targets, PREDICTIONS[Split.TEST].targets)
+    assert [path for path in tmp_path.iterdir() if path.is_dir()] == [store.folder]
+
+
+def test_all_is_on_the_disk_before_the_name_counts(store, tmp_path, monkeypatch):
+    steps = []
+    sync, replace = networks.sync, Path.replace
+    monkeypatch.setattr(networks, "sync", lambda path: (steps.append(path.name), sync(path)))
+    monkeypatch.setattr(Path, "replace", lambda path, target: (steps.append("replace"), replace(path, target))[1])
+    save(store)
+    assert {"weights.pt", "manifest.json"} < set(steps[: steps.index("replace")])
+    assert steps[-2:] == ["replace", tmp_path.name]
+
+
+def test_what_was_saved_last_comes_back_to_a_training_on_the_same_rankings(tmp_path):
+    file = CheckpointFile(tmp_path / "folder" / "run.pt", "0ne")
+    assert file.load() is None
+    file.save(STATE | {"step": 2})
+    file.save(STATE)
+    torch.testing.assert_close(file.load(), STATE, rtol=0, atol=0)
+    assert file.note == ""
+    for other in ("0ther", ""):
+        assert CheckpointFile(tmp_path / "folder" / "run.pt", other).load() is None
+    for name in ("run.partial", "run.0123.partial", "other.0123.partial"):  # of killed writers
+        (tmp_path / "folder" / name).write_bytes(b"half")
+    for _ in range(2):  # gone already
+        file.remove()
+        assert file.load() is None
+    assert [path.name for path in (tmp_path / "folder").iterdir()] == ["other.0123.partial"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda path: path.write_bytes(b"\x80\x02."),  # no archive
+        lambda path: flip(path, STATE["weights"]["a"].numpy().tobytes()),  # torch reads it all the same
+        lambda path: torch.save(torch.arange(3.0), path),  # no training
+    ],
+)
+def test_a_damaged_training_is_dropped(tmp_path, damage):
+    path = tmp_path / "run.pt"
+    CheckpointFile(path).save(STATE)
+    damage(path)
+    assert CheckpointFile(path).load() is None
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("over", [False, True])
+def test_two_writers_of_one_run_do_not_disturb_each_other(tmp_path, monkeypatch, over):
+    """The other one saves, or ends its run, amid a save."""
+    one, other = (CheckpointFile(tmp_path / "run.pt") for _ in range(2))
+    sync, began = files.sync, []
+
+    def amid(path):
+        if not began:
+            began.append(path)
+            other.remove() if over else other.save(STATE | {"step": 8})
+        sync(path)
+
+    monkeypatch.setattr(files, "sync", amid)
+    one.save(STATE)
+    torch.testing.assert_close(one.load(), None if over else STATE, rtol=0, atol=0)
+    assert [path.name for path in tmp_path.iterdir()] == ([] if over else ["run.pt"])
+
+
+@pytest.mark.slow
+def test_damaged_trainings_begin_anew_and_that_of_a_run_stays_until_its_row_is_stored(second, tmp_path, monkeypatch):
+    monkeypatch.setattr(train, "CHECKPOINT_EVERY", -1.0)
+    work, present, saved = make_work(tmp_path), [], set()
+    run = next(run for run in make_runs(work) if run.cell.retrain is ScoredNetwork.NONE)
+    trained = next(run for run in make_runs(work) if run.cell.estimator == "none" and run.reference == "")
+    paths = [work.workspace.checkpoints / f"{key}.pt" for key in (work.explained[0].reference.key, trained.key)]
+    paths[0].parent.mkdir()
+    for path in paths:
+        path.write_bytes(b"half of")
+    add, save = second.add_all, CheckpointFile.save
+    monkeypatch.setattr(second, "add_all", lambda *stored: (present.append(paths[1].exists()), add(*stored))[1])
+    monkeypatch.setattr(CheckpointFile, "save", lambda self, state: (saved.add(self._path), save(self, state)))
+    events = list(complete(work, [run, trained], second, InlineEngine()))
+    assert second.done([run.key, trained.key]) == {run.key, trained.key}
+    notes = {event.step.job.name: event.note for event in events if event.note}
+    said = [f"the checkpoint {path} was damaged and is dropped; its training started anew" for path in paths]
+    assert notes == {"reference": said[0], trained.key: said[1]}
+    assert not any(event.failure for event in events)
+    assert True in present and saved == set(paths)
+    assert list(work.workspace.checkpoints.iterdir()) == []

@@ -1,0 +1,196 @@
+"""Who vouches for a row, results that move from store to store, and rows that are taken off the boards."""
+
+import csv
+import json
+import re
+from dataclasses import replace
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from roarbench.enums import Order
+from roarbench.errors import CallerError, StoreError
+from roarbench.execution import reproduce
+from roarbench.execution.reproduce import Reproduction
+from roarbench.identity import encode_canonically, record
+from roarbench.plan.points import expand_points
+from roarbench.plan.run_keys import build_run
+from roarbench.plan.suites import find_suite
+from roarbench.store import submissions
+from roarbench.store.archived_rows import ForgottenCounts, forget, keys_of, read_forgotten
+from roarbench.store.image_sources import ImageNote, note_images, read_image_notes
+from roarbench.store.leases import Owner
+from roarbench.store.results_table import list_results
+from roarbench.store.run_result import RunResult, pack_answers, row_of
+from roarbench.store.submissions import (
+    Origin,
+    ReproductionOutcome,
+    find_entries,
+    keep_entry,
+    note_reproduction,
+    origins,
+)
+from roarbench.store.transfer import export_results, import_results
+from roarbench.submissions.file import check_source
+from tests.helpers.store_rows import ORIGIN, lease, make_result, make_run, moved
+
+ENTRY = check_source(b'NAME = "mine"\nDESCRIPTION = "x"\n')
+OTHER = check_source(b'NAME = "other"\nDESCRIPTION = "x"\n')
+TRUSTED = f"{ENTRY.id}~trusted"
+
+
+def rows(*names):
+    return [make_result(make_run(estimator=name)) for name in names]
+
+
+def test_a_file_is_kept_once_and_for_ever(store):
+    for each in (ENTRY, OTHER, ENTRY):
+        keep_entry(store.database, each)
+    twin = SimpleNamespace(file_id=ENTRY.id, sha256=ENTRY.sha256[:8] + "0" * 56, source=b"x")
+    with pytest.raises(StoreError, match=f"another file is stored as {ENTRY.id}"):
+        keep_entry(store.database, twin)
+    assert find_entries(store.database) == {ENTRY.id: ENTRY, OTHER.id: OTHER}
+    assert find_entries(store.database, [OTHER.id, "no@0123abcd"]) == {OTHER.id: OTHER}
+    names = ("grad", TRUSTED, OTHER.id, "no@0123abcd")
+    assert submissions.submissions_of(store.database, names) == {TRUSTED: ENTRY, OTHER.id: OTHER}
+
+
+def test_rows_are_verified_unless_they_were_trusted_or_imported(store, second, tmp_path):
+    own, trusted, foreign = rows("grad", TRUSTED, "gb")
+    second.add_all([own, foreign])
+    store.add_all([own, trusted])
+    assert moved(second, store, tmp_path).new == {foreign.run.key}
+    assert list(submissions.explain_unverified(store.database, [own, trusted, foreign])) == [TRUSTED, "gb"]
+    keys = [row.run.key for row in (own, trusted, foreign)]
+    found = origins(store.database, keys)
+    assert [found[key] for key in keys] == [Origin.VERIFIED, Origin.TRUSTED, Origin.SELF_REPORTED]
+    note_reproduction(store.database, trusted.run.key, ReproductionOutcome.EQUAL, 3)
+    for outcome in (ReproductionOutcome.DIFFERENT, ReproductionOutcome.WITHIN, ReproductionOutcome.DIFFERENT):
+        note_reproduction(store.database, foreign.run.key, outcome, 3)
+        vouched = Origin.VERIFIED if outcome is ReproductionOutcome.WITHIN else Origin.SELF_REPORTED
+        assert origins(store.database, keys) == found | {foreign.run.key: vouched}
+    forget(store.database, [foreign.run.key], "not ours")
+    (kept,) = read_forgotten(store.database, [foreign.run.key])
+    assert (len(kept.row["imports"]), len(kept.row["reproductions"])) == (1, 3), "who vouched for it goes with it"
+    store.add(foreign)
+    assert origins(store.database, [foreign.run.key]) == {foreign.run.key: Origin.VERIFIED}, "computed here this time"
+
+
+def test_results_arrive_as_they_left(store, second, tmp_path):
+    """With the name of the folder that the images are from, though not where it lies."""
+    kept = {result.run.key: result for result in rows("grad", "none", ENTRY.id, TRUSTED)}
+    bare = replace(make_result(make_run(seed=5)), probability=None, smoothness=None, loss=None)
+    kept[bare.run.key] = bare
+    photos = ImageNote("da7a", "planted", None, "local", "/home/me/photos", "f11e5")
+    keep_entry(store.database, ENTRY)
+    note_images(store.database, [photos, ImageNote("07e4", "planted", None, "generated")])
+    store.add_all(kept.values())
+    path = tmp_path / "file.parquet"
+    assert export_results(store, path) == 5
+    assert import_results(second, path) == (set(kept), set(), [])
+    assert second.results(kept) == kept
+    assert find_entries(second.database) == {ENTRY.id: ENTRY}
+    assert b"/home/me" not in path.read_bytes()
+    assert read_image_notes(second.database) == [replace(photos, folder="photos", files="")]
+    assert import_results(second, path) == (set(), set(kept), [])
+    with pytest.raises(CallerError, match="already exists"):
+        export_results(store, path)
+
+
+def test_rows_with_other_answers_are_conflicts_and_never_replace(store, second, tmp_path):
+    same, changed, fresh = (make_result(make_run(seed=seed)) for seed in range(3))
+    other = replace(changed, bits=pack_answers(changed.answers[::-1]))  # as many correct
+    store.add_all([same, other, fresh])
+    second.add_all([same, changed])
+    new, known, (conflict,) = moved(store, second, tmp_path)
+    assert (new, known) == ({fresh.run.key}, {same.run.key})
+    assert (conflict.stored, conflict.found) == (changed, other)
+    assert conflict.differing == (changed.answers != other.answers).sum() > 0
+    assert second.results([changed.run.key]) == {changed.run.key: changed}
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_rows_on_the_same_images_have_as_many_answers(stored, store, second, tmp_path):
+    """A board stacks them; one short row would end every command that shows the suite."""
+    short, own = make_result(make_run(seed=1), total=1000), make_result(make_run(seed=2))
+    second.add_all([short] if stored else [short, own])
+    store.add_all([own] if stored else [])
+    with pytest.raises(StoreError, match="nothing was added"):
+        moved(second, store, tmp_path)
+    assert len(store.keys("")) == stored
+
+
+def test_what_differs_is_told():
+    stored = make_result(make_run())
+    answers = np.where(np.arange(stored.total) == stored.answers.argmax(), False, stored.answers)
+    there = {"cpu": "other", "device": "some card", "precision": "bf16"}
+    origin = replace(ORIGIN, versions={**ORIGIN.versions, "torch": "9"}, hardware=there)
+    again = replace(stored, bits=pack_answers(answers), correct=stored.correct - 1, provenance=origin)
+    near, far = (Reproduction(stored, again, margin=share / stored.total) for share in (1, 0.5))
+    assert near.differences == ["torch 2.13.0 then, 9 now", "cpu some then, other now"]  # what both are known to have
+    others = [Reproduction(stored, replace(stored, **change), 0) for change in ({"rankings": "x"}, {"seconds": 1.0})]
+    assert [each.verdict.name for each in (near, far, *others)] == ["WITHIN", "DIFFERENT", "WITHIN", "EQUAL"]
+
+
+def test_a_margin_is_learnt_from_rows_that_somebody_vouches_for(store, second, tmp_path):
+    """Imported seeds that differ by everything would make any outcome lie within the interval."""
+    suite = find_suite("planted")
+    asked = [
+        p for p in expand_points(suite) if (p.cell.estimator, p.cell.order, p.cell.t) == ("random", Order.MORF, 0.5)
+    ]
+    runs = [build_run(suite, point, "da7a", None) for point in asked]
+    extremes = [RunResult(run, 8, 8, b"\xff", 1.0, ORIGIN) for run in runs if run.seed == 1]
+    extremes += [RunResult(run, 0, 8, b"\0", 1.0, ORIGIN) for run in runs if run.seed != 1]
+    second.add_all(extremes)
+    moved(second, store, tmp_path)
+    assert reproduce._margin(second, suite, extremes[0], extremes[0]) > 0.9
+    assert reproduce._margin(store, suite, extremes[0], extremes[0]) == 0
+
+
+def test_all_rows_of_an_estimator_are_off_the_board_and_kept_whole(store):
+    mine, other, grad, nested = rows(ENTRY.id, TRUSTED, "grad", f"{ENTRY.id}~untrained~matched")  # of a twin's own
+    failed, owner = make_run(seed=1, estimator=f"{ENTRY.id}~blurred"), Owner.here()  # a check of it
+    store.add_all([mine, other, grad, nested])
+    lease(store, [failed.key], owner)
+    store.failures.add(failed, "died")
+    store.failures.add(make_run(seed=1, estimator=TRUSTED), "died, too")
+    keys = keys_of(store.database, ENTRY.id)
+    assert set(keys) == {mine.run.key, nested.run.key, failed.key}
+    with pytest.raises(CallerError, match="1 of these runs are being done right now"):
+        forget(store.database, keys, "in haste")
+    assert store.failures.history(keys) and store.done(keys) and not read_forgotten(store.database, keys)
+    store.release([failed.key], owner)
+    assert forget(store.database, keys, "wrong\nlayer") == ForgottenCounts(2, 1)
+    assert store.done([mine.run.key, other.run.key, grad.run.key]) == {other.run.key, grad.run.key}
+    assert store.failures.history(keys) == {}
+    assert submissions.find_entered_ids(store.database, "planted", "resnet8") == [
+        "grad",
+        TRUSTED,
+    ]  # any suite takes both
+    kept = {(row.run.key, row.kind): row for row in read_forgotten(store.database, keys)}
+    result, failure = kept[mine.run.key, "result"], kept[failed.key, "failure"]
+    assert (nested.run.key, "result") in kept
+    whole = {name: value.hex() if isinstance(value, bytes) else value for name, value in row_of(mine).items()}
+    whole |= {"created": mine.created.isoformat(), "imports": [], "reproductions": []}
+    assert {"record": encode_canonically(record(result.run)), **result.row} == whole
+    assert (failure.run, failure.row["reason"]) == (failed, "died")
+    for row in (result, failure):
+        assert row.reason == "wrong layer" and " on " in row.who and row.created.tzinfo is not None
+
+
+def test_a_line_of_a_listing_holds_a_run_and_its_outcome_in_columns_that_are_explained(store, tmp_path):
+    """The row is of a submission whose name begins like a formula."""
+    result = replace(make_result(replace(make_run(estimator="-1@0123abcd"), limit=40)), smoothness=None)
+    store.add(result)
+    assert list_results(store, tmp_path / "all.csv") == 1
+    with (tmp_path / "all.csv").open(encoding="utf-8", newline="") as file:
+        (line,) = csv.DictReader(file)
+    assert [line[name] for name in ("t", "limit", "smoothness", "origin")] == ["0.9", "40", "", "verified"]
+    assert (float(line["accuracy"]), float(line["loss"])) == (result.correct / 1001, 0.1 + 0.2)
+    assert (json.loads(line["hardware"]), line["estimator"]) == (ORIGIN.hardware, "'-1@0123abcd"), "no formula"
+    words = Path(__file__).parents[2] / "docs" / "words.md"
+    section = words.read_text("utf-8").partition("## Columns of")[2].partition("\n## ")[0]
+    explained = [line.split("|")[1] for line in section.splitlines() if line.startswith("| `")]
+    assert set(re.findall(r"`(\w+)`", "".join(explained))) == set(line)
