@@ -13,7 +13,7 @@ from functools import partial
 import torch
 from clock import DEVICE, GPU, device_name, seconds
 
-from roarbench.devices import gpu_memory
+from roarbench.devices import available_gpu_memory
 from roarbench.enums import PAPER_LEVELS, Unit
 from roarbench.estimators.catalogue import PAPER, find_estimator
 from roarbench.estimators.cost import passes
@@ -37,7 +37,7 @@ def main() -> None:
     parser.parse_args()
     torch.set_num_threads(1)
     cost = network_cost(NETWORK, CLASSES, 3, SIZE)
-    n = count_fitting_images(gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
+    n = count_fitting_images(available_gpu_memory(), cost.activations, SHAPE, len(PAPER)) if GPU else EXPLAINED
     model = build(NETWORK, CLASSES, 3, SIZE, torch.Generator().manual_seed(0)).eval().to(DEVICE)
     images = torch.randn(n, *SHAPE, generator=torch.Generator().manual_seed(0))
     batch = Batch(images, torch.arange(n) % CLASSES, torch.arange(n)).to(DEVICE)

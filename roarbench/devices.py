@@ -80,7 +80,7 @@ def gpu_share() -> float:
     return total / int(os.environ.get(SHARING, "1"))
 
 
-def gpu_memory() -> float:
+def available_gpu_memory() -> float:
     """Return how many bytes of its share of the GPU a process has or can get now, as others may hold some of it."""
     free, _ = torch.cuda.mem_get_info(device())
     return min(gpu_share(), free + torch.cuda.memory_reserved(device()))

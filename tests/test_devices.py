@@ -8,7 +8,7 @@ import torch
 
 from roarbench import devices
 from roarbench.datasets.catalogue import find_dataset
-from roarbench.devices import SHARING, compile_network, device, gpu_memory, gpu_share, gpus
+from roarbench.devices import SHARING, available_gpu_memory, compile_network, device, gpu_share, gpus
 from roarbench.errors import CallerError, MachineError
 from roarbench.estimators.engine import EXPLAINED
 from roarbench.execution import device_inputs as inputs
@@ -71,10 +71,10 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     """Or each would put images for a whole GPU on it."""
     work = make_work(tmp_path)
     width = 10**9 // (TRAIN + TEST)  # bytes of removed bits of an image: 1 GB in all
-    assert (gpu_memory(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
+    assert (available_gpu_memory(), inputs.fits_in_memory(work.images, width)) == (8e9, True)
     assert importance.images_at_once(work, 18) == 16384
     monkeypatch.setenv(SHARING, "8")
-    assert (gpu_memory(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
+    assert (available_gpu_memory(), inputs.fits_in_memory(work.images, width)) == (1e9, False)
     assert importance.images_at_once(work, 18) == 2048
     gpu_of_8_gb.free = 0
     assert importance.images_at_once(work, 18) == EXPLAINED
@@ -86,7 +86,7 @@ def test_workers_on_one_gpu_share_its_memory(gpu_of_8_gb, monkeypatch, tmp_path)
     ):
         monkeypatch.setenv(SHARING, str(workers))
         gpu_of_8_gb.free, gpu_of_8_gb.own = free * 10**9, own * 10**9
-        assert gpu_memory() == bytes_each * 10**9, why
+        assert available_gpu_memory() == bytes_each * 10**9, why
         assert gpu_share() == 8 / workers * 10**9
 
 

@@ -1,4 +1,4 @@
-"""How networks do on untouched images, in words: beside a guess nothing else means anything (docs/statistics.md)."""
+"""Accuracy of explained networks on clean images, and whether it exceeds chance (docs/statistics.md)."""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,4 @@
-"""Which images and which reference results are of: part of every question, and never chosen in silence.
+"""Images and explained networks that results belong to: each query names both.
 
 Without a word of the caller a question is about the suite's own images and its own reference. Whose images a
 fingerprint is of is known from notes in the database, from the manifests of decoded images, or from `PINNED`.

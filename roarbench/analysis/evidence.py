@@ -1,4 +1,4 @@
-"""The draws behind boards and the validity panel: each protocol of a suite once, paired over all of them."""
+"""Bootstrap draws of a suite: each protocol is drawn once, paired over all boards and the validity panel."""
 
 from collections.abc import Collection
 from dataclasses import dataclass, field, replace

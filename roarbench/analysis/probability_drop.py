@@ -1,4 +1,4 @@
-"""How the probability of the predicted class falls in what is not retrained, from stored rows; reaches no torch."""
+"""Fall of the predicted class's probability without retraining, from stored rows. Imports no torch."""
 
 from collections.abc import Sequence
 

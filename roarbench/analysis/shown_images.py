@@ -1,4 +1,4 @@
-"""About 24 test images on which maps are shown, and the answers to them: from stored answers alone."""
+"""Choice of about 24 test images whose maps are shown, with their stored correctness."""
 
 from collections.abc import Collection, Sequence
 from typing import NamedTuple

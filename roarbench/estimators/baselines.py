@@ -1,4 +1,4 @@
-"""The blur that makes a twin of any map, and images without their features, which a path begins at."""
+"""Baselines of paths, such as blurred or black images, and the Gaussian blur of a map."""
 
 from roarbench.estimators.estimator import BLUR
 from roarbench.estimators.lazy_imports import F, Tensor, torch

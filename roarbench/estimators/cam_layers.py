@@ -27,7 +27,7 @@ def count_convolutions(module: nn.Module) -> int:
     return sum(isinstance(each, nn.Conv2d) for each in module.modules())
 
 
-def look_at(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
+def run_to_layer(model: nn.Module, images: Tensor, layer: str) -> tuple[Tensor, Tensor]:
     """Run images through a network and return a layer's output, (n, k, a, b), and the logits, on one graph.
 
     Args:

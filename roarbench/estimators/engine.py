@@ -17,7 +17,7 @@ from roarbench.estimators.cost import settings_of
 from roarbench.estimators.ensembles import MapRequest, ModelMaps, model_maps
 from roarbench.estimators.estimator import NOISY, Estimator
 from roarbench.estimators.inputs import Batch, MapInput, Settings
-from roarbench.estimators.stem import set_precision
+from roarbench.estimators.stem import convert_precision
 
 EXPLAINED = 64  # images explained at once at most; fixed, because the rounding of a convolution depends on it
 
@@ -146,7 +146,7 @@ def _maps(subjects: Sequence[Subject], precision: Precision) -> tuple[list[Maps]
         for settings in dict.fromkeys(map(settings_of, explaining)):
             assert model is not None, "only controls do without"
             alike = {(e.base, e.form) for e in explaining if settings_of(e) == settings}
-            looks[number, settings] = MapRequest(alike, set_precision(model, precision), batch, black, settings)
+            looks[number, settings] = MapRequest(alike, convert_precision(model, precision), batch, black, settings)
     made = dict(zip(looks, model_maps(list(looks.values())) if looks else (), strict=True))
     by_settings = [{asked: made[q, asked] for q, asked in made if q == number} for number in range(len(subjects))]
     kept = [

@@ -1,4 +1,4 @@
-"""What belongs to an image by chance, and which other image's map it is handed. Nothing here imports torch.
+"""Random numbers of single images: ties, pairs of images and their seeds. Imports no torch.
 
 Philox (Salmon et al. 2011) turns a key and a counter into random bits. The key is (seed, what the draw is for), the
 upper half of the 256-bit counter is (image, j), the lower half counts within one draw: no two draws share a bit.

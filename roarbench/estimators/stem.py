@@ -1,4 +1,4 @@
-"""The affine stem of a network: a convolution before anything that bends, so that a path goes through it once.
+"""The affine stem of a network: the layers before the first nonlinearity, which a path of images passes once.
 
 Along a straight path its outputs lie on a straight line as well, and the gradients at them may be added up before they
 go back through it: one pass forward for each end of the path and one back, instead of one for every point. Batch norms
@@ -50,7 +50,7 @@ class SplitStem(nn.Module):
         return logits
 
 
-def set_precision(model: nn.Module, precision: Precision) -> nn.Module:
+def convert_precision(model: nn.Module, precision: Precision) -> nn.Module:
     """Return a network that computes in this precision; of a `SplitStem` one the rest does, and the stem in float32."""
     if precision is Precision.FLOAT32:
         return model

@@ -25,7 +25,7 @@ EXCHANGE = 4_000_000  # seed of the exchange of masks, apart from those of the t
 _TUNING = 1_000_000  # from the seed of a common network to those of its tuning
 
 
-def make_exchanged_images(
+def make_images_with_exchanged_masks(
     images: ImageData,
     cuts: Iterable[StreamedMask],
     unit: Unit,
@@ -50,7 +50,7 @@ def train_common(work: SuiteWork, common: CommonNetwork) -> str:
         cuts = [cut for spec in controls for cut in _cuts_of(work.rankings.open(spec), common.order)]
         recipe = find_recipe(common.recipe)
         model = work.start(recipe, common.seed).to(device())
-        inputs = make_exchanged_images(images, cuts, common.unit, common.seed, fill=common.fill)
+        inputs = make_images_with_exchanged_masks(images, cuts, common.unit, common.seed, fill=common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         fit(model, inputs, labels, Normalisation.of(images), recipe, common.seed, checkpoint)
         about = {"network": record(common), "seconds": time.perf_counter() - start}
@@ -68,7 +68,7 @@ def tune(work: SuiteWork, common: CommonNetwork, row: RankingSpec) -> None:
             return
         model = _load(work, common.key)
         cuts, seed = _cuts_of(rankings, common.order, masks), _TUNING + common.seed
-        inputs = make_exchanged_images(images, cuts, common.unit, seed, masks, common.fill)
+        inputs = make_images_with_exchanged_masks(images, cuts, common.unit, seed, masks, common.fill)
         labels, start = torch.from_numpy(images.train.labels), time.perf_counter()
         recipe = make_tuning_recipe(find_recipe(common.recipe))
         fit(model, inputs, labels, Normalisation.of(images), recipe, seed)

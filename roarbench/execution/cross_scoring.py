@@ -1,4 +1,4 @@
-"""The job that scores several references, as they are, under the maps that explain one of them."""
+"""Job that scores several explained networks under the maps of one of them."""
 
 import time
 from base64 import b64encode

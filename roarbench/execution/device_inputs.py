@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from roarbench.datasets.decoded import ImageData
-from roarbench.devices import device, gpu_memory
+from roarbench.devices import available_gpu_memory, device
 from roarbench.enums import Split, Unit
 from roarbench.errors import CallerError
 from roarbench.execution.importance import image_ids
@@ -115,7 +115,7 @@ def fits_in_memory(images: ImageData, width: int) -> bool:
 
 def _memory() -> float:
     if device().type == "cuda":
-        return gpu_memory()
+        return available_gpu_memory()
     return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / cores()
 
 

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor, nn
 
-from roarbench.devices import choose_precision, device, device_name, gpu_memory, send_to_device
+from roarbench.devices import available_gpu_memory, choose_precision, device, device_name, send_to_device
 from roarbench.enums import TEST_IDS, Making, Precision, Split
 from roarbench.errors import RunError
 from roarbench.estimators.baselines import blur
@@ -250,4 +250,4 @@ def images_at_once(work: SuiteWork, estimators: int) -> int:
         return count_explained_at_once(work.suite)
     suite, record = work.suite, work.images.record
     cost = network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
-    return max(EXPLAINED, count_fitting_images(gpu_memory(), cost.activations, record.shape, estimators))
+    return max(EXPLAINED, count_fitting_images(available_gpu_memory(), cost.activations, record.shape, estimators))

@@ -20,7 +20,7 @@ from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, S
 from roarbench.errors import StoreError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images, pair_images_of_class
-from roarbench.execution.common_networks import load_scoring_network, make_exchanged_images
+from roarbench.execution.common_networks import load_scoring_network, make_images_with_exchanged_masks
 from roarbench.execution.device_inputs import (
     find_removed_on_device,
     load_pixels,
@@ -187,7 +187,7 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
         return RedrawnImages(held, cell.t, mean_of(images).to(held.device), cell.unit, generator)
     if cell.retrain is ScoredNetwork.EXCHANGED and split is Split.TRAIN:
         cut = StreamedMask(rankings.planes(split), rankings.layout, cell.t, cell.order)
-        return make_exchanged_images(images, [cut], cell.unit, run.seed, fill=cell.fill)
+        return make_images_with_exchanged_masks(images, [cut], cell.unit, run.seed, fill=cell.fill)
     if cell.retrain is ScoredNetwork.MASKS:
         return RemovedMaps(rankings.layout.shape, find_removed_on_device(rankings, split, cell), cell.unit)
     return make_degraded(images, split, rankings, cell)

@@ -1,4 +1,4 @@
-"""Jobs that a worker does for rankings: rank a range of images, in one pass what shares it, and join the ranges."""
+"""Jobs that rank a range of images by estimators that share passes, and join the ranges."""
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence

@@ -1,4 +1,4 @@
-"""A suite and the place where it is done, which every job is given, and the networks that are explained there."""
+"""A suite with its store and its explained networks: the context that every job receives."""
 
 from dataclasses import dataclass
 

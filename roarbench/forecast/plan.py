@@ -9,7 +9,7 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import StoreError
 from roarbench.forecast.designs import Design, design_lines, designs_for
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, operations
-from roarbench.forecast.workload import PARTS, Work, count_work, suite_cost
+from roarbench.forecast.workload import PARTS, Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.available_inputs import find_made_inputs
@@ -186,6 +186,6 @@ def make_plan(
     suite = suite_results.suite
     rates = (measure(suite, work),) if measure else (assume(suite, CORE), assume(suite, GPU))
     estimates = tuple(replace(each, submission=submission) for each in rates)
-    count = operations(work, suite_cost(suite).flops, suite.recipe_record.area)
+    count = operations(work, count_cost_per_image(suite).flops, suite.recipe_record.area)
     runs, done = len(expand_points(suite)), len(suite_results.results)
     return Plan(suite_results.title, runs, done, work, count, estimates, workers, suite)

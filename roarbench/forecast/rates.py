@@ -22,7 +22,7 @@ from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.engine import importance_maps
 from roarbench.estimators.inputs import Batch
 from roarbench.estimators.noise import noise_draws
-from roarbench.forecast.workload import Work, count_explained_at_once, images_at_once, suite_cost
+from roarbench.forecast.workload import Work, count_cost_per_image, count_explained_at_once, images_at_once
 from roarbench.kernels.bit_planes import Layout
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.device_ranking import planes_of
@@ -124,7 +124,7 @@ _FILL = 1e-6  # the same for each feature of an image that is filled with what i
 
 def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
     """Estimate rates from counted operations, without timing anything."""
-    record, flops = suite.dataset_record, suite_cost(suite).flops
+    record, flops = suite.dataset_record, count_cost_per_image(suite).flops
     recipe = suite.recipe_record
     together = images_at_once(recipe, record.train_images)
     return Rates(
@@ -158,7 +158,7 @@ def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
     record, recipe, where = suite.dataset_record, suite.recipe_record, device()
     keep_memory()  # as workers do
     too_large = _too_large(suite, work) if where.type == "cuda" else ()
-    flops = suite_cost(suite).flops
+    flops = count_cost_per_image(suite).flops
     batch = _count_affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
     explained = _count_affordable(_EXPLAIN * flops, count_explained_at_once(suite), where)
     n = max(batch, explained)

@@ -128,7 +128,7 @@ def copies(estimators: Iterable[Estimator]) -> int:
     return sum(map(max, samples.values()))
 
 
-def suite_cost(suite: SuiteSpec) -> NetworkCost:
+def count_cost_per_image(suite: SuiteSpec) -> NetworkCost:
     """Return what an image costs in the suite's network."""
     record = suite.dataset_record
     return network_cost(suite.model, record.classes, record.channels, record.size, suite.network_source)
@@ -142,7 +142,7 @@ def count_explained_at_once(suite: SuiteSpec) -> int:
     """
     if suite.model in MODELS:
         return EXPLAINED
-    return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * suite_cost(suite).activations)))
+    return max(1, min(EXPLAINED, _PUT_OUT // (_FLOAT * count_cost_per_image(suite).activations)))
 
 
 def images_at_once(recipe: Recipe, train: int) -> int:
@@ -152,7 +152,7 @@ def images_at_once(recipe: Recipe, train: int) -> int:
 
 def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     """Return the larger of training (with a level's removed bits), if any, and explaining (with one batch's maps)."""
-    cost, record, recipe = suite_cost(suite), suite.dataset_record, suite.recipe_record
+    cost, record, recipe = count_cost_per_image(suite), suite.dataset_record, suite.recipe_record
     features = record.channels * record.size**2
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     explained = min(count_explained_at_once(suite), train)

@@ -74,7 +74,7 @@ def encode(keys: NDArray[np.int64], layout: Layout) -> NDArray[np.uint8]:
 def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8]:
     """Return what `encode` does, from keys of any kind and the same in ascending order.
 
-    No two equal keys may lie on both sides of a boundary: `divides_equal` says where they do.
+    No two equal keys may lie on both sides of a boundary: `find_cut_ties` says where they do.
     """
     planes = np.zeros((len(keys), layout.planes, layout.width), np.uint8)
     for flipped, threshold in zip(find_flips(layout), ordered[:, _lasts(layout)].T, strict=True):
@@ -84,7 +84,7 @@ def encode_sorted(keys: Keys, ordered: Keys, layout: Layout) -> NDArray[np.uint8
     return planes
 
 
-def divides_equal(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
+def find_cut_ties(ordered: Keys, layout: Layout) -> NDArray[np.bool_]:
     """Return for each row of keys in ascending order whether two equal ones lie on both sides of a boundary."""
     lasts = np.array(_lasts(layout), np.intp)
     return np.asarray((ordered[:, lasts] == ordered[:, lasts - 1]).any(1))

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from roarbench.enums import Unit
-from roarbench.kernels.bit_planes import Keys, Layout, divides_equal, encode, encode_sorted, find_flips
+from roarbench.kernels.bit_planes import Keys, Layout, encode, encode_sorted, find_cut_ties, find_flips
 from roarbench.kernels.ranking import features, sort_bits, sort_keys
 
 _ROWS = 32  # images that are sorted at once: their keys at 224 pixels take 39 MB, and a sort several times that
@@ -45,7 +45,7 @@ def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) ->
     named = features(importance.cpu().numpy(), layout.shape, layout.unit)  # or says what is wrong with them
     bits = sort_bits(named)
     ordered = np.sort(bits, axis=1)  # half as long as the keys with ties take, and most maps have no tie
-    found, tied = encode_sorted(bits, ordered, layout), divides_equal(ordered, layout)
+    found, tied = encode_sorted(bits, ordered, layout), find_cut_ties(ordered, layout)
     if tied.any():
         found[tied] = encode(sort_keys(named[tied], ties().cpu().numpy()[tied]), layout)
     return Ranked(found, compute_tied_shares(ordered))

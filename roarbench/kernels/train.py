@@ -16,10 +16,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from roarbench.devices import (
+    available_gpu_memory,
     compile_network,
     compiles,
     device_of,
-    gpu_memory,
     gpu_share,
     is_out_of_memory,
     send_to_device,
@@ -162,7 +162,7 @@ class Training:
         return found
 
     def _halve(self, error: RuntimeError) -> None:
-        if gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
+        if available_gpu_memory() < _OURS * gpu_share():  # others hold it, and may give it back
             raise error
         normed = any(isinstance(module, nn.modules.batchnorm._BatchNorm) for module in self._model.modules())
         if normed or self.at_once == 1:

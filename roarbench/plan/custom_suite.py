@@ -1,4 +1,4 @@
-"""Suites that somebody's file describes: what identifies them, and as plain values, as a store keeps them."""
+"""Suites from a user's file: their identity, and their plain values for the store."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace

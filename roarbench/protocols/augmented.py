@@ -1,4 +1,4 @@
-"""Augmented accuracy: one network for all rows, trained on other images' masks and tuned on each row's."""
+"""Augmented accuracy: one network scores all rows; it is trained on other images' masks and tuned on each row's."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Own-network gain: every explained network is scored under the maps of each, and the interaction counts."""
+"""Own-network gain: each of several networks is scored under the maps of all; the gain is the interaction."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Specific gain: an image's own mask beside another image's, by the same row, on the network of `augmented`."""
+"""Specific gain: an image's own mask against another image's mask of the row, on the network of `augmented`."""
 
 from dataclasses import replace
 

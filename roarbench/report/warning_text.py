@@ -1,4 +1,4 @@
-"""Say what speaks against a row: the rival and the size in a few words, and the sentence that they open."""
+"""Texts of warnings about a row: a short label with the comparison row, and the full sentence."""
 
 from collections.abc import Iterator
 from typing import NamedTuple

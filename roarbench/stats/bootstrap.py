@@ -1,4 +1,4 @@
-"""What a bootstrap is, and what comes of it: numbers with their draws, intervals, and shares of one in another."""
+"""Settings and results of a bootstrap: values with their draws, intervals, and ratios of two values."""
 
 from dataclasses import dataclass
 from typing import NamedTuple

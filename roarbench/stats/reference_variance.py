@@ -1,4 +1,4 @@
-"""How much curves vary from reference to reference, with the trainings on each, learnt from all rows together.
+"""Variance of curves between explained networks and between trainings, estimated from all rows together.
 
 What the pool is made of, and the formulas with their sources, is in `docs/statistics.md`.
 """
@@ -76,7 +76,7 @@ def references_of(boards: Sequence[Correctness]) -> References | None:
         shared,
         (len(networks) - 1) / (1 / rows + (1 - 1 / rows) * shared**2),
         own_freedom,
-        prior_of(np.nansum(deviations**2, 1) / freedom, freedom),
+        weigh_priors(np.nansum(deviations**2, 1) / freedom, freedom),
         rows,
         hashlib.sha256(b"".join(curve.digest for curve in curves)).digest()[:16],
     )
@@ -92,7 +92,7 @@ def _deviations(areas: Sequence[dict[str, float]], networks: Sequence[str]) -> F
     return made
 
 
-def prior_of(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
+def weigh_priors(squares: Floats, freedom: NDArray[np.int64]) -> Floats:
     """Return how likely each of `PRIORS` is, from how much rows differ in their variance; it sums to 1.
 
     The mean square of a row, in units of their mean, follows F with its own degrees of freedom and those of the prior

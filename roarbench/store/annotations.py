@@ -1,4 +1,4 @@
-"""What is known of entries and rankings beside their results, and travels with them. Nothing here imports torch.
+"""Notes on submissions and rankings that are stored beside results and exported with them. Imports no torch.
 
 Of an entry, what `validate` found; of rankings, on what share of the noisy copies the network keeps its prediction.
 That rankings were imported is noted here, too, and stays.
@@ -43,10 +43,10 @@ def put_remarks(connection: Connection, new: Mapping[str, Any]) -> None:
 def remarks_on(database: Database, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
     """Return what is noted of these, by subject."""
     with database.read() as connection:
-        return remarks_within(connection, kind, subjects)
+        return find_annotations(connection, kind, subjects)
 
 
-def remarks_within(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
+def find_annotations(connection: Connection, kind: Kind, subjects: Collection[str]) -> dict[str, Any]:
     """Return the same within a transaction."""
     if not subjects or not inspect(connection).has_table(remarks.name):
         return {}

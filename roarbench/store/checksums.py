@@ -1,4 +1,4 @@
-"""Checksums of references, rankings and networks, from the first machine on: one database rests on the same ones.
+"""Recorded checksums of explained and shared networks and rankings: all machines of one database use the same files.
 
 Nothing here imports torch.
 """

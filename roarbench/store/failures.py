@@ -13,7 +13,7 @@ from roarbench.errors import LostLease
 from roarbench.identity import encode_canonically, record
 from roarbench.plan.runs import Run
 from roarbench.store.database import Database, delete_rows, find_present, insert_new, select_matching
-from roarbench.store.leases import LeaseRequest, Owner, drop, redeem
+from roarbench.store.leases import LeaseRequest, Owner, drop, release_lease
 from roarbench.store.provenance import code_version
 from roarbench.store.run_result import Failure, read_run
 from roarbench.store.schema import failures, stopped, tries
@@ -46,7 +46,7 @@ class Failures:
 
         def work(connection: Connection) -> None:
             for run in runs:
-                if number is not None and not redeem(connection, run.key, number):
+                if number is not None and not release_lease(connection, run.key, number):
                     raise LostLease(f"the lease on {run.key} went to another process")
             connection.execute(insert(failures), rows)
             _stop(connection, [run.key for run in runs], "", runs[0].data, why)

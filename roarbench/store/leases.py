@@ -164,7 +164,7 @@ def drop(connection: Connection, keys: Collection[str], owner: Owner | None = No
         connection.execute(delete(leases).where(leases.c.key.in_(chunk), *mine))
 
 
-def redeem(connection: Connection, key: str, number: int) -> bool:
+def release_lease(connection: Connection, key: str, number: int) -> bool:
     """Give up the lease of this number; False if it is no longer there."""
     return connection.execute(delete(leases).where(leases.c.key == key, leases.c.number == number)).rowcount == 1
 

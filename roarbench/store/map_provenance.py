@@ -1,4 +1,4 @@
-"""How the maps behind stored rankings were computed: what may differ between two stores that have the same ones."""
+"""Provenance of the maps behind stored rankings: device, batch and precision may differ between stores."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby

@@ -122,7 +122,7 @@ def content_of(files: Mapping[str, Mapping[str, Any]]) -> str:
     return fingerprint({split: file["sha256"] for split, file in files.items()})
 
 
-def read_kept(files: Mapping[str, Mapping[str, Any]]) -> float | None:
+def read_prediction_stability(files: Mapping[str, Mapping[str, Any]]) -> float | None:
     """Return `Rankings.kept` from what a manifest says of its files."""
     if not files or not all("kept" in file for file in files.values()):
         return None

@@ -39,9 +39,9 @@ from roarbench.store.ranking_parts import (
     checksum_of,
     is_covered,
     parts_of,
-    read_kept,
     read_manifest,
     read_planes,
+    read_prediction_stability,
     refuse_mixed,
     remedy,
     ties_of,
@@ -88,7 +88,7 @@ class RankingsStore:
 
     def kept_shares(self) -> dict[str, float]:
         """Return `Rankings.kept` by checksum, of those finished rankings that say it."""
-        return self._shares(read_kept)
+        return self._shares(read_prediction_stability)
 
     def tied_shares(self) -> dict[str, float]:
         """Return by checksum the mean share of a map's features that tie, of those finished rankings that say it."""
@@ -218,7 +218,9 @@ class RankingsStore:
         splits = {split: _view(folder / f"{split}.arrow", spec, split, files[split]) for split in spec.splits}
         seconds = sum(file["seconds"] for file in files.values())
         weights, checksum = manifest.get("weights", ""), checksum_in(manifest)
-        return Rankings(folder, spec.layout, splits, files, seconds, weights, checksum, read_kept(files))
+        return Rankings(
+            folder, spec.layout, splits, files, seconds, weights, checksum, read_prediction_stability(files)
+        )
 
     def checksums(self, spec: RankingSpec) -> set[str]:
         """Return the checksums of all finished rankings of this estimator, whatever splits and levels they have."""

@@ -28,7 +28,7 @@ from roarbench.store.leases import (
     drop,
     kernel_of,
     read_leases,
-    redeem,
+    release_lease,
     renew,
 )
 from roarbench.store.open_database import open_database
@@ -122,7 +122,7 @@ class ResultsStore:
         ordered = [rows[key] for key in sorted(rows)]
 
         def work(connection: Connection) -> set[str]:
-            lost = [key for key in sorted(rows) if number is not None and not redeem(connection, key, number)]
+            lost = [key for key in sorted(rows) if number is not None and not release_lease(connection, key, number)]
             if lost:
                 if find_present(connection, results, rows) == rows.keys():
                     return set()  # stored, perhaps by this very call, whose answer was lost

@@ -1,4 +1,4 @@
-"""Published results: a folder of exports by suite and version, made to be its own repository, and its checks.
+"""A folder of published results: one export per suite and version, an index, and their checks.
 
     index.json                        every file with its hash, its number of rows and where it came from
     SUITE/VERSION/NAME.parquet        what `roarbench export` writes, the rows of one version of one suite alone

@@ -11,7 +11,7 @@ from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import TRUSTED, EstimatorId
 from roarbench.plan.runs import CLEAN, run_of
-from roarbench.store.annotations import Kind, remarks_within
+from roarbench.store.annotations import Kind, find_annotations
 from roarbench.store.database import Database, find_present, select_matching
 from roarbench.store.provenance import code_version
 from roarbench.store.run_result import RunResult
@@ -104,7 +104,7 @@ def origins(database: Database, keys: Collection[str]) -> dict[str, Origin]:
 def _find_origins(connection: Connection, rows: Mapping[str, tuple[str, str]]) -> dict[str, Origin]:
     """Return who vouches for each of these rows, which are estimators with the checksum of their rankings by key."""
     last = select(reproductions.c.key, reproductions.c.verdict).order_by(reproductions.c.id)
-    shipped = remarks_within(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
+    shipped = find_annotations(connection, Kind.IMPORTED, {rankings for _, rankings in rows.values()})
     imported = find_present(connection, imports, rows) | {
         key for key, (_, rankings) in rows.items() if rankings in shipped
     }

@@ -45,7 +45,7 @@ def class_attributes(tree: ast.Module, text: str) -> dict[str, Attribute]:
     return found
 
 
-def choose_values(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
+def parse_parameters(owner: str, attributes: Mapping[str, Attribute], listed: str) -> dict[str, Value]:
     """Return the values in a list `samples=50,noise=0.1` that are not the default, in the order of the file.
 
     Raises:

@@ -16,7 +16,7 @@ from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.parameters import Value, format_value
 from roarbench.plan.runs import CLEAN
 from roarbench.sandbox.faults import Fault, SubmissionFault, fault
-from roarbench.submissions.attributes import Attribute, choose_values, class_attributes, write_values
+from roarbench.submissions.attributes import Attribute, class_attributes, parse_parameters, write_values
 from roarbench.text import one_line
 
 TEMPLATE = Path(__file__).with_name("template.py")
@@ -93,7 +93,7 @@ class Submission:
         Raises:
             CallerError: It does not have these parameters, or not with these values.
         """
-        values = choose_values(self.name, self._attributes(), listed) if listed else {}
+        values = parse_parameters(self.name, self._attributes(), listed) if listed else {}
         return replace(self, values=tuple(values.items()))
 
     def _attributes(self) -> dict[str, Attribute]:

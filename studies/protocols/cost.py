@@ -24,7 +24,7 @@ from scipy.stats import norm
 from roarbench.analysis.stored_results import collect
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.forecast.rates import operations
-from roarbench.forecast.workload import count_work, suite_cost
+from roarbench.forecast.workload import count_cost_per_image, count_work
 from roarbench.plan.points import expand_points, select, select_seeds
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import find_suite
@@ -99,7 +99,7 @@ def cost(asked: SuitePart, seeds: Mapping[str, int], seconds: float) -> float:
     """Return the core-minutes of so many trainings of these rows, at so many seconds for an image's forward pass."""
     part = select(asked.suite, seeds, protocol=asked.protocol)
     part = select_seeds(part, {(asked.protocol.retrain, name): count for name, count in seeds.items()})
-    flops = suite_cost(part).flops
+    flops = count_cost_per_image(part).flops
     return operations(count_work(part, expand_points(part)), flops) / flops * seconds / 60
 
 

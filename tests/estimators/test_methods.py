@@ -11,7 +11,7 @@ from torch import nn
 from torch.nn.functional import interpolate
 
 from roarbench.errors import RunError
-from roarbench.estimators.cam_layers import blocks_of, look_at
+from roarbench.estimators.cam_layers import blocks_of, run_to_layer
 from roarbench.estimators.catalogue import ESTIMATORS
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.families.cam import stretch_over_image
@@ -145,7 +145,7 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
         module.register_forward_hook(lambda module, inputs, output, name=name: outputs.setdefault(name, output))
         for name, module in model.named_modules()
     ]
-    channels, _ = look_at(model.eval(), torch.randn(2, 3, 4, 4, generator=seeded(0)), "last")
+    channels, _ = run_to_layer(model.eval(), torch.randn(2, 3, 4, 4, generator=seeded(0)), "last")
     for handle in handles:
         handle.remove()
     alike = [name for name, output in outputs.items() if output is channels]
@@ -154,9 +154,9 @@ def test_the_last_layer_has_places_and_is_no_gate(case):
 
 def test_a_block_with_a_single_place_or_a_gate_is_refused():
     with pytest.raises(RunError, match="layer block1 has a single place or is a gate; write layer=last"):
-        look_at(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
+        run_to_layer(LOOKED_AT["a pool inside"][0], torch.zeros(1, 3, 4, 4), "block1")
     with pytest.raises(RunError, match="layer block2 has a single place or is a gate"):
-        look_at(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
+        run_to_layer(LOOKED_AT["a gate of each place"][0], torch.zeros(1, 3, 4, 4), "block2")
 
 
 @pytest.mark.slow

@@ -13,7 +13,7 @@ from roarbench.execution.local_workers import measure_rates
 from roarbench.forecast import rates
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
-from roarbench.forecast.workload import Work, count_work, suite_cost
+from roarbench.forecast.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
@@ -141,7 +141,7 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
     found, recipe = assume(suite, GPU), suite.recipe_record
     assert found.train == pytest.approx(0.001 / recipe.batch)
     large = assume(find_suite("imagenet-paper"), GPU)
-    assert large.train == pytest.approx(3 * suite_cost(find_suite("imagenet-paper")).flops / 8.1e13)
+    assert large.train == pytest.approx(3 * count_cost_per_image(find_suite("imagenet-paper")).flops / 8.1e13)
 
 
 def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():

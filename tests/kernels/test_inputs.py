@@ -200,5 +200,5 @@ def test_images_that_a_gpu_cannot_hold_stay_in_their_file(monkeypatch):
             assert inputs.load_pixels(images, Split.TRAIN) == "sent to the GPU"
             continue
         redrawn = jobs._inputs(images, SimpleNamespace(cell=cell, seed=1), None, Split.TEST)
-        swapped = common_networks.make_exchanged_images(images, [], Unit.SCALAR, 1)
+        swapped = common_networks.make_images_with_exchanged_masks(images, [], Unit.SCALAR, 1)
         assert [made.pixels.data_ptr() for made in (redrawn, swapped)] == 2 * [pixels.ctypes.data]

@@ -42,7 +42,7 @@ def weights_after(training):
 def gpu(monkeypatch):
     memory = {"share": 4e9, "there": 4e9}
     monkeypatch.setattr(train, "gpu_share", lambda: memory["share"])
-    monkeypatch.setattr(train, "gpu_memory", lambda: memory["there"])
+    monkeypatch.setattr(train, "available_gpu_memory", lambda: memory["there"])
     return memory
 
 

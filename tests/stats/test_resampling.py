@@ -10,7 +10,7 @@ from scipy.stats import t as student
 from roarbench.stats import resampling as module
 from roarbench.stats.bootstrap import Bootstrap
 from roarbench.stats.curves import Correctness, area_weights
-from roarbench.stats.reference_variance import PRIORS, References, components, prior_of
+from roarbench.stats.reference_variance import PRIORS, References, components, weigh_priors
 from roarbench.stats.resampling import draw
 from roarbench.stats.training_noise import draw_training_noise
 from roarbench.stats.variance_components import Spread, Trainings, spread_of
@@ -219,8 +219,8 @@ def test_the_prior_is_the_likelihood_of_f_and_rows_that_differ_more_leave_it_few
     squares, freedom = np.array([0.2, 0.5, 1.1, 2.2]), np.array([2, 2, 2, 1])
     mean = 5.8 / 7
     expected = [np.prod(f(freedom, prior).pdf(squares / mean)) for prior in PRIORS]
-    np.testing.assert_allclose(prior_of(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9)
-    alike, apart = (prior_of(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0))
+    np.testing.assert_allclose(weigh_priors(squares, freedom), np.array(expected) / np.sum(expected), rtol=1e-9)
+    alike, apart = (weigh_priors(np.array([1.0] * 8 + [odd]), np.full(9, 4)) @ (1 / PRIORS) for odd in (1.0, 25.0))
     assert alike < 0.1 < 0.3 < apart
 
 

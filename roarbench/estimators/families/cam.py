@@ -42,7 +42,7 @@ def stretch_over_image(importance: Tensor, images: Tensor) -> Tensor:
 
 def _channels(inputs: MapInput) -> tuple[Tensor, Tensor]:
     """Return the output of the layer that is asked for, (n, k, a, b), and the logits of the classes, (n, 1)."""
-    channels, logits = cam_layers.look_at(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
+    channels, logits = cam_layers.run_to_layer(inputs.model, inputs.images, str(inputs.estimator.value("layer")))
     return channels, logits.gather(1, inputs.batch.targets[:, None])
 
 

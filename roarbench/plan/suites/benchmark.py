@@ -1,4 +1,4 @@
-"""The suites of the benchmark: the paper's 18 estimators and others in use on images, those that apply on tables."""
+"""Suites of the benchmark: the paper's 18 estimators and others, on images and on tables."""
 
 from dataclasses import replace
 
