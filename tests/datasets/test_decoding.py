@@ -26,9 +26,9 @@ import sys
 from functools import partial
 from pathlib import Path
 from tests.helpers.tiny_set import TINY
-from roarbench.datasets import decoding, loading
+from roarbench.datasets import decode_dataset, decoding
 {before}
-loading.decode_dataset(TINY, Path(sys.argv[1]), Path(sys.argv[2]))
+decode_dataset.decode_dataset(TINY, Path(sys.argv[1]), Path(sys.argv[2]))
 """
 
 
@@ -93,7 +93,9 @@ def test_a_limit_takes_the_first_of_each_class_evenly_and_decodes_no_other(decod
 
 
 @pytest.mark.process
-@pytest.mark.parametrize("moment", ["decoding.decode_image", "decoding._count", "loading._moments", "Path.rename"])
+@pytest.mark.parametrize(
+    "moment", ["decoding.decode_image", "decoding._count", "decode_dataset._moments", "Path.rename"]
+)
 def test_killed_at_any_moment(moment, decode, tiny_folder, tmp_path):
     store = tmp_path / "store"
     before = f"import os\n{moment} = lambda *_: os.kill(os.getpid(), 9)"

@@ -258,10 +258,10 @@ exec setpriv --reuid 54321 --regid 54321 --clear-groups --bounding-set=-all --in
 import torch, sys
 from tests.helpers.sandboxed import GRADIENT, make_task
 from roarbench.sandbox.explain import explain
-from roarbench.sandbox.launch import sandboxed
+from roarbench.sandbox.launch import make_sandbox_command
 from roarbench.sandbox.limits import CHECK
 from roarbench.sandbox.preflight import check_sandbox
-assert "--disable-userns" in sandboxed("inside.py", [], 3)
+assert "--disable-userns" in make_sandbox_command("inside.py", [], 3)
 check_sandbox()
 many = "import os, time\\nfor n in range(20_000): os.mknod(str(n))\\ntime.sleep(1)"
 faults = [explain(make_task(source), CHECK).fault for source in (GRADIENT, "import os\\nos.setuid(0)", many)]

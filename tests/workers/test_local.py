@@ -272,9 +272,9 @@ def test_each_line_of_a_workers_log_names_its_job_and_a_failure_has_its_tracebac
 
 ENDED_TWICE = """
 import time
-from roarbench.workers.stopping import asked, deferred, end_when_asked
+from roarbench.workers.stopping import asked, defer_stop, end_when_asked
 end_when_asked()
-with deferred():
+with defer_stop():
     print("ready", flush=True)
     while not asked():
         time.sleep(0.01)
