@@ -17,7 +17,7 @@ from functools import lru_cache
 import torch
 
 from roarbench.devices import COMPILING, device, gpus
-from roarbench.enums import Unit
+from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.degrade import DegradedImages
 from roarbench.kernels.inputs import Normalisation
 from roarbench.kernels.train import fit
@@ -32,11 +32,7 @@ NORM = Normalisation((120.0, 115.0, 100.0), (60.0, 60.0, 60.0))
 @lru_cache(maxsize=1)
 def held(images: int) -> DegradedImages:
     """Make random images, half of the features removed, once in each worker."""
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(256, (images, 3, 32, 32), dtype=torch.uint8, generator=generator)
-    removed = torch.randint(256, (images, 384), dtype=torch.uint8, generator=generator)
-    fill = torch.tensor(NORM.mean)
-    return DegradedImages(pixels.to(device()), removed.to(device()), fill.to(device()), Unit.SCALAR)
+    return draw_images((3, 32, 32), images, device())
 
 
 def training(images: int, epochs: float, seed: int, compiling: bool) -> None:

@@ -35,7 +35,7 @@ class Dot(NamedTuple):
 
 
 class Scatter(NamedTuple):
-    """What is drawn: the boards by title, their rows, both scales, and the same in words."""
+    """Picture of both gains: the boards by title, their rows, both scales, and the same in words."""
 
     boards: list[str]
     dots: list[Dot]

@@ -10,7 +10,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from roarbench.api.check import CheckTable, check
+    from roarbench.api.check import check
+    from roarbench.api.check_table import CheckTable
     from roarbench.api.curve import Curve, perturbation_curve
     from roarbench.api.evaluate import evaluate
     from roarbench.api.functions import write_submission
@@ -24,7 +25,8 @@ if TYPE_CHECKING:
     from roarbench.errors import CallerError, RoarbenchError, RunError
 
 _HOMES = {
-    "api.check": ("CheckTable", "check"),
+    "api.check": ("check",),
+    "api.check_table": ("CheckTable",),
     "api.curve": ("Curve", "perturbation_curve"),
     "api.evaluate": ("evaluate",),
     "api.functions": ("write_submission",),

@@ -10,7 +10,6 @@ figures are published ones with their source, or a plan's; where neither exists 
 import argparse
 import json
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -28,7 +27,7 @@ from torch import nn
 
 from roarbench.devices import COMPILING
 from roarbench.enums import Unit
-from roarbench.kernels.degrade import DegradedImages
+from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.inputs import Inputs, Normalisation
 from roarbench.kernels.streaming import StreamedImages
 from roarbench.kernels.train import Training, use_training_kernels
@@ -120,7 +119,7 @@ def compare_modes() -> str:
             if mode == "compiled":
                 os.environ[COMPILING] = "1"
             try:
-                made = training(size, held(size))
+                made = training(size, draw_images((3, size.side, size.side), size.images, DEVICE))
                 if "graphs" in mode:
                     made._forward = torch.compile(made._model, mode="reduce-overhead", dynamic=False)
                 rate = f"{images_a_second(made, size, lambda: None):,.0f} images/s"
@@ -156,14 +155,6 @@ def images_a_second(begun: Training, size: Size, before_step: Callable[[], None]
             wait()
             taken += time.perf_counter() - start if number >= size.steps else 0.0
     return size.steps * begun._batch / taken
-
-
-def held(size: Size) -> DegradedImages:
-    """Make random images on the device, half of their features removed."""
-    generator = torch.Generator().manual_seed(0)
-    shapes = (size.images, 3, size.side, size.side), (size.images, -(-3 * size.side**2 // 8))
-    pixels, removed = (torch.randint(256, shape, dtype=torch.uint8, generator=generator) for shape in shapes)
-    return DegradedImages(pixels.to(DEVICE), removed.to(DEVICE), FILL.to(DEVICE), Unit.SCALAR)
 
 
 @contextmanager
@@ -286,7 +277,6 @@ def main() -> None:
         found.append((step, *try_step(step, arguments.out)))
         print(f"{step.name}: {found[-1][1]} (expected: {step.expected})", flush=True)
         write_report(found, arguments.out / "report.md")
-    shutil.copyfile(arguments.out / "modes.txt", arguments.out / "modes.json")
     sys.exit(any(said.startswith(("failed", "not done")) for _, said, _ in found))
 
 

@@ -3,9 +3,10 @@
 import first_gpu
 import pytest
 import torch
-from first_gpu import STEPS, TINY, Step, held, images_a_second, mapped_pixels, training, try_step, write_report
+from first_gpu import STEPS, TINY, Step, images_a_second, mapped_pixels, training, try_step, write_report
 
 from roarbench.enums import Unit
+from roarbench.forecast.measurement import draw_images
 from roarbench.kernels.streaming import StreamedImages
 
 
@@ -19,7 +20,8 @@ def test_steps_are_timed_from_memory_and_from_a_file(tmp_path, monkeypatch):
     size, forgotten = TINY._replace(images=64, steps=1), []
     with mapped_pixels(size.side, size.images) as (pixels, forget):
         streamed = StreamedImages(pixels, None, first_gpu.FILL, Unit.SCALAR, torch.device("cpu"))
-        for inputs in (streamed, held(size)):
+        held = draw_images((3, size.side, size.side), size.images, torch.device("cpu"))
+        for inputs in (streamed, held):
             begun = training(size, inputs)
             assert images_a_second(begun, size, lambda: forgotten.append(forget())) > 0
             assert begun.step == begun.steps == 2

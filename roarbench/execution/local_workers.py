@@ -7,7 +7,8 @@ from pathlib import Path
 
 from roarbench.devices import gpus
 from roarbench.errors import CallerError
-from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
+from roarbench.forecast.measurement import measure
+from roarbench.forecast.rates import CORE, GPU, Rates, assume
 from roarbench.forecast.workload import Work
 from roarbench.plan.suite import SuiteSpec
 from roarbench.store.provenance import cores

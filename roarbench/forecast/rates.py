@@ -1,47 +1,14 @@
-"""How fast a machine works: measured on the spot for a second or two, or assumed from published figures."""
+"""Rates of a machine: seconds for each kind of work, measured (`measurement`) or assumed from published figures."""
 
-import math
-import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass, replace
-from io import BytesIO
+from dataclasses import asdict, dataclass
 from typing import Any, NamedTuple
 
-import numpy as np
-import torch
-from PIL import Image
-from torch import nn
-from torch.nn import functional as F
-
-from roarbench.datasets import DatasetRecord
-from roarbench.datasets.decode_image import decode_image
-from roarbench.devices import choose_precision, device, device_of, explain_no_compilation, keep_memory
-from roarbench.enums import PLAIN_FILLS, Unit
-from roarbench.errors import NoRoom
-from roarbench.estimators.catalogue import find_estimator
-from roarbench.estimators.engine import importance_maps
-from roarbench.estimators.inputs import Batch
-from roarbench.estimators.noise import noise_draws
 from roarbench.forecast.workload import Work, count_cost_per_image, count_explained_at_once, images_at_once
-from roarbench.kernels.bit_planes import Layout
-from roarbench.kernels.degrade import DegradedImages
-from roarbench.kernels.device_ranking import planes_of
-from roarbench.kernels.fill import fill_features
-from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import tie_order
-from roarbench.kernels.scoring import count_scored_at_once, predict
-from roarbench.kernels.train import Training, fit, use_training_kernels
-from roarbench.models.build import build
-from roarbench.plan.recipe import Recipe
-from roarbench.plan.recipes import find_recipe
-from roarbench.plan.run_keys import list_stored_levels
+from roarbench.kernels.scoring import count_scored_at_once
 from roarbench.plan.suite import SuiteSpec
 
-_TRAIN, _EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
-_STEPS = {"cpu": 8, "cuda": 80}  # training steps that are timed at most, all sizes together
-_BUDGET = {"cpu": 1e10, "cuda": 4e13}  # operations that each measurement may take: a part of a second
-_FEW = 2  # images that are measured at least
-_PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
+TRAIN, EXPLAIN = 3, 2  # forward passes that a training step takes, and a pass forward and back to the image
+PHOTO = 2  # side of a made-up photograph, as a multiple of the decoded one: ImageNet's are 400 x 350 and kept at 224
 
 
 @dataclass(frozen=True)
@@ -131,10 +98,10 @@ def assume(suite: SuiteSpec, machine: Assumed) -> Rates:
         device=machine.device,
         gpus=machine.gpus,
         basis=machine.basis,
-        decode=_DECODE * (_PHOTO * record.size) ** 2,
-        train=max(_TRAIN * recipe.area * flops / machine.train, machine.step / together),
+        decode=_DECODE * (PHOTO * record.size) ** 2,
+        train=max(TRAIN * recipe.area * flops / machine.train, machine.step / together),
         predict=max(flops / machine.predict, machine.step / 2 / count_scored_at_once(record.size)),
-        explain=max(_EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
+        explain=max(EXPLAIN * flops / machine.explain, machine.step / count_explained_at_once(suite)),
         draw=_DRAW * record.channels * record.size**2,
         rank=_RANK * record.channels * record.size**2,
         fill=None if machine.gpus else _FILL * record.channels * record.size**2,
@@ -147,160 +114,4 @@ def operations(work: Work, flops: int, area: float = 1.0) -> float:
     Training images have the share `area` of its pixels in the mean.
     """
     scored, explained = work.images_scored, work.images_explained
-    return flops * (_TRAIN * area * work.images_trained + scored + _EXPLAIN * explained)
-
-
-def measure(suite: SuiteSpec, work: Work | None = None) -> Rates:
-    """Time each kind of work by this process, on made-up images of the suite's shape; no more of them than needed.
-
-    What is no part of the work is not timed; it is all that a suite may need if None.
-    """
-    record, recipe, where = suite.dataset_record, suite.recipe_record, device()
-    keep_memory()  # as workers do
-    too_large = _too_large(suite, work) if where.type == "cuda" else ()
-    flops = count_cost_per_image(suite).flops
-    batch = _count_affordable(_TRAIN * flops, images_at_once(recipe, record.train_images), where)
-    explained = _count_affordable(_EXPLAIN * flops, count_explained_at_once(suite), where)
-    n = max(batch, explained)
-    inputs = _draw_images(record, n, where)
-    generator = torch.Generator().manual_seed(0)
-    model = build(suite.model, record.classes, record.channels, record.size, generator, suite.network_source).to(where)
-    norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
-    labels = torch.randint(record.classes, (n,), generator=generator)
-    images = inputs.batch(torch.arange(explained)) / 64 - 2
-    precision = choose_precision(suite.maps.precision, where)
-    grad = [find_estimator("grad")]
-    some = Batch(images, labels[:explained].to(where), torch.arange(explained))
-    black = torch.full((record.channels, 1, 1), -2.0, device=where)
-    layout = Layout(record.shape, Unit.SCALAR, list_stored_levels(suite))
-    importance = torch.rand(explained, *layout.shape, generator=generator).to(where)
-    ties = torch.from_numpy(tie_order(some.ids.numpy(), layout.features)).to(where)
-    photo, scored = _photograph(record), count_scored_at_once(record.size)
-    trains, scores, explains = _kinds(work)
-    trains = trains and suite.recipe not in [recipe for recipe, _ in too_large]
-    clock, processor = time.perf_counter(), time.process_time()
-    rates = Rates(
-        device="one core" if where.type == "cpu" else torch.cuda.get_device_name(),
-        gpus=torch.cuda.device_count(),
-        basis="",
-        decode=_time_call(lambda: decode_image(photo, record)),
-        train=_train_seconds(replace(recipe, batch=batch), model, norm, record, flops) if trains else 0.0,
-        predict=_time_call(lambda: predict(model, inputs, norm, min(n, scored)), scores)
-        / n,  # not filled up to a batch
-        explain=_time_call(lambda: importance_maps(grad, model.eval(), some, black, precision), explains) / explained,
-        draw=_time_call(lambda: noise_draws(images.cpu(), some.ids, 0, 0)) / explained,
-        rank=_time_call(lambda: planes_of(importance, lambda: ties, layout)) / explained,
-        fill=_fill_seconds(suite, work),
-    )
-    if where.type == "cuda":  # timed by the clock
-        torch.cuda.empty_cache()  # the memory that the measurement took is the jobs'
-        return replace(rates, lacks=tuple(filter(None, [explain_no_compilation()])), too_large=too_large)
-    return replace(rates, load=max(1.0, (time.perf_counter() - clock) / (time.process_time() - processor)))
-
-
-def _train_seconds(recipe: Recipe, model: nn.Module, norm: Normalisation, record: DatasetRecord, flops: int) -> float:
-    """Return the seconds of an image in the mean over a training: of each size the second half of some steps is timed.
-
-    All sizes are those of one short training on made-up images, which are seen as often as in a whole one. The first
-    half of a size's steps takes what is done once, such as making images that all epochs share, or choosing kernels.
-    """
-    where, sizes, batch = device_of(model), len(recipe.sides), recipe.batch
-    most = _STEPS[where.type]
-    half = max(1, min(most, _count_affordable(_TRAIN * flops, most * batch, where) // batch) // sizes)
-    steps = 2 * half * sizes
-    images = max(batch, math.ceil(steps * batch / recipe.epochs))
-    short, labels = replace(recipe, epochs=steps * batch / images), torch.arange(images) % record.classes
-    training, seconds = Training(model, _draw_images(record, images, where), labels, norm, short, 0), 0.0
-    clock = _clock(where)
-    with use_training_kernels():
-        for _ in range(sizes):
-            for _ in range(half):
-                training.advance()
-            start = clock()
-            for _ in range(half):
-                training.advance()
-            seconds += clock() - start
-    return seconds / (sizes * half * batch)
-
-
-def _too_large(suite: SuiteSpec, work: Work | None) -> tuple[tuple[str, str], ...]:
-    """Try a step of each training that there is to do; return those that do not fit in this process's share."""
-    record, found = suite.dataset_record, []
-    recipes = [suite.reference_recipe] if not suite.given and (work is None or work.references) else []
-    recipes += [suite.recipe] if work is None or work.images_retrained else []
-    norm = Normalisation((128.0,) * record.channels, (64.0,) * record.channels)
-    for name in dict.fromkeys(recipes):
-        recipe, source = find_recipe(name), suite.network_source
-        batch = images_at_once(recipe, work.train if work else record.train_images)
-        inputs, generator = _draw_images(record, batch, device()), torch.Generator().manual_seed(0)
-        model = build(suite.model, record.classes, record.channels, record.size, generator, source).to(device())
-        one_step = replace(recipe, batch=batch, micro_batch=0, epochs=1.0, sides=(1.0,))
-        try:
-            fit(model, inputs, torch.zeros(batch, dtype=torch.int64), norm, one_step, 0)
-        except NoRoom as error:
-            found.append((name, str(error)))
-    return tuple(found)
-
-
-def _kinds(work: Work | None) -> tuple[bool, bool, bool]:
-    """Return whether there is anything to train, to score and to explain."""
-    if work is None:
-        return True, True, True
-    return work.images_trained > 0, work.images_scored > 0, work.images_explained > 0
-
-
-def _count_affordable(flops: float, wanted: int, where: torch.device) -> int:
-    """Return how many images of so many operations each a measurement may take."""
-    return max(_FEW, min(wanted, int(_BUDGET[where.type] / flops)))
-
-
-def _time_call(work: Callable[[], object], wanted: bool = True) -> float:
-    """Time the second of two calls, the first one warms up: processor time, on a GPU the time until it is done."""
-    if not wanted:
-        return 0.0
-    work()
-    clock = _clock(device())
-    start = clock()
-    work()
-    return clock() - start
-
-
-def _clock(where: torch.device) -> Callable[[], float]:
-    return time.process_time if where.type == "cpu" else _gpu_clock
-
-
-def _gpu_clock() -> float:
-    torch.cuda.synchronize()
-    return time.perf_counter()
-
-
-def _draw_images(record: DatasetRecord, n: int, where: torch.device) -> DegradedImages:
-    """Draw random images with half of their features removed, on a device."""
-    generator = torch.Generator().manual_seed(0)
-    pixels = torch.randint(256, (n, *record.shape), dtype=torch.uint8, generator=generator)
-    width = -(-pixels[0].numel() // 8)
-    removed = torch.randint(256, (n, width), dtype=torch.uint8, generator=generator)
-    fill = torch.full((record.channels,), 128.0)
-    return DegradedImages(pixels.to(where), removed.to(where), fill.to(where), Unit.SCALAR)
-
-
-def _fill_seconds(suite: SuiteSpec, work: Work | None) -> float:
-    """Time the fills that are made of what is left, on made-up photographs with half of them removed in squares."""
-    record, fills = suite.dataset_record, sorted({block.fill for block in suite.blocks} - set(PLAIN_FILLS))
-    if not fills or (work is not None and not work.images_filled):
-        return 0.0
-    photo = torch.tensor(decode_image(_photograph(record), record).pixels, device=device())
-    images = photo.expand(_FEW, -1, -1, -1)
-    squares = torch.rand(_FEW, record.channels, 8, 8, generator=torch.Generator().manual_seed(0))
-    gone = F.interpolate(squares, images.shape[2:]).to(device()) < 0.5
-    mean, ids = torch.full((record.channels,), 128.0, device=device()), torch.arange(_FEW)
-    return _time_call(lambda: [fill_features(images, gone, fill, mean, ids) for fill in fills]) / (_FEW * len(fills))
-
-
-def _photograph(record: DatasetRecord) -> bytes:
-    """Make a JPEG of smooth colours, which decodes about as fast as a photograph."""
-    coarse = np.random.default_rng(0).integers(256, size=(8, 8, 3), dtype=np.uint8)
-    side = _PHOTO * record.size
-    file = BytesIO()
-    Image.fromarray(coarse).resize((side, side), Image.Resampling.BICUBIC).save(file, "JPEG", quality=90)
-    return file.getvalue()
+    return flops * (TRAIN * area * work.images_trained + scored + EXPLAIN * explained)

@@ -27,8 +27,20 @@ def augment(images: Tensor, kind: Augmentation, generator: torch.Generator) -> T
 
     They are on the same device; the generator, on the CPU, is the only source of chance.
     """
-    drawn = draw(tuple(images.shape), kind, generator)
-    return augment_by(images, kind, tuple(send_to_device(part, images.device) for part in drawn))
+    drawn = [send_to_device(part, images.device) for part in draw(tuple(images.shape), kind, generator)]
+    match kind:
+        case Augmentation.NONE:
+            return images
+        case Augmentation.FLIP:
+            return flip(images, *drawn)
+        case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
+            return shift(images, *drawn)
+        case Augmentation.NOISE_FLIP:
+            return flip(images + drawn[0], drawn[1])
+        case Augmentation.CROP_FLIP:
+            return flip(crop(images, drawn[0]), drawn[1])
+        case Augmentation.CORNERS:
+            return stamp_corners(images, *drawn)
 
 
 def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator) -> Draws:
@@ -49,23 +61,6 @@ def draw(shape: tuple[int, ...], kind: Augmentation, generator: torch.Generator)
             return draw_crops(n, width / height, generator), draw_mirrored(n, generator)
         case Augmentation.CORNERS:
             return (draw_other_corners(n, generator),)
-
-
-def augment_by(images: Tensor, kind: Augmentation, drawn: Draws) -> Tensor:
-    """Return what `augment` does, by what `draw` returned, on the device of the images."""
-    match kind:
-        case Augmentation.NONE:
-            return images
-        case Augmentation.FLIP:
-            return flip(images, *drawn)
-        case Augmentation.SHIFT | Augmentation.SHIFT_FLIP:
-            return shift(images, *drawn)
-        case Augmentation.NOISE_FLIP:
-            return flip(images + drawn[0], drawn[1])
-        case Augmentation.CROP_FLIP:
-            return flip(crop(images, drawn[0]), drawn[1])
-        case Augmentation.CORNERS:
-            return stamp_corners(images, *drawn)
 
 
 def shrink(images: Tensor, side: int) -> Tensor:

@@ -10,9 +10,10 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import MachineError, NoRoom, RunError
 from roarbench.execution import local_workers
 from roarbench.execution.local_workers import measure_rates
-from roarbench.forecast import rates
+from roarbench.forecast import measurement
+from roarbench.forecast.measurement import measure
 from roarbench.forecast.plan import Plan, make_plan
-from roarbench.forecast.rates import CORE, GPU, Rates, assume, measure
+from roarbench.forecast.rates import CORE, GPU, Rates, assume
 from roarbench.forecast.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
@@ -81,14 +82,14 @@ def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
 def test_rates_are_measured_per_image(monkeypatch):
     """A clock that each kernel moves on by its own seconds an image: the rates are those seconds."""
     now, steps = [0.0], []
-    monkeypatch.setattr(rates.time, "process_time", lambda: now[0])
+    monkeypatch.setattr(measurement.time, "process_time", lambda: now[0])
 
     def take(kernel, seconds, images):
         def kernel_that_takes(*arguments):
             now[0] += seconds * images(*arguments)
             return {}
 
-        monkeypatch.setattr(rates, kernel, kernel_that_takes)
+        monkeypatch.setattr(measurement, kernel, kernel_that_takes)
 
     class Steps:
         """Each takes 2 seconds an image, and one that is done once, in the first half of a size's steps, 100 more."""
@@ -103,7 +104,7 @@ def test_rates_are_measured_per_image(monkeypatch):
             self.sizes.add(size)
             steps.append(size)
 
-    monkeypatch.setattr(rates, "Training", Steps)
+    monkeypatch.setattr(measurement, "Training", Steps)
     take("predict", 3.0, lambda model, inputs, norm, batch: len(inputs))
     take("importance_maps", 5.0, lambda some, model, batch, *rest: len(batch.ids))
     take("planes_of", 7.0, lambda importance, ties, layout: len(importance))
@@ -122,9 +123,9 @@ def test_a_step_of_each_training_that_there_is_to_do_is_tried_at_its_own_size(mo
         assert recipe.epochs * len(inputs) == len(labels) == recipe.batch == find_recipe(recipe.title).batch
         raise NoRoom(recipe.title)
 
-    monkeypatch.setattr(rates, "fit", fit)
+    monkeypatch.setattr(measurement, "fit", fit)
     for nothing, tried in (("references", "quick@1"), ("images_retrained", "quick-reference@1")):
-        found = rates._too_large(find_suite("quick@1"), WORK._replace(**{nothing: 0}))
+        found = measurement._too_large(find_suite("quick@1"), WORK._replace(**{nothing: 0}))
         assert found == ((tried, tried),)
 
 

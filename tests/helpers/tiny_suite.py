@@ -17,7 +17,8 @@ from roarbench.execution import importance, job_graph, jobs, ranking_jobs
 from roarbench.execution.job_graph import build_job_graph
 from roarbench.execution.scheduler import complete
 from roarbench.execution.suite_work import SuiteWork
-from roarbench.forecast.rates import CORE, assume, measure
+from roarbench.forecast.measurement import measure
+from roarbench.forecast.rates import CORE, assume
 from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
