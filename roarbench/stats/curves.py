@@ -109,7 +109,7 @@ def gain(levels: Sequence[float], curve: Floats, random: Floats, order: Order) -
     """Return the area between Random's curve and an estimator's, in accuracy points; above 0 is better than Random.
 
     With the most important features removed (MoRF) the better curve is the lower one, with the least important ones
-    (LeRF) the higher one. This is the supplement's area of Hooker et al. 2019 as `docs/protocol.md` section 6 has it.
+    (LeRF) the higher one. This is the supplement's area of Hooker et al. 2019 as `docs/statistics.md` has it.
 
     Args:
         levels: From 0 on, ascending.
