@@ -10,18 +10,25 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from rich.console import Console
+
 from roarbench.analysis.evidence import Evidence
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import FILLS
+from roarbench.errors import RunError
+from roarbench.execution.local_workers import workers_here
+from roarbench.execution.run_suite import Request, run_suite
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.roar import ROAR
 from roarbench.stats.board import RANDOM
-from roarbench.stats.bootstrap import Sample
+from roarbench.stats.bootstrap import Bootstrap, Estimate, Sample, estimate
+from roarbench.stats.curves import POINTS
+from roarbench.stats.resampling import draw
+from roarbench.store.layout import Workspace
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.text import interval, markdown_table, percent
-from studies.diffroar.run import computed, images_alone, points_over
 from studies.page import program, write
 
 LEVEL = 0.9
@@ -35,13 +42,21 @@ def suite_of(rows: Sequence[str]) -> SuiteSpec:
     return replace(find_suite("quick@2"), name="quick-fills", version=1, blocks=blocks, references=1)
 
 
+def points_over(one: Sample | None, other: Sample | None) -> Estimate:
+    """Return an accuracy minus another, in points; nothing where one is missing."""
+    if one is None or other is None:
+        return Estimate()
+    found = estimate(one.minus(other), Bootstrap().confidence)
+    return Estimate(*(None if end is None else POINTS * end for end in found))
+
+
 def table(results: SuiteResults, rows: Sequence[str]) -> str:
     """Return a line for each row and fill that was run, intervals over test images."""
     evidence = Evidence.of(results)
 
     def accuracy(row: str, fill: str = "") -> Sample | None:
         drawn = evidence.drawn(ROAR, evidence.unit, fill) if fill else evidence.masks
-        return images_alone(drawn, evidence).accuracy((row, LEVEL))
+        return draw(drawn.scores, evidence.bootstrap, None).accuracy((row, LEVEL))  # the trainings as they are
 
     lines = []
     for row in rows:
@@ -64,8 +79,12 @@ def main() -> None:
     options = parser.parse_args()
     rows = options.rows.split(",")
     with ResultsStore.open(default_url(options.store)) as store:
-        done = computed(suite_of(rows), options.store, store, options.workers, limit=options.limit)
-    write(Path(__file__).with_name("README.md"), {"leakage": table(done, rows)})
+        request = Request(suite_of(rows), workers=workers_here(options.workers), limit=options.limit)
+        console = Console(stderr=True, highlight=False, markup=False)
+        done = run_suite(request, Workspace(options.store), store, console)
+    if done.failed:
+        raise RunError(f"{done.failed} runs failed; the reasons are in {options.store}")
+    write(Path(__file__).with_name("README.md"), {"leakage": table(done.suite_results, rows)})
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ from roarbench.errors import UnknownName
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.ids import EstimatorId, twin_id
 from roarbench.plan.suite import Block, SuiteSpec
-from roarbench.plan.suites import benchmark, generated, paper, quick, study, tabular
+from roarbench.plan.suites import benchmark, generated, paper, quick, tabular
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
@@ -16,8 +16,8 @@ from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 
 _ALL = (
-    *(quick.FIRST, *generated.GENERATED, *study.FIRST),
-    *(*quick.LATER, *paper.SUITES, *study.LATER, *tabular.FIRST, *tabular.LATER),
+    *(quick.FIRST, *generated.GENERATED),
+    *(*quick.LATER, *paper.SUITES, *tabular.FIRST, *tabular.LATER),
     *benchmark.SUITES,
 )
 VERSIONS = {(suite.name, suite.version): suite for suite in _ALL}
