@@ -53,13 +53,14 @@ install: $(VENV)/installed
 install-test: $(VENV)/installed-test
 
 # torch first: a later resolution that finds it installed leaves it as it is; with its torchvision, from one index
-# --no-compile: pip would compile all modules, which takes half of the time; imports compile the few that they need
+# --no-compile: pip would compile all modules, which takes half of the time; imports compile the few that they need,
+# those of torch while pip goes on
 # -qq: pip's errors, and none of its warnings about the machine's settings
 $(VENV)/installed: pyproject.toml constraints.txt
 	@echo "an environment in $(VENV): a minute or two"
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -qq --no-compile -c constraints.txt torch torchvision
-	$(BIN)/pip install -qq --no-compile -c constraints.txt -e .
+	$(BIN)/python -c "import torch" & $(BIN)/pip install -qq --no-compile -c constraints.txt -e .
 	touch $@
 
 $(VENV)/installed-board: $(VENV)/installed

@@ -16,7 +16,7 @@ from tests.helpers.commands import PROGRAM
 from tests.helpers.store_rows import make_result, make_run
 
 ROWS = 10_000
-SHIPPED = Path(__file__).parents[1] / "results" / "quick" / "5" / "roarbench.parquet"
+SHIPPED = Path(__file__).parents[1] / "results" / "quick" / "7" / "roarbench.parquet"
 
 
 def command(*words: str) -> str:

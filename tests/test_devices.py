@@ -200,3 +200,28 @@ def test_compilers_share_the_cores(monkeypatch):
         devices.bound_compilers(processes)
         devices.bound_compilers(5)  # what is set counts
         assert devices.os.environ == {"TORCHINDUCTOR_COMPILE_THREADS": each}
+
+
+PROCESSOR = "processor\t: 0\nvendor_id\t: {}\ncpu family\t: {}\nflags\t\t: fpu avx2 {}\n\nprocessor\t: 1\n"
+
+
+@pytest.mark.parametrize(
+    ("vendor", "family", "flags", "slow"),
+    [
+        ("AuthenticAMD", 25, "avx512f avx512dq", True),  # Zen 4
+        ("AuthenticAMD", 25, "fma", False),  # Zen 3
+        ("AuthenticAMD", 26, "avx512f", False),  # Zen 5
+        ("GenuineIntel", 6, "avx512f", False),
+    ],
+)
+def test_processes_sort_without_avx_512_where_that_is_slow(monkeypatch, tmp_path, vendor, family, flags, slow):
+    (tmp_path / "cpuinfo").write_text(PROCESSOR.format(vendor, family, flags))
+    monkeypatch.setattr(devices, "Path", lambda name: tmp_path / name.rpartition("/")[2])
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    with devices.sort_fast():
+        assert ("X86_V4" in devices.os.environ.get("NPY_DISABLE_CPU_FEATURES", "")) == slow
+    assert "NPY_DISABLE_CPU_FEATURES" not in devices.os.environ
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "AVX512_SPR")  # the caller's
+    with devices.sort_fast():
+        assert devices.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"
+    assert devices.os.environ["NPY_DISABLE_CPU_FEATURES"] == "AVX512_SPR"

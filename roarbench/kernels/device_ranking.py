@@ -53,8 +53,13 @@ def planes_of(importance: Tensor, ties: Callable[[], Tensor], layout: Layout) ->
 
 def compute_tied_shares(ordered: Keys | NDArray[np.float32]) -> list[float]:
     """Return `Ranked.tied` from the features of each map in ascending order."""
-    ends = (np.flatnonzero(np.append(row[1:] != row[:-1], True)) for row in ordered)  # of each run of equal numbers
-    return [float(np.diff(each, prepend=-1).max() / ordered.shape[1]) for each in ends]
+    d, new = ordered.shape[1], ordered[:, 1:] != ordered[:, :-1]
+    return [1 / d if row.all() else _longest_run(row) / d for row in new]
+
+
+def _longest_run(new: NDArray[np.bool_]) -> int:
+    """Return how many equal numbers stand together at most, from whether each number but the first differs."""
+    return int(np.diff(np.flatnonzero(new), prepend=-1, append=len(new)).max())
 
 
 def _is_on_gpu(importance: Tensor, layout: Layout) -> bool:

@@ -22,7 +22,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import NamedTuple
 
-from roarbench.devices import SHARING, bound_compilers, keep_memory
+from roarbench.devices import SHARING, bound_compilers, keep_memory, sort_fast
 from roarbench.errors import MachineError
 from roarbench.workers.job import IN_A_ROW, Job, JobOutcome, make_all_left_error, perform
 from roarbench.workers.logs import write_worker_log
@@ -187,7 +187,7 @@ class LocalEngine(AbstractContextManager["LocalEngine"]):
         counts = (self._shown.count(gpu), len(self._shown))
         arguments = (there, os.getpid(), gpu, counts, signs, self._logs)
         process = self._context.Process(target=_serve, args=arguments, daemon=True)
-        with _STARTING, _ignore_interrupts(), _hide_main():
+        with _STARTING, _ignore_interrupts(), _hide_main(), sort_fast():
             process.start()
         there.close()
         return _Worker(process, here, number, signs, failed)
