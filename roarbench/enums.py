@@ -56,7 +56,6 @@ class ScoredNetwork(StrEnum):
     MASKS = "masks"  # trained from scratch on the binary removal masks alone
     NONE = "none"  # the reference, as it is
     EXCHANGED = "exchanged"  # trained from scratch on images that carry other images' removal masks of the same cell
-    RECURSIVE = "recursive"  # trained from scratch where networks of lower levels, explained anew, say what matters
     COMMON = "common"  # one for all rows, trained on the controls' exchanged masks, then tuned on the row's own
     SIBLINGS = "siblings"  # every reference, as it is, under the maps that explain each of them
 

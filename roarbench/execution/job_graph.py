@@ -74,7 +74,7 @@ def build_job_graph(work: SuiteWork, runs: list[Run]) -> list[Step]:
     by_seed = sorted(runs, key=lambda run: run.seed)  # every row has a whole curve before any has a second one
     together = [run for run in by_seed if run.cell.retrain is ScoredNetwork.SIBLINGS]
     alone = [run for run in by_seed if run.cell.retrain is not ScoredNetwork.SIBLINGS]
-    scoring = [_run_step(work, run, runs, lacking, needs) for run in alone]
+    scoring = [_run_step(work, run, lacking, needs) for run in alone]
     scoring += _add_sibling_steps(work, together, lacking, needs)
     explained = {name for step in (*ranking, *scoring) for name in step.needs}
     training = [_reference_step(each) for each in work.explained if each.step in explained]
@@ -212,14 +212,7 @@ def seal_name(work: SuiteWork, spec: RankingSpec) -> str:
     return f"seal {spec.name} {spec.unit}{work.explained_in(spec).numbered if spec.reference else ''}"
 
 
-def _level_before(run: Run, runs: list[Run]) -> tuple[str, ...]:
-    """Return the step of a row's next lower level."""
-    below = [other for other in runs if other.cell.t < run.cell.t]
-    lower = [other for other in below if replace(other, cell=replace(other.cell, t=run.cell.t)) == run]
-    return tuple(other.key for other in sorted(lower, key=lambda other: other.cell.t)[-1:])
-
-
-def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, references: References) -> Step:
+def _run_step(work: SuiteWork, run: Run, lacking: Lacking, references: References) -> Step:
     needs: tuple[str, ...] = ()
     if run.cell.retrain is ScoredNetwork.NONE:
         used = {each.reference.key for each in (work.explained_by(run), work.scored_by(run))}
@@ -229,8 +222,6 @@ def _run_step(work: SuiteWork, run: Run, runs: list[Run], lacking: Lacking, refe
     if run.cell.retrain is ScoredNetwork.COMMON:
         *_, last = _network_steps(work, run, lacking)
         needs += (last.job.name,)
-    if run.cell.retrain is ScoredNetwork.RECURSIVE:  # networks of one level say what is removed at the next
-        needs += _level_before(run, runs)
     recipe = "" if run.cell.retrain in (ScoredNetwork.NONE, ScoredNetwork.COMMON) else run.recipe
     return Step("run", Job(run.key, jobs.score, (work, run)), needs, (run.key,), recipe=recipe, runs=(run,))
 

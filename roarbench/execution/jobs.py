@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from roarbench.datasets.decoded import ImageData
 from roarbench.devices import choose_precision, device, device_name, gpu_libraries
 from roarbench.enums import MATCHED_IMAGE, OTHER_IMAGE, SAME_CLASS, Precision, ScoredNetwork, Split
-from roarbench.errors import StoreError
+from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.estimator import SEED
 from roarbench.estimators.randomness import pair_images, pair_images_of_class
 from roarbench.execution.common_networks import load_scoring_network, make_images_with_exchanged_masks
@@ -32,7 +32,6 @@ from roarbench.execution.device_inputs import (
 )
 from roarbench.execution.importance import image_ids
 from roarbench.execution.pretrained_weights import load_given
-from roarbench.execution.recursive_roar import recursive_stage
 from roarbench.execution.suite_work import ReferenceModel, SuiteWork
 from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.degrade import RedrawnImages, RemovedMaps
@@ -113,10 +112,8 @@ def score(work: SuiteWork, run: Run) -> Scored:
     rankings = hand_rankings(images, run, work.rankings.open(row)) if row else None
     weights = check_explained_weights(work, run, rankings)  # before hours of work on rankings that do not fit
     checkpoint, start = work.checkpoint(run.key, rankings.checksum if rankings else ""), time.perf_counter()
-    stage = recursive_stage(work, run, rankings) if run.cell.retrain is ScoredNetwork.RECURSIVE else None
-    own = (stage.model, Normalisation.of(images), None) if stage else None
-    model, norm, loss = own or _network(judge, run, rankings, checkpoint)
-    removed = stage.removed[Split.TEST] if stage else find_removed(images, run, rankings)
+    model, norm, loss = _network(judge, run, rankings, checkpoint)
+    removed = find_removed(images, run, rankings)
     logits = predict(
         model, make_test_inputs(images, run, rankings, removed), norm, count_scored_at_once(images.record.size)
     )
@@ -181,7 +178,8 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
     if cell.estimator == CLEAN:
         return make_untouched(images, split)
     if rankings is None:
-        check_fill(cell.fill, ScoredNetwork.RECURSIVE)  # removed anew at every reading
+        if cell.fill != "mean":
+            raise CallerError(f"fill '{cell.fill}' is made once for an image; for {cell.estimator} write the fill mean")
         generator = torch.Generator().manual_seed(_REDRAWN[split] + run.seed)
         held = load_pixels(images, split)
         return RedrawnImages(held, cell.t, mean_of(images).to(held.device), cell.unit, generator)
@@ -196,8 +194,8 @@ def _inputs(images: ImageData, run: Run, rankings: Rankings | None, split: Split
 def make_test_inputs(
     images: ImageData, run: Run, rankings: Rankings | None, removed: NDArray[np.uint8] | None
 ) -> Inputs:
-    """Return what a network is tested on; recursion and matched maps remove by other bits than the rankings'."""
-    if removed is not None and (run.cell.retrain is ScoredNetwork.RECURSIVE or _twin(run) == MATCHED_IMAGE):
+    """Return what a network is tested on; matched maps remove by other bits than the rankings'."""
+    if removed is not None and _twin(run) == MATCHED_IMAGE:
         return remove_features(images, Split.TEST, removed, run.cell)
     return _inputs(images, run, rankings, Split.TEST)
 

@@ -132,9 +132,6 @@ def check_fill(fill: str, retrain: ScoredNetwork) -> None:
     """Refuse a fill that there is not, or one that cannot be made where removed features are drawn in every epoch."""
     if fill not in FILLS:
         raise UnknownName("fill", fill, FILLS)
-    if fill != "mean" and retrain is ScoredNetwork.RECURSIVE:
-        once = f"fill '{fill}' is made once for an image"
-        raise CallerError(f"{once}; where importance is found anew write the fill mean")
     if fill not in PLAIN_FILLS and retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON):
         slow = f"fill '{fill}' is too slow to be made anew for every mask"
         *others, last = map(fill_word, PLAIN_FILLS)
@@ -148,7 +145,7 @@ def find_untouched(retrain: ScoredNetwork, fill: str) -> tuple[ScoredNetwork, st
     """
     if retrain in (ScoredNetwork.MASKS, ScoredNetwork.COMMON):
         return None if retrain is ScoredNetwork.MASKS else (retrain, fill)
-    return (ScoredNetwork.IMAGES if retrain in (ScoredNetwork.EXCHANGED, ScoredNetwork.RECURSIVE) else retrain), "mean"
+    return (ScoredNetwork.IMAGES if retrain is ScoredNetwork.EXCHANGED else retrain), "mean"
 
 
 def find_missing(runs: Iterable[Run], done: set[str]) -> list[Run]:

@@ -79,14 +79,12 @@ def _set_fill_and_unit(block: Block, fill: str, unit: Unit | None) -> Block:
 
 def _why_not_measured(block: Block, suite: SuiteSpec) -> str:
     """Return why the cells of a block cannot be; empty where they can."""
-    tabular, recursive = suite.dataset_record.tabular, block.protocol.retrain is ScoredNetwork.RECURSIVE
+    tabular = suite.dataset_record.tabular
     if tabular and block.unit is not Unit.SCALAR:
         return f"a table has no pixels, so no unit '{block.unit}'; its unit is {Unit.SCALAR}"
     if tabular and block.fill not in TABULAR_FILLS:
         has = ", ".join(map(fill_word, TABULAR_FILLS))
         return f"fill '{block.fill}' is made of neighbouring pixels; a table has {has}"
-    if recursive and block.unit is Unit.SUPERPIXEL:
-        return f"{block.protocol.name} cannot take the unit '{block.unit}'; write another unit"
     try:
         check_fill(block.fill, block.protocol.retrain)
     except CallerError as error:

@@ -28,7 +28,6 @@ from roarbench.plan.suites import SUITES
 from roarbench.plan.toml_table import TomlTable
 from roarbench.plan.weights import title
 from roarbench.protocols import PROTOCOLS
-from roarbench.protocols.recursive import ROAR_RECURSIVE
 
 _LONGEST = 40  # letters of a name
 NAME = re.compile(rf"[a-z0-9][a-z0-9-]{{0,{_LONGEST - 1}}}")
@@ -216,8 +215,6 @@ def _blocks(top: TomlTable, dataset: DatasetRecord) -> tuple[Block, ...]:
         one.close()
         if Unit.SUPERPIXEL in asked["units"] and "random-redrawn" in asked["estimators"]:
             raise top.wrong("random-redrawn draws pixels, and units has superpixel; leave one of them out")
-        if Unit.SUPERPIXEL in asked["units"] and name == ROAR_RECURSIVE.name:
-            raise top.wrong(f"units has superpixel, which {name} cannot take; name its units under [protocol.{name}]")
         for unit in asked["units"]:
             fills = (
                 ("mean",) if PROTOCOLS[name].retrain is ScoredNetwork.MASKS else asked["fills"]

@@ -1,7 +1,5 @@
 """Augmented accuracy: one network scores all rows; it is trained on other images' masks and tuned on each row's."""
 
-from dataclasses import replace
-
 from roarbench.enums import Order, ScoredNetwork
 from roarbench.protocols.protocol import ON_COMMON, Protocol
 
@@ -20,17 +18,4 @@ AUGMENTED = Protocol(
     "network, trained on other images' masks and tuned on each row's.",
     limits="Smooth masks cost more than scattered masks, whatever they remove",
     use="For many rows, or gains along the curve; with `specific`",
-)
-AUGMENTED_LERF = replace(
-    AUGMENTED,
-    name="augmented-lerf",
-    order=Order.LERF,
-    title="Augmented LeRF",
-    tab="The rest, more than Random?",
-    question="Does a network trained on damaged images keep its accuracy on the top-ranked features alone?",
-    method=f"{_METHOD}, least important features removed",
-    dot="Each dot: accuracy points that an estimator's mask spares beyond a random one when the least important "
-    "features are removed, on one network used to damaged images. 0 = Random.",
-    limits="As `augmented`",
-    use="With `augmented`",
 )

@@ -1,9 +1,7 @@
 """Matched gain: an image's own mask against one that follows another image's map and changes the image as much.
 
-On the network of `specific`, or on the explained one (docs/decisions/0039).
+On the network of `specific` (docs/decisions/0039).
 """
-
-from dataclasses import replace
 
 from roarbench.enums import MATCHED_IMAGE, Order, ScoredNetwork
 from roarbench.protocols.protocol import IGNORES_IMAGE, ON_COMMON, OWN, Protocol
@@ -33,33 +31,4 @@ MATCHED = Protocol(
     limits="As `specific`; where the truth is a function of |x - fill|; a smooth map that ignores the image keeps "
     "about a point",
     use="To judge whether a map beats every control that sees at most the network's predicted class",
-)
-MATCHED_LERF = replace(
-    MATCHED,
-    name="matched-lerf",
-    order=Order.LERF,
-    title="Matched LeRF gain",
-    meaning=f"Gain: accuracy with the image's own mask minus that with a rougher matched one. {_MATCHED}",
-    tab="The rest, only networks know?",
-    question="Does the map know more about its image's unimportant features than |x - fill| shows?",
-    method=f"{ON_COMMON} how much less an image's own mask costs {_OTHER}, least important features removed",
-    dot="A mask removes the features that an estimator ranks last. Each dot: how many accuracy points less an image's "
-    "*own* mask costs than the mask of *another* image, matched to change this one as much. 0 = the map knows nothing "
-    f"about this image beyond its contrast; {_ROUGHER}.",
-    limits="As `matched`",
-    use="With `matched`",
-)
-MATCHED_MORF = replace(
-    MATCHED,
-    name="matched-morf",
-    retrain=ScoredNetwork.NONE,
-    title="Matched MoRF gain",
-    tab="Which network was explained?",
-    question="Does the map know more about the explained network's use of its image than |x - fill| shows?",
-    method=f"score the reference as it is, not retrained: how much more an image's own mask costs {_OTHER}",
-    dot=f"{OWN}, matched to change this one as much, and the *explained network* answers. It never saw such images. "
-    f"0 = the map knows nothing about this image beyond its contrast; {_ROUGHER}.",
-    limits="As `matched`, but a smooth map that ignores the image can have ten points; damaged images are unlike the "
-    "training images",
-    use="With the twin `~other-reference`: does the map distinguish its network from another of its kind?",
 )

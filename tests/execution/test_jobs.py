@@ -10,7 +10,7 @@ import torch
 
 from roarbench import devices
 from roarbench.enums import Making, Order, Precision, ScoredNetwork, Split, Unit
-from roarbench.errors import StoreError
+from roarbench.errors import CallerError, StoreError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.noise import noisy_copies
 from roarbench.execution import importance, jobs, ranking_jobs
@@ -174,3 +174,5 @@ def test_a_redrawn_random_ranking_is_drawn_while_training(work):
     first, again, other = (score(work, replace(run, seed=seed)) for seed in (0, 0, 1))
     assert first.bits == again.bits != other.bits
     assert (first.rankings, first.smoothness) == ("", None)
+    with pytest.raises(CallerError, match="^fill 'blur' is made once for an image; for random-redrawn write"):
+        score(work, replace(run, cell=replace(run.cell, fill="blur")))

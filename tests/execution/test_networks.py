@@ -1,4 +1,4 @@
-"""Networks that score many runs, tuned once for each row, and recursive ones, each of which explains for the next."""
+"""Networks that score many runs, tuned once for each row."""
 
 from dataclasses import replace
 
@@ -8,21 +8,16 @@ import torch
 
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.enums import PAPER_LEVELS, Order, ScoredNetwork, Split, Unit
-from roarbench.errors import RunError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.randomness import pair_images
 from roarbench.execution import common_networks as networks
 from roarbench.execution import jobs as execution_jobs
-from roarbench.execution import recursive_roar
 from roarbench.execution.device_inputs import remove_features
-from roarbench.execution.job_graph import build_job_graph
-from roarbench.execution.recursive_roar import recursive_stage
 from roarbench.forecast.plan import count_missing_work
 from roarbench.kernels.bit_planes import find_removed_bits
 from roarbench.kernels.exchange import ExchangedImages, StreamedMask
 from roarbench.kernels.inputs import Normalisation
-from roarbench.kernels.ranking import count_removed
 from roarbench.kernels.scoring import predict
 from roarbench.kernels.train import fit
 from roarbench.plan.common_network import common_network, make_tuning_recipe
@@ -31,16 +26,13 @@ from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.shared_inputs import SharedInputs, inputs_of
 from roarbench.plan.suite import Block
-from roarbench.plan.suites import add_estimators
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
 from roarbench.store.available_inputs import find_made_inputs
 from roarbench.store.networks import checksum
-from tests.helpers import slow_pipeline as slow
 from tests.helpers import tiny_suite
 from tests.helpers.tiny_suite import SUITE, TEST, TRAIN, completed, ranked_by, rankings_of
 
@@ -177,77 +169,3 @@ def test_a_plan_counts_nothing_that_the_folder_has(done, monkeypatch):
     assert plan.images_retrained == own * TRAIN * find_recipe(COMMON.recipe).epochs  # and no tuning
     assert plan.images_scored == len(points) * TEST
     assert find_made_inputs(work.workspace, COMMON, "other", points) == SharedInputs()
-
-
-LEVELS, EXPLAINED_ANEW = (0.1, 0.3, 0.5), ("random", "grad", "class-template")
-CHAIN = (Block(ROAR_RECURSIVE, EXPLAINED_ANEW, LEVELS, seeds=1), Block(ROAR, EXPLAINED_ANEW, (0.1,), seeds=1))
-RECURSIVE = replace(SUITE, name="recursive", blocks=CHAIN)
-
-
-@pytest.fixture(scope="module")
-def chained(tmp_path_factory):
-    """Context, runs by estimator and level, what was scored, and the trainings after the reference's."""
-    work, trained = tiny_suite.make_work(tmp_path_factory.mktemp("recursion"), RECURSIVE), []
-    runs = tiny_suite.make_runs(work, RECURSIVE)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recursive_roar, "fit", lambda *given: trained.append(given[5]) or fit(*given))
-        return work, runs, tiny_suite.score_all(work, runs), trained
-
-
-def run_at(runs, name, t, retrain=ScoredNetwork.RECURSIVE):
-    return next(r for r in runs if (r.cell.estimator, r.cell.t, r.cell.retrain) == (name, t, retrain))
-
-
-def gone(work, run, split):
-    stage = recursive_stage(work, run, rankings_of(work, run))
-    return np.unpackbits(stage.removed[split], axis=1, count=3 * 8 * 8).astype(bool)
-
-
-@pytest.mark.parametrize("name", EXPLAINED_ANEW)
-def test_levels_are_nested_and_exact_from_that_of_roar_on_and_each_is_trained_once(chained, name):
-    work, runs, scored, trained = chained
-    assert len(trained) == len(EXPLAINED_ANEW) * len(LEVELS)
-    for split in Split:
-        before = np.zeros((1, 192), bool)
-        for t in LEVELS:
-            now = gone(work, run_at(runs, name, t), split)
-            assert (now.sum(1) == count_removed(t, 192)).all()
-            assert (now >= before).all()
-            before = now
-    one, other = scored[run_at(runs, name, 0.1)], scored[run_at(runs, name, 0.1, ScoredNetwork.IMAGES)]
-    assert one.bits == other.bits
-    assert one.smoothness == other.smoothness
-
-
-def test_the_gradient_at_its_second_level_again(chained):
-    work, runs, _, _ = chained
-    run, low = run_at(runs, "grad", 0.3), gone(work, run_at(runs, "grad", 0.1), Split.TRAIN)
-    train, norm = work.images.train, Normalisation.of(work.images)
-    images = remove_features(work.images, Split.TRAIN, np.packbits(low, axis=1), run.cell)
-    model = work.start(run.recipe_record, 0)
-    fit(model, images, torch.from_numpy(train.labels), norm, run.recipe_record, 0)
-    weights, removed_before = model.state_dict(), low.reshape(train.pixels.shape)
-    left = slow.normalised(slow.degraded(train.pixels, removed_before, work.images.mean), *norm)
-    maps = slow.gradient_maps(weights, left, slow.logits(weights, torch.from_numpy(left)).argmax(1).numpy())
-    maps[removed_before] = np.inf  # they stay removed
-    expected = slow.removed_features(maps, 0, 0.3, "morf", "scalar").reshape(low.shape)
-    same = (gone(work, run, Split.TRAIN) == expected).mean()
-    assert same > 0.999  # a convolution rounds otherwise for another batch
-
-
-def test_a_level_waits_for_the_one_below(chained, tmp_path):
-    _, runs, _, _ = chained
-    made = {step.run: step for step in build_job_graph(tiny_suite.make_work(tmp_path, RECURSIVE), runs) if step.run}
-    assert run_at(runs, "grad", 0.3).key in made[run_at(runs, "grad", 0.5)].needs
-    assert run_at(runs, "grad", 0.1).key not in made[run_at(runs, "grad", 0.5)].needs
-    assert not {run.key for run in runs} & set(made[run_at(runs, "grad", 0.1)].needs)
-
-
-def test_what_cannot_be_explained_anew_fails_in_one_line_and_a_submission_gets_no_row(chained):
-    work, run = chained[0], run_at(chained[1], "grad", 0.3)
-    for name, rankings in (("random-redrawn", None), ("grad~untrained", rankings_of(work, run))):
-        other = replace(run, cell=replace(run.cell, estimator=name))
-        with pytest.raises(RunError, match=f"^roar-recursive cannot explain {name} by scalar anew; leave it out$"):
-            recursive_stage(work, other, rankings)
-    added = add_estimators(RECURSIVE, ["mine@01234567"])
-    assert [("mine@01234567" in block.estimators) for block in added.blocks] == [False, True]

@@ -150,7 +150,6 @@ def test_every_training_input_in_its_step(fast, again):
     others = {
         ScoredNetwork.EXCHANGED,
         ScoredNetwork.COMMON,
-        ScoredNetwork.RECURSIVE,
         ScoredNetwork.SIBLINGS,
     }  # in tests of their own
     assert {run.cell.retrain for run in fast.scored} == set(ScoredNetwork) - others

@@ -11,7 +11,6 @@ from roarbench.plan.suite import Block
 from roarbench.plan.suites import find_suite
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
-from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import KAR, ROAR
 from tests.helpers.made_up import SUITE
 
@@ -57,8 +56,6 @@ def test_what_a_protocol_cannot_have_is_left_out_and_told():
     with pytest.raises(CallerError, match="fill 'linear' is too slow .* write mean, black, blur or noise"):
         set_fill_and_unit(suite(whole.blocks[0]), "linear")
     assert set_fill_and_unit(suite(whole.blocks[1]), "", Unit.SUPERPIXEL).blocks[0].estimators == ROWS
-    with pytest.raises(CallerError, match="roar-recursive cannot take the unit 'superpixel'; write another"):
-        set_fill_and_unit(suite(Block(ROAR_RECURSIVE, ROWS, (0.5,), 1)), "", Unit.SUPERPIXEL)
 
 
 def test_a_table_has_neither_pixels_nor_fills_of_neighbours():

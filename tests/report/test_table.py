@@ -218,7 +218,7 @@ def test_a_row_below_a_control_that_should_have_0_does_not_know_the_image(gain, 
     """Blurred noise with an interval of [-1, +21] is not significantly off 0, and may stand above the row."""
     noise = replace(ROWS[1], estimator="random-blurred", gain=Estimate(gain, -1.0, 21.0), against={"random": SAME})
     row = replace(ROWS[3], gain=Estimate(10.0, 4.0, 16.0))
-    table = with_board(protocol=SHOWN["matched-morf"], rows=(noise, row))
+    table = with_board(protocol=SHOWN["matched"], rows=(noise, row))
     assert f" {word} " in line_of(text(table, 200), row.estimator)
     assert table.knows(row) == (("image",) if word == "image" else ())
 

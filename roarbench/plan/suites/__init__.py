@@ -12,7 +12,6 @@ from roarbench.plan.suites import benchmark, generated, paper, quick, tabular
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.protocol import Protocol
-from roarbench.protocols.recursive import ROAR_RECURSIVE
 from roarbench.protocols.roar import ROAR
 
 _ALL = (
@@ -112,8 +111,6 @@ def _entries_in(block: Block, names: Iterable[str], suite: SuiteSpec) -> Iterato
     twins = [row for row in map(find_estimator, block.estimators) if row.twin and not row.control]
     for name in names:
         estimator = find_estimator(name)
-        if estimator.submitted and block.protocol == ROAR_RECURSIVE:  # which explains networks anew, within a run
-            continue
         if estimator.addable and (estimator.submitted or estimator.default not in suite.estimators):
             has = "random" in block.estimators or block.protocol is MASK_ONLY
             kinds = [row.twin for row in twins if not estimator.control]
