@@ -3,12 +3,13 @@
 Run: roarbench import studies/replication/quick-2.parquet --store DIR; python -m studies.replication.run --store DIR
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from roarbench.analysis.stored_results import add_stored_submissions
 from roarbench.analysis.suite_results import SuiteResults
@@ -20,14 +21,14 @@ from roarbench.protocols.protocol import Protocol
 from roarbench.stats.board import Board, Row
 from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import compute_board
-from roarbench.stats.curves import Correctness
+from roarbench.stats.curves import Bits, Correctness, Point
 from roarbench.stats.replication import Replication, replication
 from roarbench.store.results import ResultsStore
 from roarbench.text import interval, markdown_table
 from studies.page import by_gain, runs, verdict, write_stored
-from studies.protocols.networks import some
 
 SUITE = find_suite("quick@2")
+Chosen = Callable[[Point, Sequence[str]], slice | NDArray[np.generic]]  # of a point and its references, if it has any
 
 
 def held(suite: SuiteSpec, store: ResultsStore) -> list[SuiteResults]:
@@ -85,6 +86,16 @@ def tables(store: ResultsStore) -> dict[str, str]:
     found = held(SUITE, store)
     made = {protocol.name: boards(found, protocol) for protocol in find_leading_protocols(SUITE)}
     return {name: f"{table(each)}\n\n{sums(each)}" for name, each in made.items()} | {"methods": methods(found)}
+
+
+def some(scores: Correctness, chosen: Chosen) -> Correctness:
+    """Return the answers of some of each point's networks, those at the places that are chosen."""
+    correct: dict[Point, Bits] = {
+        point: bits[chosen(point, scores.references.get(point, ()))] for point, bits in scores.correct.items()
+    }
+    names = {point: tuple(np.array(held)[chosen(point, held)].tolist()) for point, held in scores.references.items()}
+    differences = scores.differences and some(scores.differences, chosen)
+    return replace(scores, correct=correct, references=names, differences=differences)
 
 
 def told_of_one(scores: Correctness) -> Correctness:

@@ -155,7 +155,7 @@ def calls(asked):
 
 OFFERED = {
     "roarbench table --suite ": [*SUITES],
-    "roarbench diagnose --against planted-s": ["planted-smooth"],
+    "roarbench diagnose --against planted-": ["planted-corners"],
     "roarbench table --protocol ": [*SHOWN],
     "roarbench run --protocol ": [*PROTOCOLS],
     "roarbench table --estimators var-": [name for name in ESTIMATORS if name.startswith("var-")],

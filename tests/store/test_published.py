@@ -87,8 +87,8 @@ def link(folder):
 
 
 def other_suite(folder):
-    os.renames(folder / NAME, folder / "quick-specific/1/roarbench.parquet")
-    entry(path="quick-specific/1/roarbench.parquet")(folder)
+    os.renames(folder / NAME, folder / "quick-full/1/roarbench.parquet")
+    entry(path="quick-full/1/roarbench.parquet")(folder)
 
 
 def twice(folder):
@@ -107,7 +107,7 @@ def twice(folder):
         (lambda folder: (folder / NAME).unlink(), "not in the folder"),
         (lambda folder: (folder / OTHER).write_text("x"), "is not in index.json"),
         (link, "is a link"),
-        (other_suite, "no run of quick-specific v1 has these settings"),
+        (other_suite, "no run of quick-full v1 has these settings"),
         (twice, "keep one of them"),
         (lambda folder: (folder / INDEX).write_text(" " * 2**21), "bytes at most"),
         (lambda folder: (folder / INDEX).write_text("[" * 10**5), "not an index of results"),

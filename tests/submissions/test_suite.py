@@ -94,7 +94,7 @@ def test_entries_join_blocks_with_random_and_change_no_key():
     assert add_estimators(find_suite("quick@5"), ["deviation"]) == find_suite("quick@5")  # not under ROAR, as it says
     twins = {f"{mine}~{twin}" for twin in ("blurred", "untrained", "other-target")}
     assert twins <= set(add_estimators(find_suite("imagenette64"), [mine]).estimators)
-    assert not twins & set(add_estimators(find_suite("imagenette-brief"), [mine]).estimators)
+    assert not twins & set(add_estimators(find_suite("quick-roar"), [mine]).estimators)
 
 
 def test_a_kept_file_is_checked_before_it_is_run(tmp_path, store, monkeypatch):

@@ -6,7 +6,7 @@ from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split, Uni
 from roarbench.estimators.catalogue import PAPER
 from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite import Block, GivenNetwork, SuiteSpec
-from roarbench.plan.suites.quick import BEATEN, EIGHT, PAPER_CONTROLS
+from roarbench.plan.suites.quick import BEATEN, PAPER_CONTROLS
 from roarbench.protocols.augmented import AUGMENTED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
@@ -125,13 +125,6 @@ SUITES = (
     _IMAGENETTE,
     _fast(_IMAGENETTE),
     _small("fashion-mnist", "the paper's experiment on Fashion-MNIST with a ResNet-8", "resnet8", "fashion-mnist@2"),
-    SuiteSpec(
-        *("imagenette-brief", 2),
-        "eight rankings at three levels on Imagenette at 128 x 128 with a ResNet-18; runs that imagenette shares",
-        *("imagenette", "resnet18", "imagenette@1", "imagenette@1"),
-        blocks=(Block(ROAR, EIGHT, (0.1, 0.5, 0.9), seeds=3),),
-        references=3,
-    ),
     _IMAGENET,
     SuiteSpec(
         name="imagenet",

@@ -2,17 +2,16 @@
 
 from dataclasses import replace
 
-from roarbench.enums import OTHER_IMAGE, OWN_NETWORK_LEVELS, PAPER_LEVELS, SAME_CLASS, Making, Split
+from roarbench.enums import OWN_NETWORK_LEVELS, PAPER_LEVELS, Making, Split
 from roarbench.estimators.estimator import CONTROLS
 from roarbench.estimators.ids import twin_id
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols.augmented import AUGMENTED
-from roarbench.protocols.exchanged import ROAR_EXCHANGED
 from roarbench.protocols.mask_only import MASK_ONLY
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.own_network import OWN_NETWORK, OWN_NETWORK_LERF
 from roarbench.protocols.roar import KAR, ROAR
-from roarbench.protocols.specific import SPECIFIC, SPECIFIC_CLASS
+from roarbench.protocols.specific import SPECIFIC
 from roarbench.protocols.unretrained import LERF, MORF
 
 PAPER_CONTROLS = ("random", "sobel")  # of the paper; a blurred random map stands among the twins
@@ -54,15 +53,6 @@ _SECOND = replace(
     references=3,
 )
 
-_SPECIFIC = replace(  # a third of the maps: of the training images those of the controls alone
-    _SECOND,
-    name="quick-specific",
-    version=1,
-    about="quick's specific gain in minutes: training images carry test images' masks where networks are tuned",
-    blocks=_SECOND.blocks[:2],
-    tuned_on=Split.TEST,
-)
-
 _EIGHT_CONTROLS = (  # of first versions; the last two are of studies/corpus
     *CONTROLS,
     "contrast",
@@ -86,10 +76,12 @@ _WITH_TEMPLATE = (*_EIGHT_CONTROLS, "class-template")  # before it
 _ASKING = ("grad", "sgsq-grad", "ig", "ig(baseline=mean)", "input-x-grad")
 _UNTRAINED = Block(MATCHED, tuple(twin_id(name, "untrained") for name in _ASKING), (0.1, 0.5, 0.9), seeds=3)
 _FIRST_MATCHED = replace(
-    _SPECIFIC,
+    _SECOND,
     name="quick-matched",
+    version=1,
     about="matched gain: what only a network can know of an image, held against eight controls that ask none",
     blocks=(Block(MATCHED, (*_EIGHT_CONTROLS, *_ASKING), (0.1, 0.5, 0.9), seeds=3),),
+    tuned_on=Split.TEST,
 )
 _MATCHED = replace(
     _FIRST_MATCHED,
@@ -102,7 +94,7 @@ _MATCHED = replace(
 def _add_roar(version: int, controls: tuple[str, ...]) -> SuiteSpec:
     """Return `quick`: matched gain leads; the paper's protocols and its critics' checks stand beside it."""
     return replace(
-        _SPECIFIC,
+        _FIRST_MATCHED,
         name="quick",
         version=version,
         about="Imagenette at 64 x 64 with a small network: matched gain against many controls, ROAR beside it",
@@ -126,27 +118,6 @@ _BRIEF_MATCHED = replace(  # for `make run`: fewer images and rows than `quick`
     blocks=(
         Block(MATCHED, (*_SEVEN_CONTROLS, *_BRIEF_ASKING), (0.1, 0.5, 0.9), seeds=3),
         replace(_UNTRAINED, estimators=_UNTRAINED.estimators[-2:]),  # of those that may know the network
-    ),
-)
-
-_CLASS = replace(
-    _SECOND,
-    name="quick-class",
-    version=1,
-    about="quick's networks, each image beside another one of its class, so that no mask's class counts",
-    blocks=(Block(SPECIFIC_CLASS, (*CONTROLS, *_ROWS), (0.1, 0.5, 0.9), seeds=3),),
-)
-
-_EXCHANGED = replace(
-    _SECOND,
-    name="quick-exchanged",
-    version=1,
-    about="ROAR on quick's images with masks that were tied to no class while a network learnt, and within classes",
-    blocks=(
-        Block(ROAR_EXCHANGED, ("random", "random-blurred", "sobel", *_ROWS), (0.9,), seeds=3),
-        Block(ROAR, ("random", *_ROWS), (0.9,), seeds=3),
-        Block(ROAR_EXCHANGED, tuple(twin_id(name, OTHER_IMAGE) for name in _ROWS), (0.9,), seeds=1),
-        Block(ROAR, tuple(twin_id(name, SAME_CLASS) for name in _ROWS), (0.9,), seeds=1),
     ),
 )
 
@@ -189,6 +160,6 @@ _FULL = replace(
 
 _MATCHED_ONES = (_FIRST_MATCHED, _MATCHED, _BRIEF_MATCHED)
 LATER = (
-    *(_SECOND, _SPECIFIC, _CLASS, _EXCHANGED, *_MATCHED_ONES),
+    *(_SECOND, *_MATCHED_ONES),
     *(_add_roar(5, _WITH_TEMPLATE), _add_roar(6, BEATEN), _ROAR, _TWO_QUESTIONS, _FULL),
 )
