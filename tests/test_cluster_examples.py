@@ -12,12 +12,19 @@ import psycopg
 import pytest
 import yaml
 
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.forecast.plan import make_plan
+from roarbench.forecast.workload import count_work
+from roarbench.plan.points import expand_points
+from roarbench.plan.suites import find_suite
 from roarbench.store.results import ResultsStore
+from roarbench.text import duration, size
 from tests.helpers.store_rows import make_result, make_run
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "examples/cluster"
 PAGE = (ROOT / "docs/cluster.md").read_text()
+GPU_PAGE = (ROOT / "docs/gpu.md").read_text()
 
 
 def said_of(*words):
@@ -44,6 +51,50 @@ def test_slurm(require):
     commands = [number for number, line in enumerate(lines) if line and not line.startswith("#")]
     assert not any(line.startswith("#SBATCH ") for line in lines[commands[0] :])  # Slurm reads none after that
     assert lines[commands[-1]].startswith("exec roarbench run ")  # so that a signal reaches it
+
+
+ROWS = re.findall(r"^\| `([\w-]+)` (\|.* [MG]B \|)$", GPU_PAGE, re.MULTILINE)
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0])
+def test_what_a_suite_needs_on_a_gpu_is_what_its_plan_says(row):
+    suite = find_suite(row[0])
+    work = count_work(suite, expand_points(suite))
+    made = make_plan(SuiteResults(suite, "", None, {}), work, workers=2)
+    shown = [
+        size(n) for n in (work.disk + 2 * max(work.sealing, work.extracted), work.memory, work.images, work.planes)
+    ]
+    said = [cell.strip() for cell in row[1].strip("| ").split("|")]
+    assert [round_to(cell, place) for cell, place in zip(shown, said[1:], strict=True)] == said[1:]
+    days = made.wall(made.estimates[-1]) / 86400
+    assert said[0] == (f"{days:.0f} days" if days > 100 else f"{days:.1f} days" if days > 3 else duration(86400 * days))
+
+
+def round_to(shown, place):
+    """A size as rounded as the page has it: `200.4 GB` as `200 GB`."""
+    number, unit = shown.split()
+    return shown if "." in place else f"{float(number):.0f} {unit}"
+
+
+def test_steps_from_the_papers_design_are_those_that_the_plan_prints():
+    suite = find_suite("imagenet")
+    made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
+    table = GPU_PAGE.partition("| step, cumulative |")[2].partition("\n\n")[0]
+    said = re.findall(r"\| ([\d,]+) \| ([\d.]+) \|$", table, re.MULTILINE)
+    assert said == [(f"{each.trainings:,}", f"{each.seconds / 86400:.1f}") for each in made.designs]
+
+
+def test_memory_and_disk_that_the_files_name_are_those_of_the_plan():
+    suite = find_suite("imagenet")
+    work = count_work(suite, expand_points(suite))
+    memory, extracted = (f"{n / 1e9:.0f} GB" for n in (work.memory, work.extracted))
+    slurm = (FOLDER / "slurm.sbatch").read_text()
+    for said in (f"{memory} a worker", f"{work.disk / 1e12:.1f} TB", extracted, f"{work.sealing / 1e9:.0f} GB while"):
+        assert said in slurm, said
+    for page in (PAGE, GPU_PAGE):
+        assert f"{extracted} of removed features" in page
+    requested = int(re.search(r"--mem=(\d+)G", slurm)[1]) * 2**30
+    assert requested >= work.memory + work.images + work.extracted
 
 
 @pytest.mark.process

@@ -108,7 +108,7 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
         return Finished(suite_results, 0, work)
     _refuse_near_chance(suite_results, work, console)
     lacking = count_missing_work(suite_results, workspace)
-    refuse_full_disk(lacking, suite_results.data, workspace)
+    refuse_full_disk(lacking, suite_results.data, workspace, workers)
     results = [*suite_results.results.values(), *suite_results.references.values()]
     Checksums(store.database, workspace).check(list(artifacts_for(work, todo)), list(read_checksums(work, results)))
 

@@ -39,6 +39,10 @@ class Plan:
         """Return the longer suite that this one shortens, and each step to this one; empty for any other suite."""
         return designs_for(self.suite, self.estimates[-1], self._wall_of)
 
+    @property
+    def _disk(self) -> int:
+        return self.work.disk_with(self.workers)
+
     def _wall_of(self, work: Work, rates: Rates) -> float:
         return replace(self, work=work).wall(rates)
 
@@ -86,7 +90,7 @@ class Plan:
             (
                 f"{self.title}: {self.runs - self.done:,} of {format_count(self.runs, 'run')} to do",
                 f"  time {self._clock(rates)}",
-                f"  {trained}; disk {size(work.disk)}, memory {size(work.memory)} a worker; more: plan",
+                f"  {trained}; disk {size(self._disk)}, memory {size(work.memory)} a worker; more: plan",
             )
         )
 
@@ -108,7 +112,9 @@ class Plan:
             yield f"  {part:<{widths[0]}} {what:<{widths[1]}}{right}"
         for rates in self.estimates:
             yield f"  together {self._clock(rates)}"
-        disk = f"disk {size(work.disk)}"
+        disk = f"disk {size(self._disk)}"
+        if work.extracted:
+            disk += f", {size(work.extracted)} of it for the removed features of each worker's training"
         if work.sealing:
             disk += f", up to {size(work.disk + self.workers * work.sealing)} while rankings are joined"
         rankings = f" and {size(work.planes)} a ranking in use" if work.planes else ""
@@ -161,11 +167,11 @@ def count_missing_work(found: SuiteResults, workspace: Workspace, to_decode: boo
     return work._replace(images_decoded=0) if found.data and not to_decode else work  # the images were opened
 
 
-def refuse_full_disk(work: Work, data: str, workspace: Workspace) -> None:
-    """Refuse a store whose disk has less room than the work on these images needs, once they are decoded."""
+def refuse_full_disk(work: Work, data: str, workspace: Workspace, workers: int) -> None:
+    """Refuse a store whose disk has less room than so many workers need on these images, once they are decoded."""
     parts = (workspace.rankings / data[:12]).rglob("parts/*.arrow")  # may be of the same rankings, half made
     there = sum(path.stat().st_size for path in parts)
-    needed, free = work.disk - work.images - there, shutil.disk_usage(workspace.root).free
+    needed, free = work.disk_with(workers) - work.images - there, shutil.disk_usage(workspace.root).free
     if needed > free:
         room = f"the plan needs {size(needed)} more, {size(free)} are free"
         raise StoreError(f"no space left in {workspace.root}; {room}; free some or choose another --store")

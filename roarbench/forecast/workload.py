@@ -20,7 +20,7 @@ from roarbench.plan.common_network import tuning_cost
 from roarbench.plan.points import Point
 from roarbench.plan.recipe import Recipe
 from roarbench.plan.run_keys import list_ranked_splits, list_stored_levels, reference_epochs
-from roarbench.plan.runs import Cell
+from roarbench.plan.runs import CLEAN, Cell
 from roarbench.plan.shared_inputs import RankedSplit, SharedInputs, inputs_of
 from roarbench.plan.suite import SuiteSpec
 
@@ -30,7 +30,7 @@ _FLOAT = 4  # bytes of a float32
 _JOINED = 2  # copies of a split beside its parts: `RankingsStore.seal`
 _COPIES = 3  # weights, gradients, momentum
 _KEPT = 2 * (1 + 2 / SHIFT) ** 2  # bytes of a number of a held image: bfloat16, with its edges mirrored around it
-_HELD = 8e9  # bytes of removed bits that a worker holds; more of them are streamed from files
+_HELD = 8e9  # bytes of removed bits that a worker holds; more of them are extracted into a file and read from there
 _NOTHING = SharedInputs()
 
 
@@ -53,6 +53,8 @@ class Work(NamedTuple):
     images_filled: int  # images over all runs, where what replaces removed features is made of those that are left
     disk: int  # bytes of decoded images, rankings and results, in the end
     sealing: int  # bytes that a worker needs beside those while it joins the parts of a ranking
+    # the same, while it trains or scores on removed features that are too many to be held: they are in a file
+    extracted: int
     memory: int  # bytes that one worker needs beside the images and rankings, which are read through memory maps
     images: int  # bytes of the decoded images; all workers share what is in memory of them
     planes: int  # bytes of the largest ranking in use, of both splits; the same
@@ -62,6 +64,10 @@ class Work(NamedTuple):
     def images_trained(self) -> float:
         """Return training images times epochs, over all trainings."""
         return self.images_reference + self.images_retrained
+
+    def disk_with(self, workers: int) -> int:
+        """Return bytes of disk where so many workers have extracted a run's removed features, beside all that stays."""
+        return self.disk + min(workers, self.trainings + self.scorings) * self.extracted
 
 
 def count_work(
@@ -99,6 +105,7 @@ def count_work(
         images_filled=sum(count_filled_images(point.cell, train, test) for point in points),
         disk=pixels + sum(made) + len(points) * test // 8,
         sealing=_JOINED * max(made, default=0),
+        extracted=_extracted(suite, points, train, test),
         memory=_memory(suite, train, max(sum(map(len, chain(*each))) for _, *each in parts), trains=trainings > 0),
         images=pixels,
         train=train,
@@ -157,9 +164,22 @@ def _memory(suite: SuiteSpec, train: int, rankings: int, trains: bool) -> int:
     step = images_at_once(recipe, train) * (cost.activations + features) + _COPIES * cost.parameters
     explained = min(count_explained_at_once(suite), train)
     maps = explained * (cost.activations + rankings * features) + cost.parameters
-    bits = train * features // 8
-    training = step * _FLOAT + (bits if bits < _HELD else 0) + _held_images(recipe, train, features) if trains else 0
+    bits = 0 if _streams(suite, train) else train * features // 8
+    training = step * _FLOAT + bits + _held_images(recipe, train, features) if trains else 0
     return max(training, maps * _FLOAT)
+
+
+def _streams(suite: SuiteSpec, train: int) -> bool:
+    """Return whether the removed bits of all training images are more than a worker holds."""
+    return train * prod(suite.dataset_record.shape) // 8 >= _HELD
+
+
+def _extracted(suite: SuiteSpec, points: Iterable[Point], train: int, test: int) -> int:
+    """Return bytes of the removed bits that one of these runs extracts into a file: of training images if it trains."""
+    networks = {point.cell.retrain for point in points if point.cell.estimator != CLEAN}
+    if not networks or not _streams(suite, train):
+        return 0
+    return (train if ScoredNetwork.IMAGES in networks else test) * prod(suite.dataset_record.shape) // 8
 
 
 def _held_images(recipe: Recipe, train: int, features: int) -> int:

@@ -1,16 +1,18 @@
 """How fast it goes, measured or assumed; what a plan says of it; and which way to an answer is the cheapest."""
 
 import json
+from contextlib import nullcontext
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import torch
 
 from roarbench.analysis.suite_results import SuiteResults
-from roarbench.errors import MachineError, NoRoom, RunError
+from roarbench.errors import MachineError, NoRoom, RunError, StoreError
 from roarbench.execution import local_workers
 from roarbench.execution.local_workers import measure_rates
-from roarbench.forecast import measurement
+from roarbench.forecast import measurement, plan
 from roarbench.forecast.measurement import measure
 from roarbench.forecast.plan import Plan, make_plan
 from roarbench.forecast.rates import CORE, GPU, Rates, assume
@@ -18,6 +20,7 @@ from roarbench.forecast.workload import Work, count_cost_per_image, count_work
 from roarbench.plan.points import expand_points
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suites import find_suite
+from roarbench.store.layout import Workspace
 from roarbench.workers.job import JobOutcome
 
 PLANTED, NOTHING = find_suite("planted"), Work(*[0] * len(Work._fields))
@@ -64,6 +67,17 @@ def test_a_plan_in_words_and_as_a_record():
     work = found["work"]
     assert (work["trainings"], work["images_trained"], work["core_seconds"]) == (9, 3660, 7680)
     assert (found["rates"]["measured"], found["estimates"][0]["parts"]["attribution"]) == (True, 3600)
+
+
+def test_the_disk_of_a_plan_holds_the_removed_features_of_all_workers(tmp_path, monkeypatch):
+    extracting = WORK._replace(extracted=10**6, images=4 * 10**6)
+    text = replace(PLAN, work=extracting).text()
+    assert "  disk 7 MB, 1 MB of it for the removed features of each worker's training, up to 11 MB while" in text
+    assert "; disk 7 MB, memory" in replace(PLAN, work=extracting).brief()
+    for free, refused in ((3 * 10**6, False), (3 * 10**6 - 1, True)):  # the images are there already
+        monkeypatch.setattr(plan.shutil, "disk_usage", lambda folder, free=free: SimpleNamespace(free=free))
+        with pytest.raises(StoreError, match="the plan needs 3 MB more") if refused else nullcontext():
+            plan.refuse_full_disk(extracting, "data", Workspace(tmp_path), workers=2)
 
 
 def test_maps_of_a_submission_and_fills_are_as_slow_as_they_were_measured():
@@ -147,14 +161,14 @@ def test_a_small_network_on_a_gpu_is_assumed_to_take_the_time_of_launching_its_k
 
 def test_a_short_suite_is_planned_beside_the_one_that_it_shortens_step_by_step():
     suite = find_suite("imagenet")
-    plan = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
-    designs = plan.designs
+    made = make_plan(SuiteResults(suite, "", None, {}), count_work(suite, expand_points(suite)), workers=2)
+    designs = made.designs
     assert [each.trainings for each in designs] == [1010, 1010, 1006, 506, 203, 123, 87]
     assert [each.seconds for each in designs] == sorted((each.seconds for each in designs), reverse=True)
-    gpu = plan.estimates[-1]
-    assert designs[-1].seconds == pytest.approx(plan.wall(gpu))
+    gpu = made.estimates[-1]
+    assert designs[-1].seconds == pytest.approx(made.wall(gpu))
     assert designs[0].seconds > 5.6 * designs[1].seconds, "102 epochs at full size instead of 18"
-    assert [line for line in plan.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "8.0"
+    assert [line for line in made.text().splitlines() if "imagenet v3" in line][-1].split()[-1] == "8.0"
     assert make_plan(SuiteResults(PLANTED, "", None, {}), NOTHING, 2).designs == []
 
 

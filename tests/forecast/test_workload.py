@@ -67,6 +67,20 @@ def test_counts_of_a_fresh_suite_by_hand():
     assert jobs.memory == 4 * step + TRAIN * SCALARS // 8 + TRAIN * 3 * 72 * 72 * 2
 
 
+def test_removed_features_that_a_worker_extracts_into_a_file_are_counted_for_each_worker():
+    """ImageNet's, 24.1 GB a training and .9 GB where test images alone are degraded; smaller sets are held."""
+    suite, bits = find_suite("imagenet"), 3 * 224 * 224 // 8
+    jobs = count_work(suite, points := expand_points(suite))
+    assert jobs.extracted == 1_281_167 * bits
+    assert [jobs.disk_with(workers) - jobs.disk for workers in (1, 4)] == [jobs.extracted, 4 * jobs.extracted]
+    last = count_work(suite, points[-1:], there=inputs_of(suite, points))
+    assert last.disk_with(4) - last.disk == jobs.extracted == last.extracted, "three workers have nothing to do"
+    untouched = count_work(suite, [point for point in points if point.cell.estimator == CLEAN])
+    scored = replace(suite, blocks=(MORF_BLOCK,))
+    assert (untouched.extracted, count_work(scored, expand_points(scored)).extracted) == (0, 50_000 * bits)
+    assert count_work(SUITE, expand_points(SUITE)).extracted == 0
+
+
 def test_what_rows_share_is_counted_once():
     """By both forms, references and the blurred twin; a network with random weights is explained in its own jobs."""
     names = ("random", "grad", "var-grad", "sg-ig", "sg-ig~blurred", "sg-grad~untrained")
