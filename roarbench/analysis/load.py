@@ -17,12 +17,12 @@ from roarbench.analysis.stored_results import (
 from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import CallerError, EmptyStore, Hint
 from roarbench.identity import record
+from roarbench.plan.explained_networks import set_explained_networks
 from roarbench.plan.points import Point
 from roarbench.plan.run_keys import keys_of
 from roarbench.plan.runs import CLEAN
 from roarbench.plan.suite import SuiteSpec
 from roarbench.plan.suites import set_explained_weights
-from roarbench.plan.weights import set_explained_networks
 from roarbench.store.archived_rows import find_keys
 from roarbench.store.image_sources import ImageNote, source_fingerprint
 from roarbench.store.results import ResultsStore, default_url

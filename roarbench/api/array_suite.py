@@ -35,7 +35,6 @@ from roarbench.models.checks import check_network, check_rebuilt, find_logits
 from roarbench.models.outputs import add_second_logit, logits_of
 from roarbench.plan.new_suite import BASE, recipe_lines
 from roarbench.plan.runs import find_protocol
-from roarbench.plan.suites.quick import list_controls
 from roarbench.plan.toml_table import toml
 from roarbench.text import one_line, percent
 
@@ -221,16 +220,13 @@ def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], give
     """Return the suite's file: what is asked for, with the controls that a row has to beat."""
     first = next(iter(splits.values()))
     images, channels, size, _ = first.images.shape
-    rows, fills = [*list_controls(channels), *settings["estimators"]], settings["fills"]
-    lines = {**settings, "estimators": rows, "references": 1, "tuned_on": "test"}
-    if fills == ["mean"]:
-        del lines["fills"]
+    lines = {**settings, "estimators": ["controls", *settings["estimators"]], "references": 1, "tuned_on": "test"}
+    protocols, fills = lines.pop("protocols"), lines.pop("fills")
     whole = Split.TRAIN in splits and len(np.unique(first.labels)) == given.classes
     full = not _takes_smaller(given, first.images[:1])
     return "\n".join(
         [
             *(f"{key} = {toml(value)}" for key, value in lines.items()),
-            *(_fills(protocol, fills) for protocol in settings["protocols"] if set(fills) - set(PLAIN_FILLS)),
             "[data]\nparquet = '.'",
             *(f"{split} = '{split}'" for split in splits),
             f"size = {size}\nchannels = {channels}",
@@ -238,16 +234,17 @@ def _suite_text(settings: Mapping[str, Any], splits: Mapping[Split, Given], give
             f"[network]\nname = 'network.py:{given.function}'",
             *recipe_lines(images),
             *(["sides = [1.0]"] if full else []),
+            *(_block(protocol, fills) for protocol in protocols),
             "",
         ]
     )
 
 
-def _fills(protocol: str, fills: list[str]) -> str:
-    """Return the section of a protocol that takes some of the fills alone; empty where it takes all, or none."""
-    taken = [fill for fill in fills if fill in PLAIN_FILLS]
+def _block(protocol: str, fills: list[str]) -> str:
+    """Return the block of a protocol with the fills that it takes."""
     exchanges = _retrain(protocol) in (ScoredNetwork.EXCHANGED, ScoredNetwork.COMMON)
-    return f"[protocol.{protocol}]\nfills = {toml(taken)}" if exchanges and taken else ""
+    taken = [fill for fill in fills if fill in PLAIN_FILLS] if exchanges else []
+    return f"[[block]]\nprotocols = {toml([protocol])}\nfills = {toml(taken or fills)}"
 
 
 def _takes_smaller(given: GivenNetwork, images: Tensor) -> bool:

@@ -12,9 +12,9 @@ from platformdirs import user_data_path
 from roarbench.enums import FILL_WORDS, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.plan.controls import describe_missing_controls
+from roarbench.plan.explained_networks import set_explained_networks
 from roarbench.plan.selection import add_from_options, read_estimators, set_fill_and_unit
 from roarbench.plan.suite import SuiteSpec as Plan
-from roarbench.plan.weights import set_explained_networks
 
 if TYPE_CHECKING:
     from rich.console import Console

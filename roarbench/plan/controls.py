@@ -1,10 +1,21 @@
-"""The controls that one's own suite lacks. Nothing here imports torch."""
+"""The controls that a suite should have. Nothing here imports torch."""
 
 from roarbench.estimators.catalogue import find_estimator
+from roarbench.estimators.estimator import CONTROLS
 from roarbench.plan.suite import SuiteSpec
-from roarbench.plan.suites.quick import list_controls
 from roarbench.protocols.protocol import Protocol
 from roarbench.text import format_count
+
+_COLOUR = ("colour-deviation", "saturation-deviation")
+# the strongest of studies/corpus on images that no board has stand last
+_ON_IMAGES = (*CONTROLS, "contrast", "deviation", "deviation-blurred", *_COLOUR, "linear-classifier")
+
+
+def list_controls(channels: int, tabular: bool = False) -> tuple[str, ...]:
+    """Return the controls that a row has to beat on images of so many channels: grey has no colour, a row no edges."""
+    if tabular:
+        return ("random", "deviation", "linear-classifier")
+    return tuple(name for name in _ON_IMAGES if channels > 1 or name not in _COLOUR)
 
 
 def describe_missing_controls(suite: SuiteSpec, protocol: Protocol) -> str:

@@ -14,13 +14,13 @@ from roarbench.enums import Making, Split, Unit
 from roarbench.errors import CallerError
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.identity import check_record, fingerprint, record
+from roarbench.plan.block_section import MOST
+from roarbench.plan.network_section import DIGITS
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.runs import check_fill
 from roarbench.plan.suite import Block, CustomSuite, GivenNetwork, SuiteSpec
 from roarbench.protocols import PROTOCOLS
 
-DIGITS = 8  # of the hash of a suite, of a data set, of a network's file in their names
-MOST = 1000  # seeds and references
 _MOST_RUNS = 10**6
 
 
@@ -85,8 +85,8 @@ def suite_of(values: Mapping[str, Any]) -> SuiteSpec:
         blocks=blocks,
         maps=Making(values["maps"]),
         references=values["references"],
-        given=",".join(each.given for each in networks),
-        own=CustomSuite(blocks, values["references"], found, source),
+        given=",".join(each.given for each in networks) or values.get("explains", ""),
+        own=CustomSuite(blocks, values["references"], found, source, values.get("explains", "")),
         tuned_on=Split(values.get("tuned_on", Split.TRAIN)),
         networks=networks,
     )
@@ -118,7 +118,7 @@ def _computed(suite: SuiteSpec) -> dict[str, Any]:
     own = suite.own
     assert own is not None, "the others are in the table"
     networks = [record(replace(each, weights="")) for each in suite.networks]
-    optional = {"source": own.source, "tuned_on": suite.tuned_on, "networks": networks}
+    optional = {"source": own.source, "explains": own.explains, "tuned_on": suite.tuned_on, "networks": networks}
     return {
         "dataset": record(own.dataset.anywhere) if own.dataset else suite.dataset,
         "model": suite.model,

@@ -8,12 +8,10 @@ from pathlib import Path
 from roarbench.datasets import FOLDERS, DatasetRecord
 from roarbench.datasets.inspect_folder import infer_dataset
 from roarbench.errors import CallerError
-from roarbench.estimators.estimator import CONTROLS
 from roarbench.files import write_new
 from roarbench.plan.recipes import find_recipe
 from roarbench.plan.suite_file import slug
 from roarbench.plan.suites import SUITES
-from roarbench.plan.suites.quick import list_controls
 from roarbench.plan.toml_table import toml
 from roarbench.text import one_line
 
@@ -67,7 +65,6 @@ def suite_text(name: str, record: DatasetRecord, place: str) -> str:
 
 def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     asking = _ids("grad", "ig(baseline=mean)", "input-x-grad", "gb", "sgsq-grad")
-    silent = _ids(*(control for control in list_controls(record.channels) if control not in CONTROLS))
     lines = zip(recipe_lines(record.train_images), _RECIPE, strict=True)
     recipe = "\n".join(f"{line}  # {why}" for line, why in lines)
     depth = (
@@ -76,21 +73,10 @@ def _on_images(name: str, record: DatasetRecord, place: str) -> str:
     return f"""\
 name = {toml(name)}  # the suite's name; its version is a hash of what is computed
 about = "{record.classes:,} classes, {record.train_images:,} training and {record.test_images:,} test images"
-protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
-estimators = [
-    # controls, which the others have to beat: they see at most the class that the network predicts
-    {silent},
-    {asking},
-]
-# `roarbench estimators` lists all; the controls random, sobel and random-blurred are always there
 levels = [0.1, 0.5, 0.9]  # fractions of the features to remove
 seeds = 3  # trainings per point; each uses the rankings of its own reference
 references = 3  # explained networks; with only one, verdicts hold for this network only
 # tuned_on = "test"  # if matched gain is all you ask: no training image is explained
-
-[protocol.roar]  # differences from the lines above, for one protocol
-levels = [0.9]  # ROAR trains a network for each row, level and seed: here some, at one level
-estimators = [{asking}]
 
 [data]
 {_where(record, place)}
@@ -102,6 +88,18 @@ channels = {record.channels}  # 3 for colour, 1 for grey{depth}
 name = "resnet-quick"  # or resnet18, torchvision:NAME, timm:NAME, FILE.py:FUNCTION (docs/own-data.md)
 
 {recipe}
+
+# The questions, the leading one first (docs/protocols.md). `roarbench estimators` lists all estimators; "controls" are
+# those that the others have to beat: they see at most the class that the network predicts
+
+[[block]]  # does a map know more about its image than the contrast of its pixels?
+protocols = ["matched"]
+estimators = ["controls", {asking}]
+
+[[block]]  # does accuracy fall when a new network is trained without the top-ranked features?
+protocols = ["roar"]
+estimators = [{asking}]  # random, sobel and random-blurred are always there
+levels = [0.9]  # in place of those above: a network is trained for each row, level and seed
 """
 
 
@@ -157,7 +155,7 @@ def _on_rows(name: str, record: DatasetRecord, place: str) -> str:
     many = 20 if record.train_images <= _CHEAP else 5
     epochs = _TABULAR.epochs if record.train_images <= _CHEAP else max(2, round(_STEPS / record.train_images))
     shape = f"{record.classes:,} classes, {record.channels:,} columns"
-    asked = _ids("deviation", "linear-classifier", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
+    asked = _ids("controls", "grad", "input-x-grad", "ig(baseline=mean)", "sgsq-grad", "var-grad")
     classes = "the classes"
     if record.columns:
         classes += f"\ncolumns = {toml(record.columns)}  # the features; text, gaps and row numbers were left out"
@@ -168,7 +166,7 @@ name = {toml(name)}  # the suite's name; its version is a hash of what is comput
 about = "{shape}, {record.train_images:,} training and {record.test_images:,} test rows"
 protocols = ["matched", "roar"]  # the questions, the leading one first (docs/protocols.md)
 estimators = [{asked}]
-# `roarbench estimators` lists all; the control random is always there, what needs pixels is left out
+# `roarbench estimators` lists all; "controls" are those that the others have to beat; what needs pixels is left out
 levels = [0.1, 0.5, 0.9]  # fractions of a row's columns to remove
 seeds = {many}  # trainings per point; each uses the rankings of its own reference
 references = {many}  # explained networks: many show how much networks differ

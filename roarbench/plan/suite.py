@@ -64,6 +64,7 @@ class CustomSuite:
     references: int  # how many networks it explains if none are given
     dataset: DatasetRecord | None = None  # its data set; None for one of the table
     source: str = ""  # the Python file that makes its network; empty for one that is known by its name
+    explains: str = ""  # published weights that it explains, as `SuiteSpec.given` has them; empty for trained networks
     left_out: tuple[tuple[str, str], ...] = ()  # estimators that do not apply to the network, each with the reason
 
 

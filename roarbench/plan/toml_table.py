@@ -2,8 +2,10 @@
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from roarbench.errors import CallerError, Hint, UnknownName
@@ -12,6 +14,14 @@ from roarbench.errors import CallerError, Hint, UnknownName
 def toml(value: object) -> str:
     """Write a text, a number (also of NumPy) or a list of them: JSON's texts are TOML's but for the character DEL."""
     return json.dumps(value, ensure_ascii=False, default=lambda number: number.item()).replace("\x7f", "\\u007f")
+
+
+def parse_toml(text: str, path: Path) -> "TomlTable":
+    """Return the table that a text is as the file at this path; CallerError where it is none."""
+    try:
+        return TomlTable(tomllib.loads(text), str(path))
+    except tomllib.TOMLDecodeError as error:
+        raise CallerError(f"{path} is not TOML: {error}; texts are written in quotation marks") from None
 
 
 class TomlTable:
@@ -29,6 +39,9 @@ class TomlTable:
     def __contains__(self, key: str) -> bool:
         return key in self._values
 
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._values)
+
     def text(self, key: str, default: str | None = None) -> str:
         """Return a text that is not empty; without a default it has to be there."""
         text: str = self._get(
@@ -38,6 +51,11 @@ class TomlTable:
             lambda one: isinstance(one, str) and (one.strip() or one == default),
         )
         return text
+
+    def flag(self, key: str, default: bool) -> bool:
+        """Return true or false."""
+        expected = "true or false; write {key} = " + str(not default).lower()
+        return bool(self._get(key, default, expected, lambda one: isinstance(one, bool)))
 
     def number(self, key: str, low: float, high: float, default: float | None = None) -> float:
         """Return a number from `low` to `high`."""
@@ -71,6 +89,19 @@ class TomlTable:
         expected = "a table; write [{key}] on a line of its own, its values below it"
         value = self._get(key, {}, expected, lambda one: isinstance(one, dict))
         return TomlTable(value, f"{self._where}, [{key}]" if "[" not in self._where else f"{self._where[:-1]}.{key}]")
+
+    def sections(self, key: str, shared: Iterable[str]) -> "list[TomlTable]":
+        """Return the tables of a list; without a list one table, which has the shared values alone.
+
+        What a table lacks of the shared values it has from this one.
+        """
+        common = {name: self._values[name] for name in shared if name in self._values}
+        self._asked |= set(shared)
+        if key not in self._values:
+            return [TomlTable(common, self._where)]
+        expected = "a list of tables; write [[{key}]] on a line of its own, its values below it"
+        found = self._get(key, None, expected, _list_of(lambda one: isinstance(one, dict)))
+        return [TomlTable(common | one, f"{self._where}, [[{key}]] {n}") for n, one in enumerate(found, 1)]
 
     def rest(self) -> dict[str, Any]:
         """Return the values that nobody asked for, and take them as asked for."""

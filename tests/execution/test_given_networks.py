@@ -26,11 +26,12 @@ from roarbench.kernels.inputs import Normalisation, normalise
 from roarbench.models import external
 from roarbench.models.build import build
 from roarbench.plan.custom_suite import suite_of, suite_record
+from roarbench.plan.explained_networks import set_explained_networks
 from roarbench.plan.run_keys import keys_of
 from roarbench.plan.suite import Block
 from roarbench.plan.suite_file import read_suite
 from roarbench.plan.suites import find_suite
-from roarbench.plan.weights import set_explained_networks, title
+from roarbench.plan.weights import title
 from roarbench.protocols.own_network import OWN_NETWORK
 from roarbench.protocols.unretrained import MORF
 from roarbench.store import stored_suites

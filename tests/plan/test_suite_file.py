@@ -20,6 +20,7 @@ from roarbench.plan.points import expand_points
 from roarbench.plan.preprocessing import read_published
 from roarbench.plan.suite import NO_NEIGHBOURS
 from roarbench.plan.suite_file import parse_suite, read_suite
+from roarbench.plan.suites import find_default_weights
 from roarbench.protocols.matched import MATCHED
 from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC
@@ -54,6 +55,7 @@ def on_table(tmp_path):
 
 
 NINE = ("contrast", "deviation", "deviation-blurred", "colour-deviation", "saturation-deviation", "linear-classifier")
+CONTROLS = ("random", "sobel", "random-blurred", *NINE)  # that a row on photographs has to beat
 
 
 @pytest.mark.parametrize(
@@ -139,13 +141,33 @@ def test_the_same_content_is_the_same_suite_wherever_it_lies_and_another_is_anot
 
 
 def test_protocols_of_their_own_levels_and_units_and_fills_of_those_that_have_them(path):
-    own = '["roar", "morf"]\nprotocol.morf = {levels = [0.9, 0.1], units = ["scalar", "pixel"]}'
+    own = '["roar"]\nblock = [{}, {protocols = ["morf"], levels = [0.9, 0.1], units = ["scalar", "pixel"]}]'
     blocks = [(block.protocol, block.levels, block.unit) for block in changed(path, '["roar"]', own).blocks]
     morf = [(MORF, (0.1, 0.9), unit) for unit in (Unit.SCALAR, Unit.PIXEL)]
     assert blocks == [(ROAR, (0.5,), Unit.SCALAR), *morf]
     suite = changed(path, '["roar"]', '["roar", "mask-only"]\nfills = ["mean", "linear"]')
     filled = [(block.protocol.name, block.fill) for block in suite.blocks]
     assert filled == [("roar", "mean"), ("roar", "linear"), ("mask-only", "mean")]
+
+
+def test_a_block_names_lists_of_estimators_and_may_have_exactly_those(path):
+    """The paper has 18 estimators: six forms of three base estimators (Hooker et al. 2019, table 2)."""
+    own = """lists = {mine = ["gradcam", "controls"]}
+add_controls = false
+block = [{estimators = ["random", "paper~blurred"]}, {protocols = ["morf"], estimators = ["mine"]}]
+seeds"""
+    twins, mine = (block.estimators for block in changed(path, "seeds", own).blocks)
+    assert twins[0] == "random" and len(twins) == 1 + 18 and {"grad~blurred", "var-ig~blurred"} < set(twins)
+    assert mine == ("gradcam", *CONTROLS)
+    assert changed(path, '["grad"]', '["controls", "grad"]').estimators == (*CONTROLS, "grad")
+
+
+def test_a_file_may_name_published_weights_to_explain(path):
+    suite = changed(path, "references = 1", 'explains = ["torchvision:resnet50-v1"]')
+    assert (suite.given, suite.references) == ("torchvision:resnet50-v1@0676ba61", 1)
+    assert find_default_weights(suite) == suite.given and suite.version != read_suite(path).version
+    kept = suite_of(json.loads(encode_canonically(suite_record(suite))))
+    assert (kept.called, kept.given) == (suite.called, suite.given)
 
 
 @pytest.mark.parametrize("protocol", ["morf", "own-network"])
@@ -256,7 +278,13 @@ WRONG = (
     ('"resnet-planted"', '"net.py"', ", [network]: name is 'net.py', expected torchvision:NAME, timm:NAME or FILE"),
     ('"resnet-planted"', '"net.py:build"', ", [network]: cannot read the network's file "),
     ("epochs = 1", "sides = 1", ", [recipe]: sides is 1, expected a list of shares; write sides = [0.5, 1.0]"),
-    ("seeds = 1", "seeds = 1\n[protocol.kar]\nseeds = 2", ", [protocol]: no key 'kar'; "),
+    ("seeds = 1", "seeds = 1\n[[block]]\n[[block]]\nseed = 2", ", [[block]] 2: no key 'seed'; did you mean 'seeds'?"),
+    ("seeds = 1", "seeds = 1\n[block]\nseeds = 2", "expected a list of tables; write [[block]] on a line of its own"),
+    ("seeds = 1", "version = 2", "has a version, which only suites of roarbench have; leave it out"),
+    ("seeds = 1", 'explains = ["resnet"]', "no reference 'resnet'; known: torchvision:resnet50-v1, "),
+    ("seeds = 1", 'lists = {grad = ["ig"]}', ", [lists]: grad has a meaning of its own; write another name"),
+    ("seeds = 1", "add_controls = 1", "add_controls is 1, expected true or false; write add_controls = false"),
+    ("seeds = 1", "add_controls = false", 'roar has no random, which its rows are compared with; write "random" in '),
     ("seeds = 1", "seeds: 1", " is not TOML: "),
     ('["roar"]', '["specific"]\nfills = ["linear"]', "where masks are exchanged write mean, black, blur or noise"),
 )

@@ -65,8 +65,10 @@ def find_leading_protocols(suite: SuiteSpec) -> tuple[Protocol, ...]:
 
 def find_default_weights(suite: SuiteSpec) -> str:
     """Return what this suite and version explains unless told otherwise: `Suite.given` of the table."""
-    if suite.own or suite.networks:
+    if suite.networks:
         return ",".join(each.given for each in suite.networks)
+    if suite.own:
+        return suite.own.explains
     return VERSIONS.get((suite.name, suite.version), suite).given
 
 
