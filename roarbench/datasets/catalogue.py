@@ -69,10 +69,6 @@ _PLANTED = unfetched(
 )
 
 
-def _planted(config: str, about: str) -> DatasetRecord:
-    return replace(_PLANTED, name=f"planted-{config}", about=f"{about} (docs/planted.md)", config=config)
-
-
 _CELLS = unfetched(
     name="breast-cancer",
     about="30 measures of the cell nuclei in an image of a breast mass, malignant or benign (Street et al. 1993)",
@@ -203,11 +199,11 @@ _TABLE = (
     replace(_IMAGENET_100, name="imagenet-100-128", about=f"{_IMAGENET_100.about}, at 128 x 128", size=128),
     replace(_IMAGENET_100, name="imagenet-100-64", about=f"{_IMAGENET_100.about}, at 64 x 64", size=64),
     _PLANTED,
-    _planted("leaky", "planted, but where the features stand tells the class"),
-    _planted("smooth", "planted with the features in two blobs anywhere, so that blurring helps"),
-    _planted("placed", "planted with the features in the middle of every image"),
     replace(
-        _planted("corners", "photographs with a patch in each corner that names the class"),
+        _PLANTED,
+        name="planted-corners",
+        about="photographs with a patch in each corner that names the class (docs/planted.md)",
+        config="corners",
         classes=10,
         train_images=3000,
         test_images=1000,
@@ -242,9 +238,6 @@ PINNED = {  # fingerprints of whole data sets that are known without a download
     "fashion-mnist": "0a8c2e4ac059440d5e6f98299d405047",  # its authors' IDX files, in Debian's dataset-fashion-mnist
     "fashion-mnist-1000": "8153d1063e9819c54f6e31a6ac1f8c87",
     "planted": "268bf89edb78139910d041b0be188cde",
-    "planted-leaky": "659ea973ad045e4bf8ab6e268c03ddd4",
-    "planted-smooth": "43434e6ec57b38138bbcf72d71880d8d",
-    "planted-placed": "2afcfd5c53eeaee806d84c0b1d60d54c",
     "breast-cancer": "c8358f45cc3bf33475859d0a663b954b",
     "breast-cancer-10": "0988630a6917939ee9118f60c6c46e1e",
 }

@@ -28,22 +28,19 @@ class Batch(NamedTuple):
     ids: Tensor  # int64 (n,), one number per image of the data set, unique over both splits; the key of its chance
     # planted data's true importance, (n, c, h, w), larger = more important; None for other data
     truth: Tensor | None = None
-    # int64 (n,), the true classes, for the control that gives them away; None where nothing may know them
-    labels: Tensor | None = None
     by_class: ClassImages | None = None  # what training images tell of each class; None where no control asks for it
     seed: int = 0  # of the explained network's training, for maps that are told which features it uses
 
     def to(self, device: torch.device) -> Batch:
-        """Return the batch on a device; numbers and labels stay on the CPU, where their chance is drawn."""
+        """Return the batch on a device; numbers stay on the CPU, where their chance is drawn."""
         truth = None if self.truth is None else self.truth.to(device)
         by_class = None if self.by_class is None else self.by_class.to(device)
-        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, self.labels, by_class, self.seed)
+        return Batch(self.images.to(device), self.targets.to(device), self.ids, truth, by_class, self.seed)
 
     def part(self, rows: slice) -> Batch:
         """Return these rows of the batch."""
         truth = None if self.truth is None else self.truth[rows]
-        labels = None if self.labels is None else self.labels[rows]
-        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, labels, self.by_class, self.seed)
+        return Batch(self.images[rows], self.targets[rows], self.ids[rows], truth, self.by_class, self.seed)
 
 
 class Settings(NamedTuple):

@@ -65,9 +65,8 @@ def shard_batch(explained: ReferenceModel, split: Split, start: int, stop: int, 
         targets = torch.from_numpy(store.predictions(split).targets[start:stop])
     truth = None if images.truth is None else torch.from_numpy(images.truth[start:stop])
     pixels = torch.from_numpy(images.pixels[start:stop])
-    labels = torch.from_numpy(images.labels[start:stop])
     ids, seed = image_ids(split, start, stop), explained.reference.seed
-    return Batch(normalise(pixels, norm), targets, ids, truth, labels, seed=seed)
+    return Batch(normalise(pixels, norm), targets, ids, truth, seed=seed)
 
 
 Requests = Iterable[tuple[ReferenceModel, str]]  # references, each with the id of an estimator that explains it

@@ -109,7 +109,7 @@ def test_maps_are_made_on_the_gpu(controls, monkeypatch):
         with fake_gpu() as gpu:
             model = None if controls else network().to(GPU).eval()
             images, labels = torch.zeros(4, *SHAPE), torch.arange(4)
-            batch = Batch(images, labels, labels, images, labels, ClassImages(images, images)).to(GPU)
+            batch = Batch(images, labels, labels, images, ClassImages(images, images)).to(GPU)
             gpu.waits.clear()
             wanted = [e for e in chosen if e.variant == variant]
             maps = importance_maps(wanted, model, batch, torch.zeros(3, 1, 1))
