@@ -159,8 +159,7 @@ class Evidence:
         scores = self.suite_results.scores(protocol, unit, fill=fill) or _NOTHING
         spread = self.suite_results.spread(protocol, fill) if scores.levels else None
         draws = draw(scores, self.bootstrap, spread)
-        once = replace(scores, watched={})  # only a board's intervals allow for several looks
-        return Drawn.of(once, protocol, self.bootstrap, spread, draws)
+        return Drawn.of(scores, protocol, self.bootstrap, spread, draws)
 
     def _gaps(self, morf: Protocol, lerf: Protocol) -> Drawn:
         one, other = (self.drawn(protocol, self.unit) for protocol in (morf, lerf))

@@ -19,7 +19,6 @@ from roarbench.plan.suite import SuiteSpec, pair_of
 from roarbench.plan.suites import add_estimators, set_explained_weights
 from roarbench.store.annotations import Kind, findings_of, remarks_on
 from roarbench.store.image_sources import ImageNote
-from roarbench.store.interim_analyses import read_planned_looks
 from roarbench.store.layout import Workspace
 from roarbench.store.quantus_scores import score_values
 from roarbench.store.rankings import RankingsStore
@@ -71,7 +70,6 @@ def _results_of(versions: Versions, version: Version, store: ResultsStore) -> Su
         asked=versions.options(version),
         references=_references(suite, version, store) if has_explained_model(suite) else {},
         masks=remarks_on(store.database, Kind.MASKS, {key for key, row in found.items() if _is_own(row)}),
-        watched=read_planned_looks(store.database, suite.title, version.data, version.limit, version.given),
         others=tuple(
             OtherResults(versions.describe(other), other.limit, versions.options(other))
             for other in versions.stored

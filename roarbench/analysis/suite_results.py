@@ -74,9 +74,6 @@ class SuiteResults:
     # share of a map's features that have its commonest value, in [0, 1], by estimator, the mean over its rankings;
     # missing where no ranking at hand says it
     ties: dict[str, float] = field(default_factory=dict)
-    # how many looks were planned at rows whose trainings were stopped or went on by what they showed, by kind of
-    # network and estimator
-    watched: dict[tuple[str, str], int] = field(default_factory=dict)
     # by the key of a run in which a network is scored under its own map, the hashes of the removal masks, as text
     masks: dict[str, str] = field(default_factory=dict)
     _scores: dict[tuple[Protocol, Unit, str], Correctness | None] = field(default_factory=dict, init=False, repr=False)
@@ -140,7 +137,7 @@ class SuiteResults:
         """
         usual = self._usual_weights
         held = [row for number, row in self.references.items() if usual.get(number, "") in ("", row.weights)]
-        if not held or len(held) < (len(usual) if self.watched else self.suite.references):
+        if not held or len(held) < self.suite.references:
             return None
         return sum(row.correct for row in held) / sum(row.total for row in held)
 
@@ -187,9 +184,8 @@ class SuiteResults:
         mixed = frozenset(self.inconsistent(protocol, unit, fill))
         alike = {name for name, curve in self._curves(protocol, unit, fill).items() if ignores_reference(curve)}
         references = {at: names for at, names in explained.items() if all(names) and at[0] not in alike}
-        looks = {name: self.watched[asked] for name in rows if (asked := (protocol.retrain, name)) in self.watched}
         silent = frozenset(name for name in rows if find_estimator(name).is_model_free)
-        scores = Correctness(rows, levels, correct, mixed, checks, references, None, looks, self.suite.entered, silent)
+        scores = Correctness(rows, levels, correct, mixed, checks, references, None, self.suite.entered, silent)
         if not protocol.by_difference:
             return scores
         return replace(scores, differences=differences_of(scores, held, others, protocol))

@@ -1,6 +1,5 @@
 """Options that several commands take together, as records: `options.command` makes commands of them."""
 
-import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -126,46 +125,6 @@ class SubmissionOptions:
     def __post_init__(self) -> None:
         if not self.submission and (self.trust or self.device != "cpu"):
             raise CallerError("--trust-submission and --submission-device say how a file is run; add --submission FILE")
-
-
-@dataclass(frozen=True)
-class CourseOptions:
-    """Options that end a run before all is done."""
-
-    until_decided: Annotated[
-        bool, option("Add seeds one at a time, only where the verdict against Random is open.", flags="--stop-early")
-    ] = False
-    difference: Annotated[
-        float | None, option("Smallest difference of interest, in accuracy points; stop once it is excluded.", "D")
-    ] = None
-    budget: Annotated[str, option("Stop after this time, such as 2h, 90m or 1h30m.", "TIME", "none")] = ""
-
-    def __post_init__(self) -> None:
-        if not self.until_decided and (self.difference is not None or self.budget):
-            raise CallerError("--difference and --budget say when a course ends; add --stop-early")
-        check_difference(self.difference)
-
-    @property
-    def seconds(self) -> float | None:
-        """Return the budget; None without one."""
-        return parse_budget(self.budget) if self.budget else None
-
-
-def check_difference(difference: float | None) -> None:
-    """Refuse a smallest difference of interest that is not above 0 and below 100 points."""
-    if difference is not None and not 0 < difference < 100:
-        raise CallerError(f"--difference is {difference:g}; write accuracy points above 0 and below 100, such as 2.5")
-
-
-def parse_budget(text: str) -> float:
-    """Return the seconds that a text such as `2h`, `90m`, `45s` or `1h30m` means; CallerError for none, or no time."""
-    parts = "".join(rf"(?:(\d+\.?\d*|\.\d+){unit})?" for unit in "dhms")
-    found = re.fullmatch(parts, text.strip(), re.ASCII)
-    numbers = found.groups("0") if found else ()
-    seconds = sum(float(number) * unit for number, unit in zip(numbers, (86400, 3600, 60, 1), strict=False))
-    if seconds <= 0:
-        raise CallerError(f"--budget is '{text}'; write a time such as 2h, 90m or 1h30m")
-    return seconds
 
 
 @dataclass(frozen=True)

@@ -67,8 +67,6 @@ class Request:
     workers: int = 1
     start: Start = start_local
     pace: Pace | None = None  # how fast a submission makes its maps, where it was measured
-    # when to stop, by `time.monotonic`, at the end of the next job; None for when all is done
-    until: float | None = None
     check_files: bool = False  # whether large files, too, are read whole and compared with their checksums
     # called once ROAR is complete while another protocol goes on, if somebody asks
     tell_roar: Callable[[], None] | None = None
@@ -131,8 +129,6 @@ def run_suite(request: Request, workspace: Workspace, store: ResultsStore, conso
                 _tell_reference(known, console)
                 if _is_useless(known):
                     break
-            if request.until is not None and time.monotonic() >= request.until:
-                break
     known = load_results(suite, store, suite_results.data, suite_results.limit)
     _refuse_near_chance(known, work, console)
     return Finished(known, failed, work)

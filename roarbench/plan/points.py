@@ -1,11 +1,11 @@
 """The points of a suite: its cells with their seeds, or those of a part of it."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from itertools import product
 
-from roarbench.enums import ScoredNetwork, Unit
+from roarbench.enums import Unit
 from roarbench.plan.runs import CLEAN, Cell, find_untouched
 from roarbench.plan.suite import Block, SuiteSpec
 from roarbench.protocols import PROTOCOLS
@@ -56,23 +56,6 @@ def select(
     # references that no seed is ranked by are not needed, unless they are held against each other
     most = suite.references if any(block.protocol.by_networks for block in asked) else seeds or suite.references
     return replace(suite, blocks=asked, references=min(suite.references, most))
-
-
-def select_seeds(suite: SuiteSpec, seeds: Mapping[tuple[ScoredNetwork, str], int]) -> SuiteSpec:
-    """Return the part of a suite with so many trainings by kind of network and estimator, 1 for others."""
-    blocks = [part for block in suite.blocks for part in _select_seeds(block, seeds)]
-    most = max((block.seeds for block in blocks if block.protocol.trains), default=suite.references)
-    return replace(suite, blocks=tuple(blocks), references=min(suite.references, most))
-
-
-def _select_seeds(block: Block, seeds: Mapping[tuple[ScoredNetwork, str], int]) -> Iterator[Block]:
-    retrain = block.protocol.retrain
-    if not retrain.trains:
-        yield block
-        return
-    counts = {name: min(block.seeds, seeds.get((retrain, name), 1)) for name in block.estimators}
-    for count in dict.fromkeys(counts.values()):
-        yield replace(block, estimators=tuple(name for name in counts if counts[name] == count), seeds=count)
 
 
 def describe(point: Point, suite: SuiteSpec | None = None) -> str:

@@ -31,7 +31,6 @@ from roarbench.stats.verdicts import Verdict
 from roarbench.text import decimals, percent
 
 CONFUSED = "†"  # beside a row whose noisy copies too often change their class
-STOPPED = "‡"  # beside a row that has fewer trainings than it might have got
 
 
 @dataclass(frozen=True)
@@ -206,7 +205,7 @@ class SuiteTable:
         here = "1 seed" if counts == [1] else f"{' or '.join(map(str, counts)) or 'no'} seeds"
         asked = self._asked
         most = max(asked.values(), default=0)  # of a row that came later, such as a submission's
-        begun = (row for row in self.board.rows if row.seeds and not row.stopped)
+        begun = (row for row in self.board.rows if row.seeds)
         lacking = [row.seeds for row in begun if row.seeds < asked.get(row.estimator, most)]
         if not lacking:
             return here

@@ -9,7 +9,7 @@ from rich.table import Table
 
 from roarbench.estimators.catalogue import find_estimator
 from roarbench.report.latex import latex_table
-from roarbench.report.table import STOPPED, SuiteTable
+from roarbench.report.table import SuiteTable
 from roarbench.report.table_notes import remarks, summarize_notes
 from roarbench.report.table_values import as_csv, as_json
 from roarbench.stats.board import Row
@@ -196,7 +196,7 @@ def _wide(columns: list[Column]) -> int:
 def _name(table: SuiteTable, row: Row) -> str:
     """Return the name of a row with its signs; rows that somebody added to the suite say so."""
     name, added = table.called[row.estimator], row.estimator in table.suite_results.suite.entered
-    parts = (name, "(added)" * added, STOPPED * row.stopped, table.sign(row.estimator))
+    parts = (name, "(added)" * added, table.sign(row.estimator))
     return " ".join(filter(None, parts))
 
 

@@ -10,9 +10,8 @@ from roarbench.analysis.suite_results import SuiteResults
 from roarbench.errors import Hint
 from roarbench.estimators.naming import lookup_estimator, name_for_people
 from roarbench.plan.controls import describe_missing_controls
-from roarbench.report.table import CONFUSED, STOPPED, SuiteTable
+from roarbench.report.table import CONFUSED, SuiteTable
 from roarbench.stats.board import ONE_NETWORK, RANDOM, IntervalScope
-from roarbench.stats.verdicts import FALSE_DISCOVERIES
 from roarbench.text import SAME, capital, format_count, interval, list_some, one_line, percent
 
 _ONE_TRAINING = "One training per cell: no intervals, no verdicts."
@@ -35,7 +34,6 @@ def summarize_notes(table: SuiteTable) -> list[str]:
         network = f", {ONE_NETWORK}" if board.one_network else ""
         sure = f"{board.bootstrap.confidence:.0%} intervals over {covers}{network}; {SAME}: not significant."
     signs = dict.fromkeys(sign for row in table.rows for sign in table.sign(row.estimator).split())
-    signs |= {STOPPED: None} if any(row.stopped for row in table.rows) else {}
     rows = {row.estimator for row in table.rows} & table.floors.keys()
     warned = sum(map(bool, (rows, _machines(table), table.suite_results.suite.left_out)))
     told = ", ".join([*signs, *([format_count(warned, "warning")] if warned else [])])
@@ -59,7 +57,6 @@ def remarks(table: SuiteTable, signs: bool = True) -> str:
         _zeros(table),
         _certainty(table),
         _describe_missing_controls(table),
-        _describe_interim_analyses(table),
         floors,
         *_mixtures(table),
         _machines(table),
@@ -107,20 +104,6 @@ def _machines(table: SuiteTable) -> str:
         return ""
     differ = "; ".join(f"{what} {' or '.join(sorted(each))}" for what, each in values.items())
     return f"Machines differ within one curve ({list_some(shown)}): {differ}."
-
-
-def _describe_interim_analyses(table: SuiteTable) -> str:
-    """Return what was allowed for where rows were looked at while their trainings went on, and who stopped."""
-    rows = [row for row in table.board.rows if row.interim_analyses]
-    if not rows or table.board.covers is IntervalScope.NOTHING:
-        return ""
-    which = "These rows were" if len(rows) == len(table.board.rows) else f"{', '.join(r.estimator for r in rows)}:"
-    text = (
-        f"{which} checked after each of up to {max(row.interim_analyses for row in rows)} trainings; "
-        "intervals hold for all "
-        f"checks together, and the chance of any wrong verdict is at most {FALSE_DISCOVERIES:.0%}."
-    )
-    return f"{text} {STOPPED} Stopped early." if any(row.stopped for row in rows) else text
 
 
 def _doubts(table: SuiteTable) -> str:

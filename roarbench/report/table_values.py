@@ -73,7 +73,6 @@ def plain_row(table: SuiteTable, row: Row) -> dict[str, Any]:
         **name_ends("over_other_image", row.over_other_image),
         **name_ends("gain", row.gain),
         "seeds": row.seeds,
-        "looks": row.interim_analyses or None,
         "kept": table.suite_results.kept.get(row.estimator),
         "limit": table.suite_results.limit,
         "curve": curve,

@@ -53,10 +53,6 @@ def doubts_of(evidence: Evidence, protocol: Protocol, row: Row) -> tuple[Doubt, 
     found += [*_twins(row, protocol), *_outside(evidence, row.estimator)]
     found += [*_ties(evidence, row.estimator), *_noise(evidence, row.estimator)]
     found += _marks(evidence, protocol, row.estimator)
-    if row.stopped:
-        found.append(
-            Doubt("stopped early", f"It has {row.seeds} of up to {row.interim_analyses} trainings: it was clear.")
-        )
     return tuple(Doubt(typeset(each.short), typeset(each.sentence), each.grave) for each in found)
 
 

@@ -58,7 +58,6 @@ class Row:
     # by what a twin of it explains instead, its gain minus that twin's, in accuracy points, paired
     over_twins: Mapping[str, Estimate] = field(default_factory=dict)
     network: OwnNetworkTest | None = None  # under own-network gain; None of a check, and where the gain is missing
-    interim_analyses: int = 0  # how many looks at it were planned while its trainings went on; 0 where nobody looked
 
     @property
     def random(self) -> Comparison | None:
@@ -83,11 +82,6 @@ class Row:
     def over(self, twin: str) -> Comparison | None:
         """Return the comparison with its twin of this kind."""
         return self.against.get(twin_id(self.estimator, twin))
-
-    @property
-    def stopped(self) -> bool:
-        """Return whether it has fewer trainings than it might have got."""
-        return 0 < self.seeds < self.interim_analyses
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ from roarbench.stats.reference_variance import References
 from roarbench.stats.resampling import Draws, draw
 from roarbench.stats.sampled_gains import Drawn, gain_samples, spread_for
 from roarbench.stats.variance_components import Spread, spread_of
-from roarbench.stats.verdicts import Comparison, ControlComparison, compare, detect_difference, holm
+from roarbench.stats.verdicts import Comparison, ControlComparison, compare, detect_difference
 
 _TWINS = (OTHER_IMAGE, *VARIANTS, OTHER_REFERENCE)  # a row's own, over which its gain is asked
 
@@ -105,7 +105,7 @@ class Judge(Drawn):
 
     def pairs(self, gains: Mapping[str, Sample]) -> Pairs:
         """Return the pairs of these gains."""
-        return Pairs.of(list(gains.values()), self.confidence(self.anchors(gains)))
+        return Pairs.of(list(gains.values()), self.bootstrap.confidence)
 
     def minus(self, first: str, second: str) -> Sample | None:
         """Return a row's gain minus another's; None where one is missing.
@@ -144,17 +144,9 @@ class Judge(Drawn):
         return self._compare(*self._joining(self.family)) if self.repeated else {}
 
     def _compare(self, family: _Differences, joining: list[_Differences]) -> dict[tuple[str, str], Comparison]:
-        parts = [family, *joining]
-        looked = [{pair: one for pair, one in part.items() if self._spends(pair) < 1} for part in parts]
-        shares = {pair: self._spends(pair) for part in looked for pair in part}
-        found = compare(family, joining) | compare(looked[0], looked[1:], holm, shares)
-        for pair, sample in (each for part in parts for each in part.items()):
-            found[pair] = found[pair]._replace(difference=self.estimate(sample, *{*pair} - {RANDOM}))
-        return found
-
-    def _spends(self, pair: tuple[str, str]) -> float:
-        """Return what of the error a comparison spends; Random gets as many trainings as the rows beside it."""
-        return min(self.share(name) for name in {*pair} - {RANDOM})
+        samples = {pair: sample for part in (family, *joining) for pair, sample in part.items()}
+        found = compare(family, joining)
+        return {pair: one._replace(difference=self.estimate(samples[pair])) for pair, one in found.items()}
 
     def compare(self, first: str, second: str) -> Comparison | None:
         """Compare two rows: as the board does, else as if they alone joined its comparisons; None without intervals."""
@@ -179,7 +171,7 @@ class Judge(Drawn):
     def over_twins(self, name: str) -> dict[str, Estimate]:
         """Return a row's gain minus that of each of its twins."""
         over = {kind: self.minus(name, twin_id(name, kind)) for kind in _TWINS} if name in self.placed else {}
-        return {kind: self.estimate(difference, name) for kind, difference in over.items() if difference}
+        return {kind: self.estimate(difference) for kind, difference in over.items() if difference}
 
     def beating(self, name: str) -> ControlComparison | None:
         """Return a row that sees the network beside every control of the suite that does not, if all have gains."""
@@ -199,7 +191,7 @@ class Judge(Drawn):
     def places(self) -> dict[str, Place]:
         """Return the places of the suite's own rows, and of each stranger as if it alone joined them."""
         own = self.anchors(self.placed)
-        joining = {n: self.confidence([*own, name]) for n, name in enumerate(self.placed) if name not in own}
+        joining = [n for n, name in enumerate(self.placed) if name not in own]
         found = place_intervals(self.all_pairs, joining) if self.repeated else places(self.all_pairs.values, joining)
         return dict(zip(self.placed, found, strict=True))
 
@@ -238,13 +230,12 @@ def _row(judge: Judge, name: str, place: Place | None) -> Row:
         accuracies=tuple(judge.accuracy(name, t) for t in scores.levels),
         differences=tuple(judge.difference(name, t) for t in scores.levels),
         gain=judge.area(name),
-        over_sobel=judge.estimate(judge.minus(name, SOBEL), name) if name in judge.placed else Estimate(),
+        over_sobel=judge.estimate(judge.minus(name, SOBEL)) if name in judge.placed else Estimate(),
         place=place,
         check=name in scores.checks,
-        predicted=judge.estimate(judge.replicated.get(name), name),
+        predicted=judge.estimate(judge.replicated.get(name)),
         over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judge.against[name],
         beating=judge.beating(name),
         over_twins=twins,
-        interim_analyses=scores.watched.get(name, 0),
     )

@@ -43,9 +43,6 @@ class Correctness:
     # same network, image by image, in {-1, 0, 1}; there gains are counted on them alone. None where each cell has
     # networks of its own
     differences: "Correctness | None" = None
-    # rows that were looked at while their trainings went on, with the number of looks planned: intervals and verdicts
-    # allow for it (`sequential`)
-    watched: Mapping[str, int] = field(default_factory=dict)
     # estimators that the suite does not name, their twins among them: each is judged as if it alone joined the suite's
     # own rows, whose numbers it does not move
     submitted: frozenset[str] = frozenset()

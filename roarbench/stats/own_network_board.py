@@ -78,7 +78,7 @@ def _row(drawn: Drawn, judged: Judged, name: str, kept: Kept, found: OwnNetworkG
         differences=tuple(Estimate(0.0) if kept.same else drawn.estimate(each) for each in levels),
         gain=Estimate(0.0) if kept.same else drawn.area(name),
         place=judged.places.get(name),
-        predicted=Estimate() if kept.same else drawn.estimate(predict_again(found.gain), name),
+        predicted=Estimate() if kept.same else drawn.estimate(predict_again(found.gain)),
         over_other_image=twins.pop(OTHER_IMAGE, Estimate()),
         against=judged.against[name],
         over_twins=twins,

@@ -1,8 +1,6 @@
 """Places as intervals, and groups of estimators that are not significantly different."""
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
-from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -31,7 +29,7 @@ def places(gains: Floats, joining: Collection[int] = ()) -> list[Place]:
     return [Place(1 + count, joining=not among) for count, among in zip(above, own.tolist(), strict=True)]
 
 
-def place_intervals(pairs: Pairs, joining: Mapping[int, float] = MappingProxyType({})) -> list[Place]:
+def place_intervals(pairs: Pairs, joining: Collection[int] = ()) -> list[Place]:
     """Return places with intervals that all hold at once with the confidence of the pairs.
 
     An estimator's best place is one below all that are significantly better, its worst one above all that are
@@ -40,8 +38,8 @@ def place_intervals(pairs: Pairs, joining: Mapping[int, float] = MappingProxyTyp
 
     Args:
         pairs: Of the gains.
-        joining: Numbers of the estimators that stand beside the others, each with its confidence: it has the place that
-            it would have if it alone joined them, and changes none of theirs.
+        joining: Numbers of the estimators that stand beside the others: each has the place that it would have if it
+            alone joined them, and changes none of theirs.
     """
     gains, apart = pairs.values, _apart(pairs, joining)
     groups = tie_groups(gains, apart)
@@ -58,15 +56,14 @@ def place_intervals(pairs: Pairs, joining: Mapping[int, float] = MappingProxyTyp
     ]
 
 
-def _apart(pairs: Pairs, joining: Mapping[int, float]) -> NDArray[np.bool_]:
+def _apart(pairs: Pairs, joining: Collection[int]) -> NDArray[np.bool_]:
     """Return which pairs differ: among the others, with each of those that join alone beside them, and among these."""
     own = _compute_without(len(pairs.values), joining)
     apart = significant_pairs(pairs, own)
-    strict = {c: pairs if c == pairs.confidence else replace(pairs, confidence=c) for c in joining.values()}
     if joining:
-        apart |= significant_pairs(strict[max(strict)], ~own)
-    for index, confidence in joining.items():
-        found = significant_pairs(strict[confidence], own | (np.arange(len(own)) == index))
+        apart |= significant_pairs(pairs, ~own)
+    for index in joining:
+        found = significant_pairs(pairs, own | (np.arange(len(own)) == index))
         apart[index, own] = apart[own, index] = found[index, own]
     return apart
 

@@ -1,6 +1,5 @@
 """Accuracies and gains of one protocol with their draws, before anything is judged."""
 
-from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -86,33 +85,24 @@ class Drawn:
         """Return whether there are intervals: nothing has one where nothing says how trainings vary."""
         return self.covers is not IntervalScope.NOTHING
 
-    def share(self, estimator: str) -> float:
-        """Return what of the error of a whole course the look at a row spends; 1 where nobody looked before."""
-        looks = self.scores.watched.get(estimator)
-        return 1 / looks if looks else 1.0
-
-    def confidence(self, estimators: Collection[str]) -> float:
-        """Return the confidence of one interval that makes for the board's over all looks at these rows."""
-        return 1 - (1 - self.bootstrap.confidence) * min(map(self.share, estimators), default=1.0)
-
-    def estimate(self, sample: Sample | None, *estimators: str) -> Estimate:
-        """Return a number, of the rows if any are named, with its interval, as far as there is one."""
+    def estimate(self, sample: Sample | None) -> Estimate:
+        """Return a number with its interval, as far as there is one."""
         if sample is None:
             return Estimate()
-        return estimate(sample, self.confidence(estimators)) if self.repeated else Estimate(sample.value)
+        return estimate(sample, self.bootstrap.confidence) if self.repeated else Estimate(sample.value)
 
     def area(self, estimator: str) -> Estimate:
         """Return an estimator's gain or area in accuracy points."""
-        return self.estimate(self.areas.get(estimator), estimator)
+        return self.estimate(self.areas.get(estimator))
 
     def accuracy(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy in [0, 1]."""
-        value, low, high = self.estimate(self.draws.accuracy((estimator, t)), estimator)
+        value, low, high = self.estimate(self.draws.accuracy((estimator, t)))
         return Estimate(value, None if low is None else max(0.0, low), None if high is None else min(1.0, high))
 
     def difference(self, estimator: str, t: float) -> Estimate:
         """Return an accuracy minus Random's, or a mean of `Scores.differences` where these are, in [-1, 1]."""
         if self.draws.differences:
-            return self.estimate(self.draws.differences.accuracy((estimator, t)), estimator)
+            return self.estimate(self.draws.differences.accuracy((estimator, t)))
         one, random = self.draws.accuracy((estimator, t)), self.draws.accuracy((RANDOM, t))
-        return self.estimate(one.minus(random) if one and random else None, estimator)
+        return self.estimate(one.minus(random) if one and random else None)

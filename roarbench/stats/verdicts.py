@@ -1,13 +1,6 @@
-"""Which rows differ from another, which beat all controls, and how small a difference could have been found.
+"""Which rows differ from another, which beat all controls, and how small a difference could have been found."""
 
-Where a board is looked at while its trainings go on, wrong words stay as rare over all looks as one look would leave
-them. Whoever looks after every training and stops when a verdict is there finds a false one sooner or later. So each
-look spends an equal share of the error that the whole course may make (Lan and DeMets 1983; by Bonferroni's bound,
-which asks nothing of how looks depend on each other), and intervals are as wide as that demands (repeated confidence
-intervals, Jennison and Turnbull 1989). `docs/decisions/0023-trainings-until-decided.md` has how this was chosen.
-"""
-
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from enum import StrEnum
 from statistics import NormalDist
 from typing import NamedTuple, Self, TypeVar
@@ -24,7 +17,6 @@ TAIL = 0.05  # share of a sample's own draws beyond which those of the whole fam
 POWER = 0.8  # the usual chance of finding a difference that is called detectable (Cohen 1988)
 
 Key = TypeVar("Key", bound=Hashable)
-Adjust = Callable[[Sequence[float]], Sequence[float]]
 
 
 class Verdict(StrEnum):
@@ -38,11 +30,9 @@ class Verdict(StrEnum):
 class Comparison(NamedTuple):
     """An estimator against a control, or any row against another."""
 
-    # at a false discovery rate of 5% over all comparisons of the family; of a row that was looked at while its
-    # trainings went on, at a chance of 5% of any wrong word over the whole course
-    verdict: Verdict
+    verdict: Verdict  # at a false discovery rate of 5% over all comparisons of the family
     p: float  # two-sided, of this comparison alone
-    q: float  # p adjusted for the family (Benjamini and Hochberg 1995; `holm` for rows that were looked at)
+    q: float  # p adjusted for the family (Benjamini and Hochberg 1995)
     difference: Estimate = Estimate()  # the estimator's gain minus the control's, in accuracy points
 
     @property
@@ -62,35 +52,24 @@ def q_values(ps: Sequence[float]) -> list[float]:
     return [float(q) for q in adjusted]
 
 
-def compare(
-    family: Mapping[Key, Sample],
-    joining: Iterable[Mapping[Key, Sample]] = (),
-    adjust: Adjust = q_values,
-    shares: Mapping[Key, float] | None = None,
-) -> dict[Key, Comparison]:
+def compare(family: Mapping[Key, Sample], joining: Iterable[Mapping[Key, Sample]] = ()) -> dict[Key, Comparison]:
     """Judge all comparisons of a family together; above 0 is better.
-
-    Of rows that are looked at again and again the chance of any wrong word, over the whole course and all these
-    comparisons, is 5% at most where `adjust` is `holm` and `shares` has what each look spends.
 
     Args:
         family: By comparison.
         joining: The comparisons of each row that stands beside the family: adjusted as if it alone joined it, so that
             it changes nothing in the family and in the others.
-        adjust: Turns the p values of a family into adjusted ones.
-        shares: What each comparison may spend of the error, in (0, 1], by which its p is divided first; 1 if not given.
     """
     whole: dict[Key, Comparison] = {}
-    tails, spent = _Tails(), list[float]()
+    tails, own = _Tails(), list[float]()
     for part in (family, *joining):
         joined = tails.joined(part.values())
         ps = joined.p_values(part.values())
-        own = [p / (shares[key] if shares else 1) for key, p in zip(part, ps, strict=True)]
-        qs = adjust([*spent, *own])[len(spent) :]
+        qs = q_values([*own, *ps])[len(own) :]
         for key, p, q in zip(part, ps, qs, strict=True):
             whole[key] = Comparison(verdict_of(part[key].value, q), p, q)
         if part is family:
-            tails, spent = joined, own
+            tails, own = joined, ps
     return whole
 
 
@@ -144,16 +123,6 @@ def detect_difference(pairs: Pairs) -> float | None:
     if not halves.any():
         return None
     return float(np.median(halves) * (1 + normal(POWER) / normal((1 + pairs.confidence) / 2)))
-
-
-def holm(ps: Sequence[float]) -> list[float]:
-    """Return p adjusted for the family by Holm's step-down, in [0, 1]."""
-    p = np.asarray(ps, np.float64)
-    order = np.argsort(p)
-    stepped = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-    adjusted = np.empty(len(p))
-    adjusted[order] = np.minimum(1.0, stepped)
-    return [float(q) for q in adjusted]
 
 
 class ControlComparison(NamedTuple):

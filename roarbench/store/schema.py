@@ -174,7 +174,7 @@ forgotten = Table(  # results and failures that were taken off the boards; missi
     Index("ix_forgotten_key", "key"),
 )
 
-watched = Table(  # rows looked at while their trainings went on; missing from stores older than 0006
+watched = Table(  # no longer used; missing from stores older than 0006
     "watched",
     metadata,
     Column("key", String(32), primary_key=True),  # hash of the rest

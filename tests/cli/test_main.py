@@ -234,8 +234,6 @@ BAD = [
         ("run", "--suite", "planted", "--max-images", "2001"),
         "--max-images 2001 is above the 2,000 images that a split of",
     ),
-    (("run", *SMALL, "--stop-early", "--difference", "-1"), "--difference is -1; write accuracy points above 0 and"),
-    (("run", *SMALL, "--budget", "2h"), "--difference and --budget say when a course ends; add --stop-early"),
     (("run", *SMALL, "--workers", "4096"), "--workers 4096 is more than 4 for each core of this machine; write "),
     (("run", *SMALL, "--seeds", "1001"), "Invalid value for '--seeds'"),
     (("run", *SMALL, "--address", "auto"), "--address says which Ray cluster does the work; add --engine ray"),

@@ -12,9 +12,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from roarbench.cli.option_groups import parse_budget
 from roarbench.cli.suggested_commands import add_command, hide_password, propose
-from roarbench.errors import CallerError, EmptyStore, StoreError, UnknownName
+from roarbench.errors import EmptyStore, StoreError, UnknownName
 from roarbench.forecast import plan
 from roarbench.plan.suite import Block
 from roarbench.plan.suites import SUITES
@@ -81,14 +80,6 @@ def test_an_error_and_a_proposed_command_leave_a_password_out():
             open_database(url, read_only=True)
         assert "hush" not in str(error.value), url
         assert hide_password(url) == f"postgresql://user:***@{end}"
-
-
-def test_a_time_is_read_with_its_units():
-    seconds = {"2h": 7200, "90m": 5400, "45s": 45, "1h30m": 5400, "1.5d": 129600, " 2h ": 7200}
-    assert {text: parse_budget(text) for text in seconds} == seconds
-    for text in ("soon", "", "2", "0h", "h", "1.2.3h", "-2h", "30m1h"):
-        with pytest.raises(CallerError, match=r"^--budget is '.*'; write a time such as 2h, 90m or 1h30m$"):
-            parse_budget(text)
 
 
 KINDS = {  # protocols, words after `run`, the protocol that is shown, and what checks the rows

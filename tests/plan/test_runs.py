@@ -9,7 +9,7 @@ import pytest
 
 from roarbench.enums import PAPER_LEVELS, Making, Order, ScoredNetwork, Unit
 from roarbench.identity import encode_canonically, fingerprint, record
-from roarbench.plan.points import Point, expand_points, select, select_seeds
+from roarbench.plan.points import Point, expand_points, select
 from roarbench.plan.run_keys import build_run, list_stored_levels, needs_reference, reference_of
 from roarbench.plan.runs import CLEAN, Cell, ReferenceSpec, Run, find_missing, run_of
 from roarbench.plan.suite import REFERENCE_SEED, Block
@@ -107,13 +107,6 @@ def test_select_drops_empty_blocks_and_sets_seeds_which_are_no_more_than_the_sui
     assert {point.cell.estimator for point in expand_points(part)} == {CLEAN, "grad", "ig"}
     seeds = {block.protocol.name: block.seeds for block in select(SMALL, seeds=4).blocks}
     assert seeds == {"roar": 4, "kar": 4, "mask-only": 4, "morf": 1, "lerf": 1}
-    part = select_seeds(SMALL, {(ScoredNetwork.IMAGES, "grad"): 2, (ScoredNetwork.IMAGES, "random"): 9})
-    assert set(expand_points(part)) == set(expand_points(SMALL))  # it has two of these, and one of all others
-    bare = expand_points(select_seeds(SMALL, {}))
-    assert {point.seed for point in bare} == {0}
-    assert {point.cell for point in bare} == {point.cell for point in expand_points(SMALL)}
-    one = expand_points(select_seeds(SMALL, {(ScoredNetwork.IMAGES, "grad"): 2}))
-    assert {p.cell.estimator for p in one if p.seed == 1} == {CLEAN, "grad"}
     todo = [replace(DEGRADED, seed=seed) for seed in range(4)]
     assert find_missing(todo, {todo[1].key, todo[3].key, "another suite's"}) == [todo[0], todo[2]]
 

@@ -10,7 +10,7 @@ from roarbench.protocols.roar import ROAR
 from roarbench.protocols.specific import SPECIFIC, SPECIFIC_LERF
 from roarbench.protocols.unretrained import MORF
 from roarbench.stats.board import RANDOM, IntervalScope, drop_verdicts
-from roarbench.stats.bootstrap import Bootstrap, Estimate
+from roarbench.stats.bootstrap import Estimate
 from roarbench.stats.compute_board import Judge, compute_board
 from roarbench.stats.curves import UNTOUCHED, Correctness
 from roarbench.stats.rank_intervals import Place
@@ -185,16 +185,14 @@ def test_a_verdict_of_the_table_is_adjusted_and_not_read_off_the_interval_of_one
     assert {one.verdict for one in found.values() if one.q > 0.05} == {Verdict.SAME}
 
 
-@pytest.mark.parametrize("watched", [{}, {"stranger-1": 5}])
-def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_another_stranger(watched):
+def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_another_stranger():
     """A row like Random, a strong one and twenty that never vary: the numbers are those without them, to the bit."""
     names = tuple(f"stranger-{number}" for number in range(22))
 
     def judged(*strangers):
         scores = synthetic(3, (*MAIN, *strangers))
         fixed = {at: np.repeat(bits[:1], 3, 0) for at, bits in scores.correct.items() if at[0] in names[2:]}
-        looks = {name: watched[name] for name in strangers if name in watched}
-        scores = replace(scores, correct=scores.correct | fixed, watched=looks, submitted=frozenset(strangers))
+        scores = replace(scores, correct=scores.correct | fixed, submitted=frozenset(strangers))
         explained = [point for point in scores.correct if point[0] not in (UNTOUCHED[0], "random", "sobel")]
         scores = replace(scores, references=dict.fromkeys(explained, ("r0", "r1", "r2")))
         found = compute_board(scores, ROAR, BOOTSTRAP)
@@ -208,22 +206,6 @@ def test_references_are_a_factor_and_no_stranger_moves_a_row_of_the_suite_or_ano
     assert (alone.covers, alone.one_network) == (IntervalScope.REFERENCES, False)
     assert (alone.references, alone.reference_rows) == (3, 3) and every.reference_rows == 3
     assert alone.reference_deviation is not None and 2 <= alone.reference_freedom <= 3 * 2
-
-
-def test_a_watched_row_has_the_interval_of_its_look_and_the_others_keep_theirs():
-    """The error of 5% is shared by five looks; places hold at the narrowest share of all rows."""
-    scores = synthetic(3)
-    strict = Bootstrap(BOOTSTRAP.resamples, BOOTSTRAP.seed, confidence=0.99)
-    plain, wide = (compute_board(scores, ROAR, bootstrap) for bootstrap in (BOOTSTRAP, strict))
-    watched, all_seeds = (compute_board(replace(scores, watched={"good": looks}), ROAR, BOOTSTRAP) for looks in (5, 3))
-    good, bad = row(watched, "good"), row(watched, "bad")
-    assert good.gain == row(wide, "good").gain != row(plain, "good").gain
-    assert (good.differences, good.predicted) == (row(wide, "good").differences, row(wide, "good").predicted)
-    assert bad == replace(row(plain, "bad"), place=bad.place)
-    assert (good.interim_analyses, good.stopped, bad.interim_analyses, bad.stopped) == (5, True, 0, False)
-    assert not row(all_seeds, "good").stopped
-    assert [one.place for one in watched.rows] == [one.place for one in wide.rows]
-    assert watched.detectable == wide.detectable != plain.detectable
 
 
 def test_controls_and_rows_beside_unfinished_ones_have_no_verdict_over_all_controls():

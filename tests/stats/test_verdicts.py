@@ -1,4 +1,4 @@
-"""From draws to p, from p to words: of a family, at each look, beside every control, and anew in a replication."""
+"""From draws to p, from p to words: of a family, beside every control, and anew in a replication."""
 
 from dataclasses import replace
 
@@ -17,7 +17,6 @@ from roarbench.stats.verdicts import (
     Verdict,
     compare,
     detect_difference,
-    holm,
     q_values,
     verdict_of,
 )
@@ -72,23 +71,6 @@ def test_q_values_are_scipys_to_the_bit_and_one_of_five_percent_is_significant_b
         np.testing.assert_array_equal(q_values(ps), false_discovery_control(ps))
     found = [verdict_of(difference, q) for difference, q in [(1.0, 0.05), (-1.0, 0.05), (1.0, 0.0501)]]
     assert found == [Verdict.BETTER, Verdict.WORSE, Verdict.SAME]
-
-
-def test_each_p_is_divided_by_what_a_look_spends_and_then_holm_adjusts_them():
-    found = {"a": normal(4.0), "b": normal(2.6, seed=1), "c": normal(-2.4, seed=2), "d": normal(0.3, seed=3)}
-    shares = {"a": 0.5, "b": 1.0, "c": 0.5, "d": 0.5}
-    judged = compare(found, adjust=holm, shares=shares)
-    ps = {name: one.p for name, one in compare(found).items()}
-    spent = {name: ps[name] / shares[name] for name in found}
-    largest, slow = 0.0, {}
-    for place, name in enumerate(sorted(spent, key=lambda name: spent[name])):  # step-down by hand
-        largest = max(largest, (4 - place) * spent[name])
-        slow[name] = min(1.0, largest)
-    assert {name: one.q for name, one in judged.items()} == pytest.approx(slow, rel=1e-12)
-    assert {name: one.p for name, one in judged.items()} == ps
-    assert [name for name, one in judged.items() if one.verdict is Verdict.BETTER] == ["a", "b"]
-    assert compare({}) == compare({}, adjust=holm) == {}
-    assert holm([0.02, 0.03]) == [0.04, 0.04]  # a larger p never gets a smaller q
 
 
 BETTER, WORSE, SAME = Verdict.BETTER, Verdict.WORSE, Verdict.SAME

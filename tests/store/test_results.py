@@ -10,7 +10,6 @@ import pytest
 from roarbench.errors import StoreError
 from roarbench.store import open_database
 from roarbench.store import provenance as provenance_module
-from roarbench.store.interim_analyses import WatchedRow, note_watched, read_planned_looks
 from roarbench.store.provenance import Provenance
 from roarbench.store.results import ResultsStore, default_url
 from roarbench.store.run_result import RunResult, pack_answers
@@ -110,16 +109,6 @@ def test_questions_that_are_asked_at_once_share_a_connection(tmp_path, monkeypat
             with ThreadPoolExecutor(1) as other:  # has one of its own
                 assert other.submit(store.has_any, [make_run().key]).result() and len(opened) == 2
         assert store.places() and len(opened) == 3, "afterwards each asks anew"
-
-
-def test_what_was_watched_is_told_of_its_suite_and_data_alone(store):
-    row = WatchedRow("quick v2", "da7a", None, "", "common", "grad", 3)
-    changes = ({"suite": "quick v1"}, {"data": "d47a"}, {"limit": 500}, {"given": "x@1"})
-    note_watched(store.database, [row, replace(row, estimator="ig")])
-    note_watched(store.database, [row, *(replace(row, **change, looks=9) for change in changes)])
-    found = read_planned_looks(store.database, "quick v2", "da7a", None, "")
-    assert found == {("common", "grad"): 3, ("common", "ig"): 3}
-    assert read_planned_looks(store.database, "quick v2", "da7a", 500, "") == {("common", "grad"): 9}
 
 
 def test_the_commit_is_named_with_its_changes(tmp_path, monkeypatch):

@@ -13,7 +13,6 @@ from rich.console import Console
 
 from roarbench.cli.commands.terminal import err, log_console, out, print_report, print_table
 from roarbench.cli.option_groups import (
-    CourseOptions,
     EngineOptions,
     SubmissionOptions,
     SuiteOptions,
@@ -49,7 +48,6 @@ def run(
         Literal["quantus"] | None, option("Also score the maps by Quantus, in extra columns.", flags="--with")
     ] = None,
     submitted: SubmissionOptions,
-    course: CourseOptions,
     format: Annotated[TableFormat, option("Format of the final table.")] = "text",
     log_format: Annotated[
         ReportFormat, option("Format of progress messages; json also writes one log per worker to the store.")
@@ -58,11 +56,10 @@ def run(
     """Run whatever is missing of a suite, then show the table. Repeat the command to resume."""
     logged = log_format == "json"
     console = log_console() if logged else err
-    suite, budget = work.load(options.suite), course.seconds
+    suite = work.load(options.suite)
     part = _part(suite, options)
     from roarbench.execution.quantus import add_scores, quantus_version
     from roarbench.execution.run_suite import run_suite
-    from roarbench.execution.sequential import StoppingRule, run_until_decided
     from roarbench.report.status import advice_lines, failures_of
     from roarbench.store.layout import Workspace
 
@@ -78,11 +75,7 @@ def run(
         request = replace(
             suite.request(part), workers=count, start=start, pace=pace, tell_roar=tell, check_files=place.check_files
         )
-        if course.until_decided:
-            rule = StoppingRule(course.difference, budget)
-            finished = run_until_decided(request, rule, workspace, results, console)
-        else:
-            finished = run_suite(request, workspace, results, console)
+        finished = run_suite(request, workspace, results, console)
         if metrics and not finished.failed:
             finished = add_scores(finished, results, console)
         where, advice = results.database.where, advice_lines(failures_of(finished.suite_results, results))
