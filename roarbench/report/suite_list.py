@@ -100,6 +100,7 @@ def one_text(suite: SuiteSpec) -> str:
         lines += [f"  {block.protocol.name:<12} {asked}", f"               {', '.join(block.estimators)}"]
     lines += [f"  left out     {name}: {why}" for name, why in suite.left_out.items()]
     lines += [f"  cost         {found['trainings']:,} trainings, {found['images_trained'] / 1e6:,.2f} M images"]
+    lines += [f"  short form   {_likeness(FAST[suite.name])}"] if found["likeness"] else []
     return "\n".join(lines)
 
 

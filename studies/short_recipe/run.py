@@ -1,0 +1,77 @@
+"""Does a short recipe order estimators as a long one does? Writes the tables of README.md from a store's rows.
+
+Run: python -m studies.short_recipe.run --store DIR
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from roarbench.analysis.evidence import Evidence
+from roarbench.analysis.stored_results import collect
+from roarbench.analysis.suite_results import SuiteResults
+from roarbench.enums import Unit
+from roarbench.plan.points import expand_points
+from roarbench.plan.suite_file import read_suite
+from roarbench.protocols.roar import ROAR
+from roarbench.stats.bootstrap import Sample
+from roarbench.stats.replication import Agreement, agreement
+from roarbench.store.results import ResultsStore
+from roarbench.text import MISSING, interval, markdown_table
+from studies.page import Tables, board, by_gain, judged_gain, write_stored
+
+HERE = Path(__file__).parent
+NAMES = ("short", "long")
+IMAGES, CONFIDENCE = 1500, 0.95
+HOLDS = 0.6  # Kendall's tau from here on says that two orders agree
+
+
+def stored(store: ResultsStore) -> Tables:
+    """Return the tables of the rows that a store has of both suites."""
+    return tables({name: collect(read_suite(HERE / f"{name}.toml"), store, IMAGES) for name in NAMES})
+
+
+def tables(found: Mapping[str, SuiteResults]) -> Tables:
+    """Return how many runs there are, the gains by both recipes, and whether their orders agree."""
+    counts = [[name, f"{len(each.results)} of {len(expand_points(each.suite))}"] for name, each in found.items()]
+    whole = all(len(each.results) == len(expand_points(each.suite)) for each in found.values())
+    short, long = (gains(found[name]) for name in NAMES)
+    agreed = agreement(short, long, CONFIDENCE) if whole else None
+    return {
+        "runs": markdown_table(("recipe", "runs"), counts),
+        "gains": _gains(found) if whole else "Not measured: runs are missing.",
+        "agreement": _agreement(agreed),
+    }
+
+
+def gains(results: SuiteResults) -> dict[str, Sample]:
+    """Return the drawn gains of the rows that the suite's file names, without the control that every suite has."""
+    areas = Evidence.of(results).drawn(ROAR, Unit.SCALAR).areas
+    return {name: areas[name] for name in results.suite.estimators if name != "random-blurred"}
+
+
+def _gains(found: Mapping[str, SuiteResults]) -> str:
+    rows = {name: by_gain(board(each, ROAR)) for name, each in found.items()}
+    lines = [[f"`{row}`", *(judged_gain(rows[name][row]) for name in NAMES)] for row in rows["long"]]
+    return markdown_table(("row", *(f"gain by the {name} recipe" for name in NAMES)), lines)
+
+
+def _agreement(found: Agreement | None) -> str:
+    settled = MISSING if found is None or found.settled is None else f"{found.settled}, {found.opposed} opposed"
+    tau = MISSING if found is None else interval(found.tau, lambda value: f"{value:+.2f}")
+    return markdown_table(("Kendall's tau [95 %]", "settled pairs", "verdict"), [[tau, settled, judge(found)]])
+
+
+def judge(found: Agreement | None) -> str:
+    """Return the verdict of the plan's rule; without all runs there is none."""
+    if found is None:
+        return "not measured"
+    low, high = found.tau.low, found.tau.high
+    if found.opposed or (high is not None and high < HOLDS):
+        return "the short recipe does not order these rows as the long one does"
+    if low is not None and low >= HOLDS:
+        return "the short recipe orders these rows as the long one does"
+    return "open"
+
+
+if __name__ == "__main__":
+    write_stored(__doc__, HERE / "README.md", stored)

@@ -1,0 +1,62 @@
+"""The study of a short recipe: its recipes are scaled copies, its rule is the plan's, and `suites` claims nothing."""
+
+import pytest
+
+from roarbench.plan.recipes import find_recipe
+from roarbench.plan.suite_file import read_suite
+from roarbench.plan.suites import FAST
+from roarbench.stats.bootstrap import Estimate
+from roarbench.stats.replication import Agreement
+from studies.short_recipe.run import HERE, NAMES, judge, tables
+from tests.helpers.made_up import held
+
+SHORT, LONG = (read_suite(HERE / f"{name}.toml") for name in NAMES)
+STEEP = {"grad": 0.3, "sobel": 0.2, "grad-sq": 0.1, "random": 0.0, "random-blurred": 0.0, "ig": -0.1, "sgsq-grad": -0.3}
+
+
+def test_both_suites_ask_the_same_by_scaled_copies_of_the_recipes_of_imagenet():
+    assert (SHORT.blocks, SHORT.reference_recipe, SHORT.dataset) == (LONG.blocks, LONG.reference_recipe, LONG.dataset)
+    peaks = []
+    for suite, name in ((SHORT, "imagenet-fast@1"), (LONG, "imagenet@1")):
+        ours, theirs = suite.recipe_record, find_recipe(name)
+        assert (ours.decay, ours.warmup, ours.weight_decay) == (theirs.decay, theirs.warmup, theirs.weight_decay)
+        assert (ours.epochs, *ours.sides) == pytest.approx((theirs.epochs, *theirs.sides))
+        peaks.append((ours.peak / ours.batch, theirs.peak / theirs.batch))
+    assert peaks[0][0] / peaks[1][0] == pytest.approx(peaks[0][1] / peaks[1][1])
+
+
+def accuracy(sign):
+    return lambda cell: 0.9 - cell.t * (0.4 - sign * STEEP.get(cell.estimator, 0.0))
+
+
+def test_orders_that_are_equal_or_opposite_in_made_up_rows_are_called_so():
+    short = held(SHORT, accuracy(1))
+    for sign, tau, verdict in ((1, "+1.00 [+1.00, +1.00]", "orders these"), (-1, "-1.00 [-1.00, -1.00]", "does not")):
+        made = tables({"short": short, "long": held(LONG, accuracy(sign))})
+        assert "| short | 30 of 30 |" in made["runs"]
+        assert tau in made["agreement"] and verdict in made["agreement"]
+        assert made["gains"].count("\n") == 1 + len(STEEP)
+
+
+def test_while_a_run_is_missing_nothing_is_called_measured():
+    short, long = held(SHORT, accuracy(1)), held(LONG, accuracy(1))
+    long.results.popitem()
+    made = tables({"short": short, "long": long})
+    assert "| long | 29 of 30 |" in made["runs"]
+    assert "not measured" in made["agreement"] and made["gains"].startswith("Not measured")
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "opposed", "verdict"),
+    [(0.6, 1.0, 0, "orders"), (0.6, 1.0, 1, "does not"), (0.2, 0.5, 0, "does not"), (0.59, 1.0, 0, "open")],
+)
+def test_the_rule_is_that_of_the_plan(low, high, opposed, verdict):
+    assert verdict in judge(Agreement(Estimate(0.7, low, high), 6, 10, opposed))
+
+
+def test_suites_and_pages_claim_no_agreement_that_was_not_measured(call):
+    assert FAST["imagenet"].tau is None
+    for command in (("suites",), ("suites", "imagenet")):
+        said = " ".join(call(*command).out.split())
+        assert "agreement of its places with those of imagenet-paper: not measured" in said, command
+    assert "not measured" in (HERE / "README.md").read_text().lower()
