@@ -180,7 +180,7 @@ def replicate(
     against: Annotated[Path | None, option("Compare with the results in this store; run nothing.", "DIR")] = None,
     format: Report = "text",
 ) -> None:
-    """Run a suite again with other seeds and references, and compare the verdicts.
+    """Run a suite again with other seeds and references, and compare the verdicts of each table that `run` shows.
 
     What is missing of the suite itself is done first. The exit code is 1 if a verdict is opposed: better in one of the
     two, worse in the other.
@@ -190,7 +190,7 @@ def replicate(
     suite = work.load(options.suite)
     part = _part(suite, options)
     from roarbench.analysis.load import load_suite
-    from roarbench.report.replication_table import compare, replication_record, replication_text
+    from roarbench.report.replication_table import compare, list_not_compared, replication_record, replication_text
 
     whole, here = add_from_options(suite.fitted, options.estimators), suite.question
     again_suite, again_asked = whole, here._replace(store=against or here.store, db="" if against else here.db)
@@ -200,7 +200,10 @@ def replicate(
     first, again = load_suite(whole, here), load_suite(again_suite, again_asked)
     found = compare(first, again, part)
     print_report(format, replication_record(found, first, again), lambda _: replication_text(found, first, again))
-    if found.opposed:
+    if others := list_not_compared(found, part):
+        alone = propose("replicate", "--suite", part.called, "--protocol", others[0])
+        err.print(f"not compared: {', '.join(others)}; `{alone}` compares one", soft_wrap=True)
+    if any(one.opposed for one in found.values() if one):
         raise typer.Exit(1)
 
 
